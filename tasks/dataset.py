@@ -1,0 +1,55 @@
+"""What a task is given to work on: labelled texts in three disjoint splits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+SPLITS = ("train", "validation", "test")
+
+
+class Example(NamedTuple):
+    """One labelled text, or one labelled pair of texts."""
+
+    texts: tuple[str, ...]  # one text, or premise and hypothesis
+    label: int  # index into Dataset.labels
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Labelled examples under the data set's own name.
+
+    ``train`` is for training and calibration, ``validation`` for choices, ``test`` for the number reported.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    train: tuple[Example, ...]
+    validation: tuple[Example, ...]
+    test: tuple[Example, ...]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) over the labels and every example of every split, in order."""
+        digest = hashlib.sha256(json.dumps([self.name, self.labels]).encode())
+        for split in SPLITS:
+            digest.update(split.encode())
+            for example in getattr(self, split):
+                digest.update(json.dumps(example, ensure_ascii=False).encode())
+        return digest.hexdigest()
+
+    @property
+    def chance(self) -> float:
+        """Accuracy on ``test`` of always answering its commonest label."""
+        return majority_share(self.test)
+
+
+def majority_share(examples: Iterable[Example]) -> float:
+    """Share of the commonest label among ``examples``, between 0 and 1."""
+    counts = Counter(example.label for example in examples)
+    return max(counts.values()) / counts.total()
