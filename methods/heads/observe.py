@@ -1,0 +1,145 @@
+"""Watching heads at work: attention rows, contexts and gradients, one call of one site at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from methods.heads.head_map import HeadMap
+from methods.heads.sites import Site
+
+Tensors = dict[str, torch.Tensor]
+
+
+@contextmanager
+def observed(
+    model: nn.Module,
+    heads: HeadMap | None = None,
+    *,
+    attention: Callable[[int, torch.Tensor], None] | None = None,
+    context: Callable[[int, torch.Tensor], None] | None = None,
+    gradients: Callable[[int, Tensors, Tensors], None] | None = None,
+) -> Iterator[None]:
+    """Inside, call back once for each call of each site, with the site's index in ``heads.sites``. Nothing is kept.
+
+    attention(site, rows): attention probabilities (B, H, T, S), in train mode after dropout, with their graph. Runs the
+        model's eager attention. The module's own output no longer holds them, so ``output_attentions`` gives None.
+    context(site, z): each head's context (B, T, H, d_h) as gated by the gates entered before, with its graph.
+    gradients(site, inputs, grads): called during backward. ``inputs`` and ``grads`` are keyed "query", "key" and
+        "value": the projection's input (B, T, d), detached, and the gradient at its output (B, T, heads, d_h), where heads
+        is H for the query and the number of key/value heads for the others. In cross attention T is the source's
+        length for key and value. No parameter requires a gradient inside, so none gets one.
+
+    Everything is left as it was found, also after an error.
+    """
+    if heads is None:
+        heads = HeadMap.of(model)
+    else:
+        heads.check_model(model)
+    if gradients is not None and getattr(model, "is_gradient_checkpointing", False):
+        raise ValueError("gradients cannot be observed under gradient checkpointing, which runs every site twice")
+    with ExitStack() as stack:
+        if attention is not None:
+            stack.enter_context(_eager(model))
+        if gradients is not None:
+            stack.enter_context(_frozen(model))
+        for index, site in enumerate(heads.sites):
+            module = model.get_submodule(site.name)
+            if attention is not None:
+                stack.callback(module.register_forward_hook(_attention_hook(index, attention)).remove)
+            if context is not None:
+                output = model.get_submodule(site.output)
+                stack.callback(output.register_forward_pre_hook(_context_hook(index, site, context)).remove)
+            if gradients is not None:
+                _watch_gradients(model, index, site, gradients, stack)
+        yield
+
+
+@contextmanager
+def _eager(model: nn.Module) -> Iterator[None]:
+    """Run eager attention, the only one that returns its probabilities."""
+    configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
+    former = [(config, config._attn_implementation_internal) for config in configs.values()]
+    try:
+        model.set_attn_implementation("eager")
+        yield
+    finally:
+        for config, implementation in former:
+            config._attn_implementation_internal = implementation
+
+
+@contextmanager
+def _frozen(model: nn.Module) -> Iterator[None]:
+    """No parameter requires a gradient inside."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    try:
+        for parameter in trained:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for parameter in trained:
+            parameter.requires_grad_(True)
+
+
+def _attention_hook(index: int, callback: Callable[[int, torch.Tensor], None]) -> Callable:
+    def hook(module: nn.Module, args: Any, output: tuple) -> tuple:
+        rows = output[-1]  # every family returns the probabilities last
+        if not (isinstance(rows, torch.Tensor) and rows.dim() == 4):
+            raise ValueError(f"{type(module).__name__} did not return its attention probabilities")
+        callback(index, rows)
+        return (*output[:-1], None)
+
+    return hook
+
+
+def _context_hook(index: int, site: Site, callback: Callable[[int, torch.Tensor], None]) -> Callable:
+    def hook(module: nn.Module, args: tuple[torch.Tensor, ...]) -> None:
+        callback(index, args[0].unflatten(-1, (site.num_heads, site.head_dim)))
+
+    return hook
+
+
+class _Call:
+    """One call of a site: its projections' inputs, and the gradients at their outputs until all have arrived."""
+
+    def __init__(self, deliver: Callable[[Tensors, Tensors], None]) -> None:
+        self.deliver = deliver
+        self.inputs: Tensors = {}
+        self.grads: Tensors = {}
+
+    def receive(self, grads: Tensors) -> None:
+        self.grads.update(grads)
+        if self.grads.keys() == self.inputs.keys():
+            arrived, self.grads = self.grads, {}  # a second backward through the same graph starts afresh
+            self.deliver(self.inputs, arrived)
+
+
+def _watch_gradients(
+    model: nn.Module, index: int, site: Site, callback: Callable[[int, Tensors, Tensors], None], stack: ExitStack
+) -> None:
+    current: list[_Call] = []  # the call that the site is in, if any
+
+    def begin(module: nn.Module, args: Any) -> None:
+        current[:] = [_Call(lambda inputs, grads: callback(index, inputs, grads))]
+
+    def project(role: str) -> Callable:
+        def hook(module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
+            if not torch.is_grad_enabled():
+                return None
+            if not output.requires_grad:  # nothing before this site requires a gradient: backward may stop here
+                output = output.detach().requires_grad_()
+            call = current[0]
+            call.inputs[role] = args[0].detach()
+            output.register_hook(lambda grad: call.receive({role: grad.unflatten(-1, (-1, site.head_dim))}))
+            return output
+
+        return hook
+
+    stack.callback(model.get_submodule(site.name).register_forward_pre_hook(begin).remove)
+    for role, path in site.projections.items():
+        stack.callback(model.get_submodule(path).register_forward_hook(project(role)).remove)
+    stack.callback(current.clear)
