@@ -39,12 +39,20 @@ LAYOUTS = (
     Layout("q_proj", "k_proj", "v_proj", "o_proj"),  # Llama, Mistral, Qwen2
 )
 
-# The attributes by which attention modules know their geometry. Removal sets those that a module has.
+# Attributes by which attention modules know the width of one head.
 HEAD_DIM = ("attention_head_size", "head_dim")
-QUERY_HEADS = ("num_attention_heads", "num_heads", "n_heads")
-KEY_VALUE_HEADS = ("num_key_value_heads",)
-QUERIES_PER_GROUP = ("num_key_value_groups",)
-WIDTH = ("all_head_size",)  # heads times head_dim
+
+
+def geometry(num_heads: int, num_key_value_heads: int, head_dim: int) -> dict[str, int]:
+    """What the attributes that attention modules keep of their geometry must be; a module has some of them."""
+    # No head left counts as one query a group: the kernels divide by the number of groups otherwise.
+    queries_per_group = num_heads // num_key_value_heads if num_key_value_heads else 1
+    return {
+        **dict.fromkeys(("num_attention_heads", "num_heads", "n_heads"), num_heads),
+        **dict.fromkeys(("num_key_value_heads",), num_key_value_heads),
+        **dict.fromkeys(("num_key_value_groups",), queries_per_group),
+        **dict.fromkeys(("all_head_size",), num_heads * head_dim),
+    }
 
 
 def part(path: str, name: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
+from transformers import PreTrainedModel
 
 from methods.heads.head_map import HeadMap
 from methods.heads.sites import Site
@@ -30,9 +31,9 @@ def observed(
         model's eager attention. The module's own output no longer holds them, so ``output_attentions`` gives None.
     context(site, z): each head's context (B, T, H, d_h) as gated by the gates entered before, with its graph.
     gradients(site, inputs, grads): called during backward. ``inputs`` and ``grads`` are keyed "query", "key" and
-        "value": the projection's input (B, T, d), detached, and the gradient at its output (B, T, heads, d_h), where heads
-        is H for the query and the number of key/value heads for the others. In cross attention T is the source's
-        length for key and value. No parameter requires a gradient inside, so none gets one.
+        "value": the projection's input (B, T, d), detached, and the gradient at its output (B, T, heads, d_h), where
+        heads is H for the query and the number of key/value heads for the others. In cross attention T is the
+        source's length for key and value. No parameter requires a gradient inside, so none gets one.
 
     Everything is left as it was found, also after an error.
     """
@@ -62,10 +63,12 @@ def observed(
 @contextmanager
 def _eager(model: nn.Module) -> Iterator[None]:
     """Run eager attention, the only one that returns its probabilities."""
-    configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
+    configs: dict[int, Any] = {
+        id(module.config): module.config for module in model.modules() if hasattr(module, "config")
+    }
     former = [(config, config._attn_implementation_internal) for config in configs.values()]
     try:
-        model.set_attn_implementation("eager")
+        cast(PreTrainedModel, model).set_attn_implementation("eager")
         yield
     finally:
         for config, implementation in former:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+from typing import cast
 
 import torch
 from torch import nn
 
 from methods.heads.head_map import HeadMap
-from methods.heads.layouts import KEY_VALUE_HEADS, QUERIES_PER_GROUP, QUERY_HEADS, WIDTH, head_rows
+from methods.heads.layouts import geometry, head_rows
 from methods.heads.sites import Site
 
 
@@ -55,11 +56,10 @@ def _narrow_site(model: nn.Module, site: Site, kept: list[int], narrowed: dict[i
     group_rows = head_rows(_kept_groups(site, kept), site.head_dim)
     for role, path in site.projections.items():
         rows = query_rows if role == "query" else group_rows
-        projection = model.get_submodule(path)
-        for parameter in projection.parameters():  # weight (rows, d) and, if there is one, bias (rows,)
+        for parameter in model.get_submodule(path).parameters():  # weight (rows, d) and, if there is one, bias (rows,)
             narrowed[id(parameter)] = _select(parameter, 0, rows)
-    output = model.get_submodule(site.output)
-    narrowed[id(output.weight)] = _select(output.weight, 1, query_rows)  # weight (d, H * d_h)
+    weight = model.get_parameter(f"{site.output}.weight")  # (d, H * d_h)
+    narrowed[id(weight)] = _select(weight, 1, query_rows)
 
 
 def _select(parameter: nn.Parameter, dim: int, index: torch.Tensor) -> nn.Parameter:
@@ -69,20 +69,10 @@ def _select(parameter: nn.Parameter, dim: int, index: torch.Tensor) -> nn.Parame
 
 def _set_geometry(model: nn.Module, site: Site, kept: list[int]) -> None:
     """Tell the site's modules how many heads they have."""
-    groups = len(_kept_groups(site, kept))
-    for path in site.projections.values():
-        projection = model.get_submodule(path)
-        projection.out_features = projection.weight.shape[0]
-    output = model.get_submodule(site.output)
-    output.in_features = output.weight.shape[1]
-    values = (
-        (QUERY_HEADS, len(kept)),
-        (KEY_VALUE_HEADS, groups),
-        (QUERIES_PER_GROUP, len(kept) // groups if groups else 1),  # 1 spares the kernels a division by no groups
-        (WIDTH, len(kept) * site.head_dim),
-    )
+    for path in (*site.projections.values(), site.output):
+        linear = cast(nn.Linear, model.get_submodule(path))
+        linear.out_features, linear.in_features = linear.weight.shape
     module = model.get_submodule(site.name)
-    for names, value in values:
-        for name in names:
-            if hasattr(module, name):
-                setattr(module, name, value)
+    for name, value in geometry(len(kept), len(_kept_groups(site, kept)), site.head_dim).items():
+        if hasattr(module, name):
+            setattr(module, name, value)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import nn
 
 from methods.heads.layouts import (
     HEAD_DIM,
-    KEY_VALUE_HEADS,
     LAYOUTS,
-    QUERIES_PER_GROUP,
-    QUERY_HEADS,
     ROLES,
-    WIDTH,
     Layout,
     UnsupportedArchitecture,
+    geometry,
     matching_layouts,
     part,
 )
@@ -103,13 +101,10 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
         "value rows": (value.out_features, num_key_value_heads * head_dim),
         "output columns": (output.in_features, num_heads * head_dim),
         "query heads in whole groups": (num_heads, site.queries_per_group * num_key_value_heads),
-        **{name: (getattr(module, name), num_heads) for name in QUERY_HEADS if hasattr(module, name)},
-        **{name: (getattr(module, name), num_key_value_heads) for name in KEY_VALUE_HEADS if hasattr(module, name)},
-        **{
-            name: (getattr(module, name), site.queries_per_group) for name in QUERIES_PER_GROUP if hasattr(module, name)
-        },
-        **{name: (getattr(module, name), num_heads * head_dim) for name in WIDTH if hasattr(module, name)},
     }
+    for name, value in geometry(num_heads, num_key_value_heads, head_dim).items():
+        if hasattr(module, name):
+            expected[name] = getattr(module, name), value
     for what, (found, wanted) in expected.items():
         if found != wanted:
             raise UnsupportedArchitecture(
@@ -143,7 +138,7 @@ def _layers(path: str, module: nn.Module) -> tuple[int, ...]:
     """Layers that run the module at ``path``: the first number in the path, or all layers of ALBERT's group."""
     numbers = [int(name) for name in path.split(".") if name.isdecimal()]
     if "albert_layer_groups" in path.split("."):
-        config = module.config
+        config: Any = module.config
         group, inner = numbers
         repeats = [
             i
