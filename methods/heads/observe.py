@@ -41,7 +41,7 @@ def observed(
         heads = HeadMap.of(model)
     else:
         heads.check_model(model)
-    if gradients is not None and getattr(model, "is_gradient_checkpointing", False):
+    if gradients is not None and any(getattr(module, "gradient_checkpointing", False) for module in model.modules()):
         raise ValueError("gradients cannot be observed under gradient checkpointing, which runs every site twice")
     with ExitStack() as stack:
         if attention is not None:
@@ -100,8 +100,10 @@ def _attention_hook(index: int, callback: Callable[[int, torch.Tensor], None]) -
 
 
 def _context_hook(index: int, site: Site, callback: Callable[[int, torch.Tensor], None]) -> Callable:
-    def hook(module: nn.Module, args: tuple[torch.Tensor, ...]) -> None:
-        callback(index, args[0].unflatten(-1, (site.num_heads, site.head_dim)))
+    def hook(module: nn.Module, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        z = args[0].unflatten(-1, (site.num_heads, site.head_dim))  # (B, T, H, d_h)
+        callback(index, z)
+        return (z.flatten(-2), *args[1:])  # computed from z, so that z has a gradient
 
     return hook
 

@@ -102,9 +102,9 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
         "output columns": (output.in_features, num_heads * head_dim),
         "query heads in whole groups": (num_heads, site.queries_per_group * num_key_value_heads),
     }
-    for name, value in geometry(num_heads, num_key_value_heads, head_dim).items():
+    for name, wanted in geometry(num_heads, num_key_value_heads, head_dim).items():
         if hasattr(module, name):
-            expected[name] = getattr(module, name), value
+            expected[name] = getattr(module, name), wanted
     for what, (found, wanted) in expected.items():
         if found != wanted:
             raise UnsupportedArchitecture(

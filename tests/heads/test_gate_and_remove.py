@@ -1,0 +1,172 @@
+"""Gating a head and removing it must give the same model."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from methods.heads import HeadMap, gated, remove_heads
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("padding", ["left", "right"])
+def test_gated_equals_removed(zoo, family, unit, attention, padding):
+    model, batch = zoo.model(family, attention=attention), zoo.batch(padding)
+    heads = HeadMap.of(model, unit)
+    for name, mask in zoo.masks(heads).items():
+        with torch.no_grad(), gated(model, mask, heads):
+            expected = model(**batch).logits
+        with torch.no_grad():
+            zoo.assert_close(remove_heads(model, mask, heads)(**batch).logits, expected, what=name)
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_gated_equals_removed_in_bfloat16(zoo, family, attention):
+    model, batch = zoo.model(family, attention=attention, dtype=torch.bfloat16), zoo.batch()
+    heads = HeadMap.of(model)
+    for name, mask in zoo.masks(heads).items():
+        smaller = remove_heads(model, mask)
+        assert {parameter.dtype for parameter in smaller.parameters()} == {torch.bfloat16}
+        with torch.no_grad(), gated(model, mask):
+            expected = model(**batch).logits
+        with torch.no_grad():
+            actual = smaller(**batch).logits
+        assert actual.dtype == expected.dtype == torch.bfloat16
+        zoo.assert_close(actual.float(), expected.float(), torch.bfloat16, what=name)
+
+
+@settings(max_examples=15, deadline=None)
+@given(bits=st.lists(st.booleans(), min_size=36, max_size=36), data=st.data())
+def test_any_mask(zoo, family, unit, bits, data):
+    model, batch = zoo.model(family), zoo.batch()
+    heads = HeadMap.of(model, unit)
+    mask = torch.tensor(bits[: len(heads)])
+    with torch.no_grad(), gated(model, mask, heads):
+        expected = model(**batch).logits
+    smaller = remove_heads(model, mask, heads)
+    with torch.no_grad():
+        zoo.assert_close(smaller(**batch).logits, expected)
+
+
+def test_gradients_of_the_remaining_weights_agree(zoo, family, unit):
+    model, batch = zoo.model(family), zoo.batch()
+    heads = HeadMap.of(model, unit)
+    for name, mask in zoo.masks(heads).items():
+        with gated(model, mask, heads):
+            model(**batch).logits.square().sum().backward()
+        # The smaller model's weights are cut from the gated one's; cut its gradients in the same way.
+        of_gradients = copy.deepcopy(model)
+        for parameter, source in zip(of_gradients.parameters(), model.parameters(), strict=True):
+            parameter.data = torch.zeros_like(source) if source.grad is None else source.grad.clone()
+        expected = dict(remove_heads(of_gradients, mask, heads).named_parameters())
+        smaller = remove_heads(model, mask, heads)
+        smaller(**batch).logits.square().sum().backward()
+        model.zero_grad()
+        scale = max(gradient.abs().max().item() for gradient in expected.values() if gradient.numel())
+        for path, parameter in smaller.named_parameters():
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            torch.testing.assert_close(
+                gradient, expected[path].detach(), rtol=1e-4, atol=1e-5 * scale, msg=f"{name} {path}"
+            )
+
+
+def test_gate_per_example_equals_examples_one_by_one(zoo, family, unit):
+    model, batch = zoo.model(family), zoo.batch()
+    heads = HeadMap.of(model, unit)
+    gates = torch.rand(len(heads), 4)
+    with torch.no_grad(), gated(model, gates, heads):
+        together = model(**batch).logits
+    for row in range(4):
+        with torch.no_grad(), gated(model, gates[:, row], heads):
+            alone = model(**{name: values[row : row + 1] for name, values in batch.items()}).logits
+        zoo.assert_close(together[row : row + 1], alone)
+
+
+def test_gradient_of_gates_equals_finite_differences(zoo, family, unit):
+    model, batch = zoo.model(family, dtype=torch.float64), zoo.batch()
+    heads = HeadMap.of(model, unit)
+
+    def loss(gates):
+        with gated(model, gates, heads):
+            return model(**batch).logits.square().sum()
+
+    gates = (0.5 + torch.rand(len(heads), dtype=torch.float64)).requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(gates), gates)
+    # RMSNorm computes in float32 whatever the model's dtype: a wide step, and a wider tolerance for it.
+    in_float32 = any("RMSNorm" in type(module).__name__ for module in model.modules())
+    with torch.no_grad():
+        for index in range(len(heads)):
+            step = 5e-3 * torch.nn.functional.one_hot(torch.tensor(index), len(heads))
+            near, far = (loss(gates + k * step) - loss(gates - k * step) for k in (1, 2))
+            slope = (8 * near - far) / (12 * 5e-3)  # central, of fourth order
+            error = (gradient[index] - slope).abs().item()
+            assert error <= (1e-3 if in_float32 else 1e-6) * gradient.abs().max().item()
+
+
+def test_nested_gates_multiply_and_leave_no_trace(zoo, family):
+    model, batch = zoo.model(family), zoo.batch()
+    heads = HeadMap.of(model)
+    first, second = torch.rand(2, len(heads))
+    with torch.no_grad():
+        before = model(**batch).logits
+        with gated(model, first), gated(model, second):
+            nested = model(**batch).logits
+        with gated(model, first * second):
+            product = model(**batch).logits
+        with pytest.raises(ZeroDivisionError), gated(model, first):
+            raise ZeroDivisionError
+        with pytest.raises(ValueError, match="batch"), gated(model, torch.ones(len(heads), 3)):
+            model(**batch)
+        after = model(**batch).logits
+    zoo.assert_close(nested, product)
+    assert torch.equal(before, after)
+    assert not any(module._forward_pre_hooks or module._forward_hooks for module in model.modules())
+
+
+def test_gates_of_another_shape_or_kind_are_refused(zoo):
+    model = zoo.model("bert")
+    for gates in (torch.ones(5), torch.ones(12, 2, 2), torch.ones(12, dtype=torch.long)):
+        with pytest.raises(ValueError, match=r"gates (are|have)"), gated(model, gates):
+            pass
+
+
+def test_removing_twice_equals_removing_once(zoo, family, unit):
+    model, batch = zoo.model(family), zoo.batch()
+    heads = HeadMap.of(model, unit)
+    first = zoo.masks(heads)["random"]
+    kept = heads.kept(first)
+    smaller = remove_heads(model, first, heads)
+    fewer = HeadMap.of(smaller, unit)
+    assert {site.name: site.num_heads for site in fewer.sites} == {name: len(left) for name, left in kept.items()}
+    # A site with one query head a group left has other units than it had, so remove whole sites then.
+    second = (torch.arange(len(fewer)) if len(fewer) == first.sum() else fewer.site_of_unit) % 2 == 0
+    both = heads.mask({name: [kept[name][index] for index in left] for name, left in fewer.kept(second).items()})
+    once, twice = remove_heads(model, both, heads), remove_heads(smaller, second, fewer)
+    with torch.no_grad():
+        assert torch.equal(once(**batch).logits, twice(**batch).logits)
+
+
+def test_the_copy_leaves_the_model_alone_and_in_place_does_not(zoo, family):
+    model, batch = zoo.model(family), zoo.batch()
+    parameters = dict(model.named_parameters())
+    values = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+    frozen = [name for index, name in enumerate(parameters) if index % 2]
+    for name in frozen:
+        parameters[name].requires_grad_(False)
+    heads = HeadMap.of(model)
+    mask = zoo.masks(heads)["random"]
+    smaller = remove_heads(model, mask)
+    assert all(parameter is parameters[name] for name, parameter in model.named_parameters())
+    assert all(torch.equal(parameter, values[name]) for name, parameter in parameters.items())
+    assert {name for name, parameter in smaller.named_parameters() if not parameter.requires_grad} == set(frozen)
+    shared = {parameter.data_ptr() for parameter in smaller.parameters() if parameter.numel()}
+    assert not shared & {parameter.data_ptr() for parameter in model.parameters()}
+    assert remove_heads(model, mask, in_place=True) is model
+    with torch.no_grad():
+        assert torch.equal(model(**batch).logits, smaller(**batch).logits)
+    with pytest.raises(ValueError, match="another"):
+        remove_heads(model, mask, heads)

@@ -1,0 +1,90 @@
+"""Finding heads and naming the units in which they go."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import transformers as t
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from methods.heads import HeadMap, UnsupportedArchitecture, remove_heads
+
+
+def test_sites_and_units_of_bert(zoo):
+    heads = HeadMap.of(zoo.model("bert"))
+    assert len(heads) == 12 and heads.shape == (4, 4, 4)
+    site = heads.sites[1]
+    assert (site.name, site.kind, site.layer, site.calls) == ("bert.encoder.layer.1.attention.self", "encoder", 1, 1)
+    assert (site.num_heads, site.num_key_value_heads, site.head_dim) == (4, 4, 6)
+    assert heads.units[5].site == 1 and heads.units[5].heads == (1,)
+    assert heads.unit_of_head(1).tolist() == [4, 5, 6, 7]
+    assert heads.site_of_unit.tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert repr(heads) == "HeadMap(3 encoder sites, 12 units by group, shape (4, 4, 4))"
+
+
+def test_units_of_grouped_heads(zoo):
+    model = zoo.model("llama-gqa")
+    groups, queries = HeadMap.of(model), HeadMap.of(model, unit="query")
+    assert [unit.heads for unit in groups.units[:2]] == [(0, 1), (2, 3)]
+    assert [unit.heads for unit in queries.units[:2]] == [(0, 2), (1, 3)]
+    assert queries.unit_of_head(2).tolist() == [4, 5, 4, 5]
+    fewer = HeadMap.of(remove_heads(model, queries.mask({site.name: [1, 3] for site in queries.sites}), queries))
+    assert [(site.num_heads, site.num_key_value_heads) for site in fewer.sites] == [(2, 2)] * 3
+
+
+def test_tied_layers_are_one_site(zoo):
+    (site,) = HeadMap.of(zoo.model("albert")).sites
+    assert site.layers == (0, 1, 2) and site.calls == 3
+    config = t.AlbertConfig(num_hidden_layers=4, num_hidden_groups=2, hidden_size=24, num_attention_heads=4)
+    assert [site.layers for site in HeadMap.of(t.AlbertModel(config)).sites] == [(0, 1), (2, 3)]
+
+
+@given(data=st.data())
+def test_kept_and_mask_are_inverse(zoo, family, unit, data):
+    heads = HeadMap.of(zoo.model(family), unit)
+    mask = torch.tensor(data.draw(st.lists(st.booleans(), min_size=len(heads), max_size=len(heads))))
+    kept = heads.kept(mask)
+    assert list(kept) == [site.name for site in heads.sites]
+    assert torch.equal(heads.mask(kept), mask)
+
+
+def test_what_is_no_exact_unit_is_refused(zoo):
+    heads = HeadMap.of(zoo.model("llama-gqa"))
+    kept = heads.kept(heads.full_mask())
+    name = heads.sites[0].name
+    for wrong, message in (
+        ({**kept, name: [0, 1, 2]}, "part of a unit"),
+        ({**kept, name: [7]}, "heads 0 to 3"),
+        ({**kept, "nowhere": [0]}, "unknown sites: nowhere"),
+        ({name: [0, 1]}, "missing sites"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            heads.mask(wrong)
+    queries = HeadMap.of(zoo.model("llama-gqa"), unit="query")
+    with pytest.raises(ValueError, match="part of a unit"):
+        queries.mask({**kept, name: [0, 1]})
+    for mask in (torch.ones(5, dtype=torch.bool), torch.ones(len(heads)), torch.ones(len(heads), 1, dtype=torch.bool)):
+        with pytest.raises(ValueError, match="a mask is bool of shape"):
+            heads.kept(mask)
+    with pytest.raises(ValueError, match="unit must be one of"):
+        HeadMap.of(zoo.model("bert"), unit="head")
+
+
+def test_unknown_architectures_are_refused(zoo):
+    with pytest.raises(UnsupportedArchitecture, match="Linear has no attention module"):
+        HeadMap.of(nn.Linear(2, 2))
+    wrapped = zoo.model("bert")
+    attention = wrapped.bert.encoder.layer[1].attention.self
+    attention.query = nn.Sequential(attention.query)
+    with pytest.raises(UnsupportedArchitecture, match="Sequential as bert"):
+        HeadMap.of(wrapped)
+    tied = zoo.model("bert")
+    tied.bert.encoder.layer[1].attention.self.query.weight = tied.bert.encoder.layer[0].attention.self.query.weight
+    with pytest.raises(UnsupportedArchitecture, match="shares one weight"):
+        HeadMap.of(tied)
+    extended = zoo.model("bert")
+    extended.bert.encoder.layer[0].attention.self.sinks = nn.Parameter(torch.zeros(4))
+    with pytest.raises(UnsupportedArchitecture, match="parameter sinks"):
+        HeadMap.of(extended)

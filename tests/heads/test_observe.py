@@ -1,0 +1,127 @@
+"""What is observed must be what the model computes, and observing must leave no trace."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from methods.heads import HeadMap, gated, observed, remove_heads
+
+
+@pytest.mark.parametrize("padding", ["left", "right"])
+def test_attention_rows(zoo, family, padding):
+    model, batch = zoo.model(family), zoo.batch(padding)
+    seen = []
+    with torch.no_grad(), observed(model, attention=lambda site, rows: seen.append((site, rows))):
+        logits = model(**batch).logits
+    assert model.config._attn_implementation == "sdpa"
+    sites = HeadMap.of(model).sites
+    assert [site for site, _ in seen] == [index for index, site in enumerate(sites) for _ in range(site.calls)]
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        expected = model(**batch, output_attentions=True)
+    assert torch.equal(logits, expected.logits)
+    real = batch["attention_mask"].bool()
+    for (_, rows), attentions in zip(seen, expected.attentions, strict=True):
+        assert torch.equal(rows, attentions)
+        of_real_queries = rows.transpose(1, 2)[real]  # (tokens, H, S)
+        torch.testing.assert_close(of_real_queries.sum(-1), torch.ones(of_real_queries.shape[:-1]))
+        padded_keys = ~real[:, None, None, :].expand_as(rows).transpose(1, 2)[real]
+        assert of_real_queries[padded_keys].eq(0).all()
+
+
+def test_attention_rows_carry_their_graph_and_are_not_kept(zoo, family):
+    model, batch = zoo.model(family), zoo.batch()
+    rows_by_call = []
+    with observed(model, attention=lambda site, rows: rows_by_call.append(rows)):
+        output = model(**batch, output_attentions=True)
+    gradients = torch.autograd.grad(output.logits.square().sum(), rows_by_call)
+    assert all(gradient.abs().sum() > 0 for gradient in gradients)
+    assert output.attentions is None or all(attention is None for attention in output.attentions)
+
+
+def test_contexts_are_what_the_output_projection_gets(zoo, family):
+    model, batch = zoo.model(family), zoo.batch()
+    heads = HeadMap.of(model)
+    inputs, contexts = [], []
+    hooks = [
+        model.get_submodule(site.output).register_forward_hook(lambda module, args, output: inputs.append(args[0]))
+        for site in heads.sites
+    ]
+    gates = torch.rand(len(heads))
+    with gated(model, gates, heads), observed(model, heads, context=lambda site, z: contexts.append((site, z))):
+        loss = model(**batch).logits.sum()
+    for hook in hooks:
+        hook.remove()
+    for given, (index, z) in zip(inputs, contexts, strict=True):
+        site = heads.sites[index]
+        assert z.shape == (4, 7, site.num_heads, site.head_dim)
+        assert torch.equal(z.flatten(-2), given)
+    assert all(gradient.abs().sum() > 0 for gradient in torch.autograd.grad(loss, [z for _, z in contexts]))
+
+
+@pytest.mark.parametrize("padding", ["left", "right"])
+def test_gradients_give_the_weight_gradient_of_each_sentence(zoo, family, padding):
+    model, batch = zoo.model(family, dtype=torch.float64), zoo.batch(padding)
+    heads = HeadMap.of(model)
+    weights: dict[tuple[int, str], torch.Tensor] = {}  # (B, d, rows), summed over the calls of a tied site
+    calls = []
+
+    def add(site, inputs, grads):
+        calls.append(site)
+        for role in ("query", "key", "value"):
+            gradient = torch.einsum("btd,bthe->bdhe", inputs[role], grads[role]).flatten(-2)
+            weights[site, role] = weights.get((site, role), 0) + gradient
+
+    with observed(model, heads, gradients=add):
+        model(**batch).logits.norm(dim=-1).sum().backward()
+    assert sorted(calls) == [index for index, site in enumerate(heads.sites) for _ in range(site.calls)]
+    assert all(parameter.grad is None and parameter.requires_grad for parameter in model.parameters())
+    for row in range(4):
+        model.zero_grad()
+        model(**{name: values[row : row + 1] for name, values in batch.items()}).logits.norm().backward()
+        for (site, role), gradient in weights.items():
+            expected = model.get_submodule(heads.sites[site].projections[role]).weight.grad
+            zoo.assert_close(gradient[row].T, expected, what=f"{heads.sites[site].name} {role}")
+
+
+def test_observing_a_model_without_heads_in_a_layer(zoo, family):
+    model, batch = zoo.model(family), zoo.batch()
+    smaller = remove_heads(model, zoo.masks(HeadMap.of(model))["no head in the first site"])
+    rows, contexts, gradients = [], [], []
+    with observed(
+        smaller,
+        attention=lambda site, values: rows.append(site),
+        context=lambda site, values: contexts.append(site),
+        gradients=lambda site, inputs, grads: gradients.append(site),
+    ):
+        smaller(**batch).logits.sum().backward()
+    assert rows == contexts == sorted(gradients)
+
+
+def test_everything_is_left_as_it_was_found(zoo, family):
+    model, batch = zoo.model(family), zoo.batch()
+    model.train()
+    parameters = list(model.parameters())
+    for index, parameter in enumerate(parameters):
+        parameter.requires_grad_(index % 3 != 0)
+        parameter.grad = torch.full_like(parameter, index) if parameter.requires_grad else None
+    grads = [parameter.grad for parameter in parameters]
+    with (
+        pytest.raises(ZeroDivisionError),
+        observed(model, attention=lambda *_: None, context=lambda *_: None, gradients=lambda *_: None),
+    ):
+        model(**batch).logits.sum().backward()
+        raise ZeroDivisionError
+    assert [parameter.grad for parameter in parameters] == grads
+    assert all(grad is None or grad.eq(index).all() for index, grad in enumerate(grads))
+    assert [parameter.requires_grad for parameter in parameters] == [i % 3 != 0 for i in range(len(parameters))]
+    assert model.config._attn_implementation == "sdpa" and model.training
+    assert not any(module._forward_pre_hooks or module._forward_hooks for module in model.modules())
+
+
+def test_gradient_checkpointing_is_refused(zoo):
+    model = zoo.model("bert")
+    model.gradient_checkpointing_enable()
+    with pytest.raises(ValueError, match="checkpointing"), observed(model, gradients=lambda *_: None):
+        pass
