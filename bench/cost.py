@@ -1,0 +1,80 @@
+"""What a piece of work cost: seconds, examples through the model, memory."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+
+@dataclass
+class Passes:
+    """Examples that went forward and backward through a model: a cost that no noise can change."""
+
+    forward: int = 0
+    backward: int = 0
+
+
+@contextmanager
+def counting(model: nn.Module) -> Iterator[Passes]:
+    """Count the examples that pass through ``model`` inside, whoever sends them."""
+    passes = Passes()
+
+    def on_forward(module, args, output):
+        logits = output.logits
+        passes.forward += len(logits)
+        if logits.requires_grad:
+            logits.register_hook(on_backward)
+
+    def on_backward(gradient):
+        passes.backward += len(gradient)
+
+    handle = model.register_forward_hook(on_forward)
+    try:
+        yield passes
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def timing(device: torch.device) -> Iterator[list[float]]:
+    """Wall seconds inside, as the only entry of a list that is filled at the end; waits for work queued on a GPU."""
+    seconds: list[float] = []
+    _settle(device)
+    begin = time.perf_counter()
+    yield seconds
+    _settle(device)
+    seconds.append(round(time.perf_counter() - begin, 7))
+
+
+def _settle(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def reset_peak(device: torch.device) -> None:
+    """Start to watch peak memory anew, where the system lets us."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def peak_bytes(device: torch.device) -> dict[str, int]:
+    """Peak memory of this process, and of its GPU, since ``reset_peak`` (elsewhere than on Linux, since it began)."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
+    except (OSError, IndexError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    peaks = {"process": peak}
+    if device.type == "cuda":
+        peaks["device"] = torch.cuda.max_memory_allocated(device)
+    return peaks

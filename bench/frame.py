@@ -1,0 +1,88 @@
+"""From records to numbers: one row a cell, from the record alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bench.records import Record
+
+SPEED_LEVEL = 0.5  # share of units removed at which size and speed are compared
+
+
+def curve(record: Record) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of units removed, (levels,), and quality there averaged over draws, (levels,)."""
+    result = record["result"]
+    return np.array(result["removed"]) / result["units"], np.mean(result["quality"], axis=0)
+
+
+def metrics(record: Record) -> dict[str, float]:
+    """The figures of one cell. NaN where a level was not measured.
+
+    area: mean quality over the share removed (trapezoids), scaled so that chance is 0 and the unpruned model 1.
+    within1, within5: largest share removed such that no level up to it loses more than 1 or 5 points of accuracy; the
+    levels are those measured, draws are averaged.
+    """
+    result, measured = record["result"], record["measured"]
+    share, quality = curve(record)
+    removed = share
+    if result["kept"]:  # a selector may keep more than its budget, as the control none does
+        removed = 1 - np.array([len(kept) for kept in result["kept"]]) / result["units"]
+    base, chance = quality[0], result["chance"]
+    loss = base - quality
+    middle = _at(SPEED_LEVEL, result)
+    return {
+        "base": base,
+        "chance": chance,
+        "at50": _value(quality, _at(0.5, result)),
+        "at75": _value(quality, _at(0.75, result)),
+        "area": float((np.trapezoid(quality, share) - chance) / (base - chance)) if base > chance else float("nan"),
+        "within1": _safe_share(removed, loss, 0.01),
+        "within5": _safe_share(removed, loss, 0.05),
+        "mb": _value([size["model"] for size in result["megabytes"]], middle),
+        "mb_base": result["megabytes"][0]["model"],
+        "speedup1": _speedup(measured["latency"], "1", result, middle),
+        "speedup32": _speedup(measured["latency"], "32", result, middle),
+        "scoring_seconds": measured["scoring_seconds"],
+        "forward": result["passes"]["forward"],
+        "backward": result["passes"]["backward"],
+    }
+
+
+def frame(records: Iterable[Record]) -> pd.DataFrame:
+    """One row for each finished cell: what it is (task, data, model, label, seed, control) and its ``metrics``."""
+    rows = [
+        {key: record["cell"][key] for key in ("task", "data", "model", "label", "seed", "control")} | metrics(record)
+        for record in records
+        if record["status"] == "done"
+    ]
+    return pd.DataFrame(rows)
+
+
+def _at(level: float, result: dict[str, Any]) -> int | None:
+    """Place, among the levels measured, of the number of units nearest to ``level``; None where it was not measured."""
+    wanted = int(level * result["units"] + 0.5)
+    return result["removed"].index(wanted) if wanted in result["removed"] else None
+
+
+def _value(values, place: int | None) -> float:
+    return float("nan") if place is None else float(values[place])
+
+
+def _safe_share(share: np.ndarray, loss: np.ndarray, points: float) -> float:
+    """Largest share before the first level that loses more than ``points`` (with room for rounding)."""
+    over = np.flatnonzero(loss > points + 1e-9)
+    return float(share[over[0] - 1] if len(over) else share[-1])
+
+
+def _speedup(latency: dict[str, Any], batch: str, result: dict[str, Any], place: int | None) -> float:
+    """Median time of the unpruned model over that of the smaller one, from the same interleaved repeats."""
+    samples = latency["samples"][batch]
+    removed = None if place is None else str(result["removed"][place])
+    if removed not in samples or "0" not in samples:
+        return float("nan")
+    return median(samples["0"]) / median(samples[removed])

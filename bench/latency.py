@@ -1,0 +1,69 @@
+"""Latency of smaller models, alone on the machine, with repeats of all sizes interleaved."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from bench.cost import timing
+from tasks.contract import Task
+from tasks.files import locked
+
+LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9)
+BATCHES = (1, 32)
+WARM_UPS, REPEATS = 2, 20
+PATIENCE = 20.0  # seconds after which a slow model's repeats end, five at least
+
+
+@contextmanager
+def beside_others() -> Iterator[None]:
+    """Work that may run beside other cells, but not while one of them measures latency."""
+    with locked(_machine(), shared=True):
+        yield
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Work that must not run beside any other cell of this user on this machine."""
+    with locked(_machine()):
+        yield
+
+
+def _machine() -> Path:
+    return Path(tempfile.gettempdir()) / f"headbench-{os.getuid()}.lock"
+
+
+@torch.no_grad()
+def latency(task: Task, models: Mapping[int, nn.Module], device: torch.device) -> dict[str, Any]:
+    """Raw seconds of a forward pass: for each batch size, for each number of units removed, a list of samples.
+
+    One repeat takes every model once, so that a slow moment of the machine hits all of them alike.
+    """
+    probes = {size: task.probe(size, device) for size in BATCHES}
+    samples: dict[int, dict[int, list[float]]] = {size: {removed: [] for removed in models} for size in BATCHES}
+    begin = time.perf_counter()
+    for repeat in range(WARM_UPS + REPEATS):
+        if repeat >= WARM_UPS + 5 and time.perf_counter() - begin > PATIENCE:
+            break
+        for size, probe in probes.items():
+            for removed, model in models.items():
+                with timing(device) as seconds:
+                    task.logits(model, probe)
+                if repeat >= WARM_UPS:
+                    samples[size][removed] += seconds
+    parameter = next(next(iter(models.values())).parameters())
+    return {
+        "samples": {str(size): {str(r): s for r, s in by.items()} for size, by in samples.items()},
+        "length": {str(size): probe.inputs["input_ids"].shape[1] for size, probe in probes.items()},
+        "dtype": str(parameter.dtype).removeprefix("torch."),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "threads": torch.get_num_threads(),
+    }

@@ -1,0 +1,184 @@
+"""The leaderboard, from records alone: the same records give the same bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+
+from bench.curves import draw
+from bench.errors import InputError
+from bench.frame import frame
+from bench.records import CorruptRecord, Record, Store
+from tasks.files import write_whole
+
+# Column of the frame: heading, factor, digits.
+COLUMNS = {
+    "at50": ("acc. at 50 %", 100, 1),
+    "at75": ("acc. at 75 %", 100, 1),
+    "area": ("area", 1, 3),
+    "within1": ("heads off, -1 pt (%)", 100, 0),
+    "within5": ("heads off, -5 pt (%)", 100, 0),
+    "mb": ("MB at 50 %", 1, 3),
+    "speedup1": ("speed-up, batch 1", 1, 2),
+    "speedup32": ("speed-up, batch 32", 1, 2),
+    "scoring_seconds": ("scoring (s)", 1, 2),
+    "forward": ("forward", 1, 0),
+    "backward": ("backward", 1, 0),
+}
+TASK = ["task", "data", "model"]
+LEGEND = """\
+How to read it. *acc. at 50 %*, *75 %*: test accuracy with that share of the heads removed. *area*: mean accuracy over
+all shares removed, scaled so that chance is 0 and the unpruned model is 1. *heads off*: largest share removed, among
+the levels measured, before accuracy has fallen by more than 1 or 5 points. *MB*, *speed-up*: of the physically smaller
+model with half of its heads, against the unpruned one in the same interleaved repeats. *scoring*: wall seconds, and
+calibration examples sent forward and backward through the model. Numbers are means over seeds, with the standard
+deviation over seeds after ±. Random draws are averaged within a seed. Controls calibrate the eye: `none` removes
+nothing, `random` has no score, an inverse removes first what its score holds most important. No difference here has
+been tested for significance; with few seeds, read close rows as ties."""
+
+
+def write(folder: Path) -> list[Path]:
+    """Write ``leaderboard.md``, ``leaderboard.csv`` and ``curves.svg`` to ``folder`` from the records in it."""
+    records = _records(folder)
+    table = frame(records)
+    files = {"leaderboard.md": markdown(records, table).encode(), "leaderboard.csv": to_csv(table).encode()}
+    if len(table):
+        files["curves.svg"] = draw(records)
+    for name, content in files.items():
+        write_whole(folder / name, content)
+    return [folder / name for name in files]
+
+
+def show(folder: Path, form: str) -> str:
+    """The leaderboard of the records in ``folder`` as text, ``md`` or ``csv``. Raises InputError if there are none."""
+    records = _records(folder)
+    table = frame(records)
+    return markdown(records, table) if form == "md" else to_csv(table)
+
+
+def summary(folder: Path) -> str:
+    """The overall table, for a terminal."""
+    table = frame(_records(folder))
+    return _overall(table) if len(table) else "no cell has a result yet"
+
+
+def markdown(records: list[Record], table: pd.DataFrame) -> str:
+    """The whole leaderboard in Markdown."""
+    parts = ["# Leaderboard", ""]
+    if len(table):
+        parts += ["![Accuracy against the share of heads removed](curves.svg)", "", _overall(table), ""]
+        for names, part in table.groupby(TASK, sort=True):
+            first = part.iloc[0]
+            task, data, model = names
+            parts += [
+                f"## {task}: {data}, {model}",
+                "",
+                f"Unpruned accuracy {100 * part['base'].mean():.1f} %, chance {100 * first['chance']:.1f} %, "
+                f"{first['mb_base']:.3f} MB; seeds {', '.join(map(str, sorted(set(part['seed']))))}.",
+                "",
+                _table(part.groupby(["label", "control", "seed"], sort=False)[list(COLUMNS)].mean()),
+                "",
+            ]
+        parts += [LEGEND, ""]
+    parts += _notes(records)
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def to_csv(table: pd.DataFrame) -> str:
+    """One line for each task, method and seed."""
+    if not len(table):
+        return ""
+    return table.sort_values([*TASK, "label", "seed"]).to_csv(index=False, float_format="%.6g", lineterminator="\n")
+
+
+def _records(folder: Path) -> list[Record]:
+    try:
+        records = list(Store(folder).all())
+    except CorruptRecord as error:
+        raise InputError(f"corrupt record {error}; `run` sets it aside and makes it again") from error
+    if not records:
+        raise InputError(f"{folder}: no records there (expected {Store(folder).folder}/TASK/METHOD/SEED.json)")
+    return records
+
+
+def _overall(table: pd.DataFrame) -> str:
+    """Mean over tasks, of the methods that have every task; the others are named below."""
+    tasks = table.groupby(TASK).ngroups
+    per_seed = table.groupby(["label", "control", "seed"])[list(COLUMNS)].mean()
+    whole = table.groupby(["label", "control", "seed"]).size() == tasks
+    parts = [f"## Overall: mean over {tasks} {'task' if tasks == 1 else 'tasks'}", "", _table(per_seed[whole])]
+    if not whole.all():
+        missing = sorted({f"{label} (seed {seed})" for label, _, seed in per_seed[~whole].index})
+        parts += ["", f"Not shown, as some task is missing: {', '.join(missing)}."]
+    return "\n".join(parts)
+
+
+def _table(per_seed: pd.DataFrame) -> str:
+    """Methods, best area first, with mean and spread over the seeds in ``per_seed`` (label, control, seed)."""
+    by_method = per_seed.groupby(["label", "control"])
+    means, spreads = by_method.mean(), by_method.std()
+    order = means.sort_index().sort_values("area", ascending=False, kind="stable")
+    rows = [["method", *(heading for heading, _, _ in COLUMNS.values())]]
+    for label, control in order.index:
+        cells = [
+            _cell(means.loc[(label, control), name], spreads.loc[(label, control), name], factor, digits)
+            for name, (_, factor, digits) in COLUMNS.items()
+        ]
+        rows.append([f"{label} (control)" if control else label, *cells])
+    return _aligned(rows)
+
+
+def _cell(mean: float, spread: float, factor: float, digits: int) -> str:
+    if pd.isna(mean):
+        return "–"
+    text = f"{mean * factor:.{digits}f}"
+    return (
+        text
+        if pd.isna(spread) or not f"{spread * factor:.{digits}f}".strip("0.")
+        else f"{text} ±{spread * factor:.{digits}f}"
+    )
+
+
+def _aligned(rows: list[list[str]]) -> str:
+    """A Markdown table whose columns line up as plain text too."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+    def line(row: list[str]) -> str:
+        return (
+            "| "
+            + " | ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+            + " |"
+        )
+
+    rule = "| " + " | ".join(["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]) + " |"
+    return "\n".join([line(rows[0]), rule, *map(line, rows[1:])])
+
+
+def _notes(records: list[Record]) -> list[str]:
+    """What a reader must know of these records: failures, models short of their target, mixed origins."""
+    notes = [f"- failed: {_where(r)}: {r['reason']}" for r in records if r["status"] == "failed"]
+    short = set()
+    for r in records:
+        training = r["result"]["training"] if r["status"] == "done" else {}
+        if training.get("target_met") is False:
+            short.add(
+                f"- {r['cell']['data']}, {r['cell']['model']}, seed {r['cell']['seed']}: training ended short of its "
+                f"target ({training['validation_accuracy']:.3f} of {training['target']:.3f} on validation)"
+            )
+    notes += sorted(short)
+    for what, values in (
+        ("processors", Counter(r["provenance"]["processor"] for r in records)),
+        ("torch versions", Counter(r["provenance"]["packages"]["torch"] for r in records)),
+        ("devices", Counter(r["cell"]["device"] for r in records)),
+        ("commits", Counter(r["provenance"]["commit"][:12] for r in records)),
+    ):
+        if len(values) > 1:
+            notes.append(f"- records of several {what}: {', '.join(f'{k} ({n})' for k, n in sorted(values.items()))}")
+    return ["## Notes", "", *notes] if notes else []
+
+
+def _where(record: Record) -> str:
+    cell = record["cell"]
+    return f"{cell['label']}, {cell['data']}, {cell['model']}, seed {cell['seed']}"

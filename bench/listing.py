@@ -1,0 +1,79 @@
+"""The verb ``list``: methods, tasks, suites and cells, as text."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import textwrap
+from pathlib import Path
+from typing import Literal, get_args, get_origin
+
+from bench.plan import plan
+from bench.records import Store
+from bench.run import survey
+from bench.suite import Suite, built_in_suites, load_suite
+from methods import METHODS
+from methods.registry import Option
+from methods.schedule import Schedule
+from tasks.contract import TASKS
+
+SCHEDULE = [field.name for field in dataclasses.fields(Schedule)]
+
+
+def methods() -> str:
+    """Every method: shape, source, and its options with type, default and meaning."""
+    blocks = []
+    for name, method in sorted(METHODS.items()):
+        values = method.configure({})
+        role = f"{method.shape}, control" if method.control else method.shape
+        lines = [f"{name} ({role}; {method.source})", *_wrap(method.summary)]
+        lines += [_option(o, values[o.name]) for o in method.options.values() if o.name not in SCHEDULE]
+        preset = [f"{name}={_plain(value)}" for name, value in method.presets.items()]
+        lines += [f"    short for {method.base}:{','.join(preset)}"] if preset else []
+        blocks.append("\n".join(lines))
+    schedule = next(method.options for method in METHODS.values() if method.shape == "scorer")
+    blocks.append(
+        "\n".join(["every scorer also takes", *(_option(schedule[n], schedule[n].default) for n in SCHEDULE)])
+    )
+    return "\n\n".join(blocks)
+
+
+def tasks() -> str:
+    """Every task adapter and what it has built in."""
+    return "\n\n".join(
+        "\n".join([name, *_wrap((inspect.getdoc(adapter) or "").replace("\n", " "))])
+        for name, adapter in sorted(TASKS.items())
+    )
+
+
+def suites() -> str:
+    """Every built-in suite."""
+    lines = []
+    for name in built_in_suites():
+        suite = load_suite(name)
+        levels = f"{len(suite.levels)} levels" if suite.levels else "all levels"
+        tasks = ", ".join(task.task for task in suite.tasks)
+        lines.append(f"{name}: {tasks}; {len(suite.methods)} methods, {len(suite.seeds)} seeds, {levels}")
+    return "\n".join(lines)
+
+
+def cells(suite: Suite, out: Path, device: str) -> str:
+    """Every cell of ``suite`` with its key and the state of its record in ``out``."""
+    states = survey(Store(out), plan(suite, device))
+    return "\n".join(f"{state:8} {cell.key[:12]} {cell.name}" for cell, state in states.items())
+
+
+def _wrap(text: str) -> list[str]:
+    return textwrap.wrap(text, 100, initial_indent="    ", subsequent_indent="    ")
+
+
+def _option(option: Option, value: object) -> str:
+    return f"    {option.name}={_plain(value)}  [{_kind(option.type)}] {option.help}"
+
+
+def _kind(kind: type) -> str:
+    return "|".join(map(str, get_args(kind))) if get_origin(kind) is Literal else kind.__name__
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,58 @@
+"""How long things take: estimates before and during a run, from what was measured so far."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from bench.jobs import CellJob, TrainJob
+from bench.records import Record
+
+NOMINAL = {"train": 25.0, "cell": 5.0}  # seconds of a small model on one thread, until something was measured
+
+
+class Estimator:
+    """Expected seconds of a job: the mean of the most similar jobs seen."""
+
+    def __init__(self, records: Iterable[Record] = ()):
+        self._seen: dict[tuple[str, ...], list[float]] = defaultdict(list)
+        for record in records:
+            if record["status"] == "done":
+                cell = record["cell"]
+                path = (cell["data"], cell["model"], cell["label"])
+                self._add(("cell", *path), record["measured"]["seconds"])
+                if record["measured"]["training_seconds"]:
+                    self._add(("train", *path[:2]), record["measured"]["training_seconds"])
+
+    def saw(self, job: TrainJob | CellJob, seconds: float) -> None:
+        """Learn that ``job`` took ``seconds``."""
+        self._add(_similar(job), seconds)
+
+    def seconds(self, jobs: Iterable[TrainJob | CellJob], workers: int) -> float:
+        """Expected wall seconds of ``jobs`` on ``workers`` processes."""
+        return sum(self._expected(_similar(job)) for job in jobs) / workers
+
+    def _add(self, path: tuple[str, ...], seconds: float) -> None:
+        for length in range(1, len(path) + 1):
+            self._seen[path[:length]].append(seconds)
+
+    def _expected(self, path: tuple[str, ...]) -> float:
+        for length in range(len(path), 0, -1):
+            if seen := self._seen.get(path[:length]):
+                return sum(seen) / len(seen)
+        return NOMINAL[path[0]]
+
+
+def _similar(job: TrainJob | CellJob) -> tuple[str, ...]:
+    """Kind, data and model, method: jobs with a longer common beginning are more alike."""
+    cell = job.cell
+    kind = ("train", cell.data, cell.model)
+    return kind if isinstance(job, TrainJob) else ("cell", cell.data, cell.model, cell.method.label)
+
+
+def duration(seconds: float) -> str:
+    """``seconds`` for people: ``40 s``, ``3 min``, ``2 h 10 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,174 @@
+"""The verb ``run``: plan, see what is there already, run the rest, show the leaderboard."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import leaderboard
+from bench.engine import run_jobs
+from bench.errors import InputError
+from bench.frame import curve as mean_curve
+from bench.jobs import CellJob, TrainJob, ordered, start_process
+from bench.plan import Cell, plan
+from bench.progress import Estimator, duration
+from bench.records import CorruptRecord, Record, Store
+from bench.suite import Suite
+from tasks.cache import Cache, default_root
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run a suite."""
+
+    out: Path
+    jobs: int
+    device: str
+    retry_failed: bool = False
+    dry_run: bool = False
+    no_cache: bool = False
+
+
+def run(suite: Suite, options: RunOptions) -> int:
+    """Run ``suite``: 0 if every cell has a result, 1 if some failed. Raises InputError and what planning raises."""
+    _writable(options.out)
+    start_process()
+    with ExitStack() as stack:
+        root = default_root()
+        if options.no_cache:
+            root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headbench-")))
+        store = Store(options.out)
+        cells = plan(suite, options.device)
+        states = survey(store, cells, set_aside=not options.dry_run)
+        wanted = {"missing", "stale", "corrupt"} | ({"failed"} if options.retry_failed else set())
+        todo = [cell for cell in cells if states[cell] in wanted]
+        jobs = ordered(todo, root, options.out, options.jobs)
+        estimator = Estimator(_readable(store, cells))
+        _announce(suite, cells, states, jobs, estimator, options, root)
+        if options.dry_run:
+            return 0
+        store.clear_temporary()
+        _execute(jobs, estimator, options)
+    failed = [cell for cell in cells if _status(store, cell) == "failed"]
+    written = leaderboard.write(options.out)
+    print(f"\n{leaderboard.summary(options.out)}")
+    for cell in failed:
+        print(f"failed: {cell.name}: {store.read(store.path(cell))['reason']}")
+    print(f"Records: {store.folder}; {', '.join(path.name for path in written)} in {options.out}")
+    print(
+        "Next: headbench list methods; headbench run --levels all; headbench run --model DIR --data FILE (see README)"
+    )
+    return 1 if failed else 0
+
+
+def survey(store: Store, cells: list[Cell], set_aside: bool = False) -> dict[Cell, str]:
+    """State of each cell: done, failed, missing, stale (made under other settings) or corrupt.
+
+    A corrupt record is named and, with ``set_aside``, moved out of the way.
+    """
+    states = {}
+    for cell in cells:
+        try:
+            states[cell] = _state(store, cell)
+        except CorruptRecord as error:
+            states[cell] = "corrupt"
+            where = f"set aside as {store.set_aside(store.path(cell)).name}" if set_aside else "would be set aside"
+            print(f"corrupt record, {where}: {error}", file=sys.stderr)
+    return states
+
+
+def _state(store: Store, cell: Cell) -> str:
+    path = store.path(cell)
+    if not path.exists():
+        return "missing"
+    record = store.read(path)
+    return record["status"] if record["key"] == cell.key else "stale"
+
+
+def _status(store: Store, cell: Cell) -> str:
+    return store.read(store.path(cell))["status"]
+
+
+def _readable(store: Store, cells: list[Cell]) -> list[Record]:
+    records = []
+    for cell in cells:
+        try:
+            records.append(store.read(store.path(cell)))
+        except CorruptRecord:
+            continue
+    return records
+
+
+def _announce(suite, cells, states, jobs, estimator, options: RunOptions, root: Path) -> None:
+    counts = Counter(states.values())
+    tasks = sorted({(cell.task.task, cell.data, cell.model) for cell in cells})
+    print(
+        f"suite {suite.name}: {len(cells)} cells = "
+        f"{len(tasks)} tasks x {len(suite.methods)} methods x {len(suite.seeds)} seeds"
+    )
+    for task, data, model in tasks:
+        print(f"  {task}: {data}, {model}")
+    print("  " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items())))
+    training = sum(isinstance(job, TrainJob) for job in jobs)
+    if jobs:
+        print(
+            f"  to do: {len(jobs) - training} cells after training {training} models, "
+            f"about {duration(estimator.seconds(jobs, options.jobs))} on {options.jobs} "
+            f"{'process' if options.jobs == 1 else 'processes'} ({options.device})"
+        )
+    if not options.no_cache:
+        print(f"  trained models: {root} ({Cache(root).size() / 2**20:.1f} MB)")
+    if counts["stale"]:
+        print(f"  {counts['stale']} records were made under other settings and will be replaced")
+    if counts["failed"] and not options.retry_failed:
+        print(f"  {counts['failed']} cells failed before; --retry-failed runs them again")
+    if options.dry_run:
+        for cell in cells:
+            print(f"  {states[cell]:8} {cell.name}")
+    sys.stdout.flush()
+
+
+def _execute(jobs: list[TrainJob | CellJob], estimator: Estimator, options: RunOptions) -> None:
+    left = dict(enumerate(jobs))
+    for done in run_jobs(jobs, options.jobs, start_process):
+        job = left.pop(done.index)
+        if done.error is not None:
+            raise done.error
+        estimator.saw(job, done.seconds)
+        value = done.value
+        if done.died:
+            value = job.died(done.died) if isinstance(job, CellJob) else {"failure": done.died}
+        rest = f", about {duration(estimator.seconds(left.values(), options.jobs))} left" if left else ""
+        print(
+            f"[{len(jobs) - len(left)}/{len(jobs)}] {_outcome(job, value)} ({duration(done.seconds)}{rest})", flush=True
+        )
+
+
+def _outcome(job: TrainJob | CellJob, value: Record) -> str:
+    cell = job.cell
+    where = f"{cell.data}, seed {cell.seed}"
+    if isinstance(job, TrainJob):
+        if "failure" in value:
+            return f"training {cell.model} on {where}: failed: {value['failure']}"
+        missed = "" if value.get("target_met") in (True, None) else f", short of its target {value['target']:.2f}"
+        return f"trained {cell.model} on {where}: validation accuracy {value['validation_accuracy']:.3f}{missed}"
+    if value["status"] == "failed":
+        return f"{cell.method.label} on {where}: failed: {value['reason']}"
+    _, curve = mean_curve(value)
+    middle = curve[len(curve) // 2]
+    share = value["result"]["removed"][len(curve) // 2] / value["result"]["units"]
+    return f"{cell.method.label} on {where}: accuracy {curve[0]:.3f}, {middle:.3f} with {share:.0%} of the heads gone"
+
+
+def _writable(out: Path) -> None:
+    """Raise InputError where nothing can be written to ``out``."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot write there: {error.strerror}") from error

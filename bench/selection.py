@@ -1,0 +1,41 @@
+"""Ask a method which units to keep, at each number removed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from methods import Method, View
+from methods.schedule import Schedule, mask_without, removal_orders
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a method chose: ``masks`` (draws, levels, units) bool, and the removal orders behind them if it has any."""
+
+    masks: Tensor
+    orders: list[list[int]] | None
+
+
+def select(method: Method, options: dict[str, Any], view: View, removed: Sequence[int]) -> Selection:
+    """Masks of ``method`` with ``removed`` units gone. Raises NonFiniteScore; ValueError for a wrong mask."""
+    if method.shape == "selector":
+        masks = [method.function(view, len(view.heads) - count, **options) for count in removed]
+        for mask in masks:
+            if mask.shape != (len(view.heads),) or mask.dtype != torch.bool:
+                raise ValueError(
+                    f"mask of shape {tuple(mask.shape)} and {mask.dtype}, expected ({len(view.heads)},) bool"
+                )
+        return Selection(torch.stack(masks)[None], None)
+    fields = {field.name for field in dataclasses.fields(Schedule)}
+    schedule = Schedule(**{name: value for name, value in options.items() if name in fields})
+    own = {name: value for name, value in options.items() if name not in fields}
+    orders = removal_orders(partial(method.function, **own), view, schedule)
+    masks = [torch.stack([mask_without(order, count) for count in removed]) for order in orders]
+    return Selection(torch.stack(masks), [order.tolist() for order in orders])

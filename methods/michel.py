@@ -1,0 +1,37 @@
+"""Sensitivity of the loss to a gate on each head (Michel, Levy & Neubig 2019).
+
+"Are Sixteen Heads Really Better than One?", NeurIPS 2019.
+"""
+
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from methods.heads import gated
+from methods.registry import scorer
+from methods.view import View
+
+
+@scorer("michel", source="Michel et al. 2019, Eq. 2")
+def michel(
+    view: View, *, layer_norm: Annotated[bool, "divide by the L2 norm over the layer's kept units"] = True
+) -> Tensor:
+    """Mean over examples of |d loss / d gate|.
+
+    The absolute value is taken per example, before the mean (Li, Cotterell & Sachan 2021, Eq. 21). Returns (units,).
+    """
+    total = torch.zeros(len(view.heads), dtype=torch.float64)
+    for batch in view.batches:
+        labels = batch.labels
+        gates = torch.ones(len(view.heads), len(labels), device=labels.device, requires_grad=True)
+        with gated(view.model, gates, view.heads):
+            (gradient,) = torch.autograd.grad(view.loss(batch).sum(), gates)  # (units, B)
+        total += gradient.abs().sum(1).double().cpu()
+    importance = total / view.examples
+    if not layer_norm:
+        return importance
+    site = view.heads.site_of_unit
+    squares = torch.zeros(len(view.heads.sites), dtype=torch.float64)
+    squares.index_add_(0, site, importance.square() * view.kept)
+    return importance / squares.sqrt().clamp_min(torch.finfo(torch.float64).tiny)[site]

@@ -1,0 +1,13 @@
+"""The unpruned model: what everything else is compared with."""
+
+import torch
+from torch import Tensor
+
+from methods.registry import selector
+from methods.view import View
+
+
+@selector("none", source="control", control=True)
+def none(view: View, keep: int) -> Tensor:
+    """Remove nothing, whatever the budget."""
+    return torch.ones(len(view.heads), dtype=torch.bool)

@@ -1,0 +1,15 @@
+"""Random removal: what a score has to beat."""
+
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from methods.registry import scorer
+from methods.view import View
+
+
+@scorer("random", source="control", control=True)
+def random(view: View, *, draws: Annotated[int, "independent removal orders"] = 10) -> Tensor:
+    """Importances drawn uniformly: (draws, units), each row an order of its own."""
+    return torch.rand(draws, len(view.heads), generator=view.generator)

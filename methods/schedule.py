@@ -1,0 +1,88 @@
+"""From importances to removal orders: when to score again, which end to start at, how layers share the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor
+
+from methods.heads import HeadMap, gated
+from methods.view import View
+
+
+class NonFiniteScore(ArithmeticError):
+    """A method gave a NaN or an infinite importance to a unit that is still there."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a scorer's importances become a removal order: by default scored once, least important removed first."""
+
+    schedule: Annotated[Literal["one-shot", "greedy"], "score once, or again after every step"] = "one-shot"
+    step: Annotated[int, "units removed between two scorings of a greedy schedule"] = 1
+    inverse: Annotated[bool, "remove the most important first"] = False
+    allocation: Annotated[Literal["global", "layer"], "rank all units together, or take equally from every layer"] = (
+        "global"
+    )
+
+    def __post_init__(self):
+        if self.step < 1:
+            raise ValueError(f"option step={self.step}: expected at least 1")
+
+
+def removal_orders(score: Callable[[View], Tensor], view: View, plan: Schedule) -> list[Tensor]:
+    """Removal orders of all units, each a (units,) tensor of unit indices, first removed first.
+
+    One order, unless the scorer is random by nature and returns (draws, units). Raises NonFiniteScore.
+    """
+    if plan.schedule == "one-shot":
+        scores = score(view)
+        return [_order(_checked(row, view), view, plan) for row in scores.reshape(-1, len(view.heads))]
+    order: list[Tensor] = []
+    kept = view.kept.clone()
+    while kept.any():
+        with gated(view.model, kept.float(), view.heads):
+            now = replace(view, kept=kept)
+            next_removed = _order(_checked(score(now), now), now, plan)[: plan.step]
+        kept = kept.clone()
+        kept[next_removed] = False
+        order.append(next_removed)
+    return [torch.cat(order)]
+
+
+def mask_without(order: Tensor, removed: int) -> Tensor:
+    """Mask, (units,) bool, of what is kept when the first ``removed`` units of ``order`` are gone."""
+    mask = torch.ones(len(order), dtype=torch.bool)
+    mask[order[:removed]] = False
+    return mask
+
+
+def _checked(scores: Tensor, view: View) -> Tensor:
+    """``scores`` as float64 on the CPU, finite wherever a unit is still there."""
+    if scores.shape != (len(view.heads),):
+        raise ValueError(f"importance of shape {tuple(scores.shape)}, expected ({len(view.heads)},): one entry a unit")
+    scores = scores.detach().double().cpu()
+    bad = (~scores.isfinite() & view.kept).nonzero().flatten().tolist()
+    if bad:
+        raise NonFiniteScore(f"importance {scores[bad[0]].item()} for {_name(view.heads, bad[0])} ({len(bad)} such)")
+    return scores
+
+
+def _order(scores: Tensor, view: View, plan: Schedule) -> Tensor:
+    """Indices of the units kept, in the order in which ``plan`` removes them; ties go by index."""
+    units = view.kept.nonzero().flatten()
+    ranked = units[(scores[units] * (-1 if plan.inverse else 1)).argsort(stable=True)]
+    if plan.allocation == "global":
+        return ranked
+    sites = view.heads.site_of_unit[ranked]
+    # Taking equally means taking first from the site with the most units left.
+    left = torch.stack([(sites[i:] == site).sum() for i, site in enumerate(sites)])
+    return ranked[left.argsort(descending=True, stable=True)]
+
+
+def _name(heads: HeadMap, unit: int) -> str:
+    site, members = heads.units[unit].site, heads.units[unit].heads
+    return f"head {', '.join(map(str, members))} of {heads.sites[site].name}"

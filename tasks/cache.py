@@ -1,0 +1,54 @@
+"""The cache of trained models: one folder each, built once, however many processes ask for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import platformdirs
+
+from tasks.files import TEMPORARY, locked
+
+
+def default_root() -> Path:
+    """``HEADBENCH_CACHE``, or the platform's cache folder."""
+    return Path(os.environ.get("HEADBENCH_CACHE") or platformdirs.user_cache_dir("headbench", appauthor=False))
+
+
+class Cache:
+    """Folders under ``root`` that are built whole, under a lock, and then only read."""
+
+    def __init__(self, root: Path):
+        self.root = root
+
+    def path(self, key: str) -> Path:
+        """Where the folder of ``key`` is, or would be."""
+        return self.root / key
+
+    def folder(self, key: str, build: Callable[[Path], None]) -> Path:
+        """The folder of ``key``, built by ``build(empty folder)`` if it is not there yet.
+
+        A second process that asks for the same key waits for the first. What a killed process left is cleared away.
+        """
+        path = self.path(key)
+        temporary = path.with_name(path.name + TEMPORARY)
+        while not path.is_dir():
+            temporary.mkdir(parents=True, exist_ok=True)
+            with locked(temporary) as same:
+                if not same():  # built, or given up, by the process that we waited for
+                    continue
+                for left in temporary.iterdir():
+                    left.unlink()
+                try:
+                    build(temporary)
+                    temporary.rename(path)
+                except BaseException:
+                    shutil.rmtree(temporary, ignore_errors=True)
+                    raise
+        return path
+
+    def size(self) -> int:
+        """Bytes of everything in the cache."""
+        return sum(file.stat().st_size for file in self.root.rglob("*") if file.is_file())

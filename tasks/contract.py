@@ -1,0 +1,113 @@
+"""What a task is to the rest of the suite, and the registry of task adapters."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from tasks.cache import Cache
+from tasks.encode import Batch
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """A task as a suite file or a command line asks for it. Empty fields take what the adapter has built in."""
+
+    task: str
+    data: str = ""  # file, folder or hub id
+    model: str = ""  # folder or hub id
+    text: tuple[str, ...] = ()  # columns of the text, or of the pair of texts
+    label: str = ""  # column of the label
+    finetune: bool = False  # train the model on the training split first
+    limit: int = 0  # most examples of each split; 0 is all
+    mirror: str = ""  # folder with local copies of hub ids
+
+
+class Task(ABC):
+    """Texts, a model for each seed, a loss for a batch, and an evaluation that gives an outcome for each example."""
+
+    version: ClassVar[int] = 1  # raise it when a change makes other results of the same data and model
+
+    def __init__(self, spec: TaskSpec):
+        self.spec = spec
+
+    @property
+    @abstractmethod
+    def data_name(self) -> str:
+        """The data set's own name."""
+
+    @property
+    @abstractmethod
+    def model_name(self) -> str:
+        """The model's name, for people."""
+
+    @property
+    @abstractmethod
+    def chance(self) -> float:
+        """Quality, 0 to 1, of always giving the commonest answer of the test split."""
+
+    @abstractmethod
+    def validate(self) -> PreTrainedModel:
+        """Look for all that could make a run fail; the model's shape, perhaps without weights. Raises TaskError."""
+
+    @abstractmethod
+    def fingerprints(self, seed: int) -> dict[str, Any]:
+        """Digests of all that fixes the data and the model of ``seed``, before any training."""
+
+    @abstractmethod
+    def prepared(self, seed: int, cache: Cache) -> bool:
+        """Whether the model of ``seed`` is there without any training."""
+
+    @abstractmethod
+    def prepare(self, seed: int, cache: Cache, device: torch.device) -> dict[str, Any]:
+        """Train the model of ``seed`` if that is not done yet; the report of the training (empty if there is none)."""
+
+    @abstractmethod
+    def open(self, seed: int, cache: Cache, device: torch.device) -> PreTrainedModel:
+        """The model of ``seed``, in evaluation mode."""
+
+    @abstractmethod
+    def calibration(self, seed: int, size: int, device: torch.device) -> Sequence[Batch]:
+        """``size`` training examples (all, if fewer) drawn by ``seed``, in batches."""
+
+    @abstractmethod
+    def probe(self, size: int, device: torch.device) -> Batch:
+        """``size`` test examples of usual length in one batch, repeated where there are fewer: the input for timing."""
+
+    @abstractmethod
+    def logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Logits of ``model``, (B, classes)."""
+
+    @abstractmethod
+    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        """Loss of each example, (B,)."""
+
+    @abstractmethod
+    def outcomes(self, model: nn.Module) -> Tensor:
+        """Whether each test example is answered right: (N,) bool, in the data set's order.
+
+        Raises FloatingPointError where logits are not finite.
+        """
+
+
+TASKS: dict[str, type[Task]] = {}
+
+
+def task(name: str) -> Callable[[type[Task]], type[Task]]:
+    """Register a task adapter under ``name``. Raises ValueError where the name is taken."""
+
+    def register(adapter: type[Task]) -> type[Task]:
+        if name in TASKS:
+            raise ValueError(f"task {name!r} of {adapter.__module__} is already registered by {TASKS[name].__module__}")
+        TASKS[name] = adapter
+        return adapter
+
+    return register

@@ -1,0 +1,43 @@
+"""Files that are there whole or not at all, and locks that die with the process that held them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+TEMPORARY = ".tmp"
+
+
+@contextmanager
+def locked(path: Path, *, shared: bool = False) -> Iterator[Callable[[], bool]]:
+    """Hold the advisory lock of ``path``, a folder or a file (made if missing), among processes of this machine.
+
+    The kernel frees it when its holder dies, however it dies. Yields a function that says whether the lock is still
+    that of what is at ``path``: while waiting, it may have been moved or deleted.
+    """
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield lambda: path.exists() and os.path.samestat(os.fstat(handle), path.stat())
+    finally:
+        os.close(handle)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write ``content`` to ``path`` so that it appears whole or not at all, also after a crash of the machine.
+
+    Raises OSError (disk full, no permission), after removing what it had written.
+    """
+    temporary = path.with_name(path.name + TEMPORARY)
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,16 @@
+"""Natural language inference: does the premise entail the hypothesis?"""
+
+from tasks.builtin import inference
+from tasks.contract import task
+from tasks.text import TextClassification
+from tasks.train import Recipe
+
+
+@task("mnli")
+class NaturalLanguageInference(TextClassification):
+    """Premise and hypothesis, three classes; built in: a grammar of inferences, not MNLI (for that give --data)."""
+
+    columns = ("premise", "hypothesis")
+    labels = ("entailment", "neutral", "contradiction")
+    built_in = staticmethod(inference.dataset)
+    recipe = Recipe(learning_rate=2e-3, max_steps=1500, target=0.95)

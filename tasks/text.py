@@ -1,0 +1,206 @@
+"""Classification of texts or pairs of texts: what the three text adapters share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from tasks import checkpoint, encode, train
+from tasks.builtin import model as small
+from tasks.cache import Cache
+from tasks.contract import Task
+from tasks.dataset import Dataset, Example
+from tasks.digest import digest_of, digest_of_files, digest_of_source
+from tasks.encode import Batch, Encoded
+from tasks.errors import TaskError
+from tasks.source import load
+from tasks.splits import limited
+
+BATCH = 64
+REPORT = "training.json"  # beside the weights: what the training took and reached
+
+
+class TextClassification(Task):
+    """Sequence classification; an adapter says which columns, which classes, and what is built in."""
+
+    columns: ClassVar[tuple[str, ...]] = ("text",)
+    label: ClassVar[str] = "label"
+    labels: ClassVar[tuple[str, ...]] = ()  # classes in order, where the task fixes them
+    built_in: ClassVar[Callable[[], Dataset]]
+    recipe: ClassVar[train.Recipe]  # of the built-in-size model
+    pieces: ClassVar[int | None] = None  # its vocabulary: word pieces, or words
+
+    # What this is: data and model
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The three splits. Raises TaskError where they cannot be had."""
+        spec = self.spec
+        if spec.data:
+            columns = spec.text or self.columns
+            if len(columns) > 2:
+                raise TaskError(f"--text {','.join(columns)}: expected one column, or two for pairs")
+            data = load(spec.data, columns, spec.label or self.label, labels=self.labels, mirror=spec.mirror)
+        else:
+            data = type(self).built_in()
+        return limited(data, spec.limit) if spec.limit else data
+
+    @cached_property
+    def folder(self) -> Path | None:
+        """Folder of the model that was asked for; None for the built-in-size one."""
+        return checkpoint.locate(self.spec.model, self.spec.mirror) if self.spec.model else None
+
+    @property
+    def data_name(self) -> str:
+        return self.dataset.name
+
+    @property
+    def model_name(self) -> str:
+        return self.folder.name if self.folder else "small-bert"
+
+    @property
+    def chance(self) -> float:
+        return self.dataset.chance
+
+    @property
+    def trains(self) -> bool:
+        """Whether a model is trained here, rather than taken as it is."""
+        return self.folder is None or self.spec.finetune
+
+    def validate(self) -> PreTrainedModel:
+        if self.folder is None:
+            tokenizer, untrained = small.build(self.dataset, 0, pieces=self.pieces, max_length=self.recipe.max_length)
+            self._check_texts(tokenizer)
+            return untrained
+        config = checkpoint.load_config(self.folder)
+        model = checkpoint.skeleton(config, self.spec.model)
+        self._check_texts(checkpoint.load_tokenizer(self.folder))
+        if not self.trains:
+            checkpoint.label_places(config, self.dataset.labels, self.spec.model)
+        return model
+
+    def fingerprints(self, seed: int) -> dict[str, Any]:
+        model: dict[str, Any] = {}
+        if self.folder is not None:
+            model["weights"] = digest_of_files(checkpoint.weight_files(self.folder))
+        if self.trains:
+            code = (encode, train, checkpoint) if self.folder else (encode, train, small)
+            model |= {
+                "recipe": asdict(self._recipe),
+                "pieces": self.pieces,
+                "code": digest_of_source(*code),
+                "seed": seed,
+            }
+        return {"data": self.dataset.fingerprint, "model": model}
+
+    # The model of a seed
+
+    def prepared(self, seed: int, cache: Cache) -> bool:
+        return not self.trains or cache.path(self._key(seed)).is_dir()
+
+    def prepare(self, seed: int, cache: Cache, device: torch.device) -> dict[str, Any]:
+        if not self.trains:
+            return {}
+        folder = cache.folder(self._key(seed), lambda empty: self._train(seed, empty, device))
+        report = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+        if "failure" in report:
+            raise FloatingPointError(report["failure"])
+        return report
+
+    def open(self, seed: int, cache: Cache, device: torch.device) -> PreTrainedModel:
+        folder = cache.path(self._key(seed)) if self.trains else self.folder
+        assert folder is not None
+        self._tokenizer = checkpoint.load_tokenizer(folder)
+        model = checkpoint.load_classifier(folder)
+        self._places = checkpoint.label_places(model.config, self.dataset.labels, folder.name)
+        return model.to(device=device).eval()
+
+    def _key(self, seed: int) -> str:
+        return f"{self.data_name}-{self.model_name}-s{seed}-{digest_of(self.fingerprints(seed))[:16]}".replace("/", "-")
+
+    @property
+    def _recipe(self) -> train.Recipe:
+        return train.fine_tuning(len(self.dataset.train)) if self.folder else self.recipe
+
+    def _train(self, seed: int, empty: Path, device: torch.device) -> None:
+        tokenizer: PreTrainedTokenizerBase
+        model: PreTrainedModel
+        if self.folder is None:
+            tokenizer, model = small.build(self.dataset, seed, pieces=self.pieces, max_length=self.recipe.max_length)
+        else:
+            tokenizer = checkpoint.load_tokenizer(self.folder)
+            model = checkpoint.load_for_training(self.folder, self.dataset.labels, tokenizer, seed)
+        try:
+            report = train.train(model, tokenizer, self.dataset, self._recipe, seed, device=device)
+        except FloatingPointError as error:  # the same on every try: kept, so that not every cell tries again
+            report = {"failure": str(error)}
+        else:
+            model.save_pretrained(empty)
+            tokenizer.save_pretrained(empty)
+            report["weights"] = digest_of_files(sorted(empty.glob("*.safetensors")))
+        (empty / REPORT).write_text(json.dumps(report), encoding="utf-8")
+
+    # Batches, loss and outcomes
+
+    def calibration(self, seed: int, size: int, device: torch.device) -> list[Batch]:
+        pool = self.dataset.train
+        chosen = torch.randperm(len(pool), generator=torch.Generator().manual_seed(seed))[:size].sort().values
+        examples = self._encode([pool[place] for place in chosen.tolist()])
+        return list(encode.batches(examples, self._tokenizer, BATCH, by_length=True, device=device))
+
+    def probe(self, size: int, device: torch.device) -> Batch:
+        by_length = sorted(self._test, key=lambda example: len(example.tokens["input_ids"]))
+        middle = max(0, (len(by_length) - size) // 2)
+        chosen = (by_length[middle : middle + size] * size)[:size]
+        return next(encode.batches(chosen, self._tokenizer, size, device=device))
+
+    def logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        return model(**batch.inputs).logits
+
+    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        return F.cross_entropy(logits, batch.labels, reduction="none")
+
+    @torch.no_grad()
+    def outcomes(self, model: nn.Module) -> Tensor:
+        right = torch.empty(len(self._test), dtype=torch.bool)
+        device = next(model.parameters()).device
+        for batch in encode.batches(self._test, self._tokenizer, BATCH, by_length=True, device=device):
+            logits = self.logits(model, batch)
+            if not logits.isfinite().all():
+                first = int(batch.indices[(~logits.isfinite().all(1)).nonzero()[0, 0]])
+                raise FloatingPointError(f"logits are not finite, first for test example {first}")
+            right[batch.indices] = (logits.argmax(1) == batch.labels).cpu()
+        return right
+
+    @cached_property
+    def _test(self) -> list[Encoded]:
+        return self._encode(self.dataset.test)
+
+    def _encode(self, examples) -> list[Encoded]:
+        placed = [Example(example.texts, self._places[example.label]) for example in examples]
+        return encode.encode(placed, self._tokenizer, self._length(self._tokenizer))
+
+    def _length(self, tokenizer: PreTrainedTokenizerBase) -> int:
+        return min(self._recipe.max_length, tokenizer.model_max_length)
+
+    def _check_texts(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        """Raise TaskError for a text that leaves nothing but special tokens."""
+        if not self.spec.data:
+            return
+        empty = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+        for split in ("train", "validation", "test"):
+            examples = getattr(self.dataset, split)
+            for example, encoded in zip(
+                examples, encode.encode(examples, tokenizer, self._length(tokenizer)), strict=True
+            ):
+                if empty.issuperset(encoded.tokens["input_ids"]):
+                    raise TaskError(f"{self.spec.data}: a {split} text is nothing but padding: {example.texts!r}")
