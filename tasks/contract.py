@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from tasks.cache import Cache
 from tasks.encode import Batch
@@ -55,7 +54,7 @@ class Task(ABC):
         """Quality, 0 to 1, of always giving the commonest answer of the test split."""
 
     @abstractmethod
-    def validate(self) -> PreTrainedModel:
+    def validate(self) -> nn.Module:
         """Look for all that could make a run fail; the model's shape, perhaps without weights. Raises TaskError."""
 
     @abstractmethod
@@ -71,7 +70,7 @@ class Task(ABC):
         """Train the model of ``seed`` if that is not done yet; the report of the training (empty if there is none)."""
 
     @abstractmethod
-    def open(self, seed: int, cache: Cache, device: torch.device) -> PreTrainedModel:
+    def open(self, seed: int, cache: Cache, device: torch.device) -> nn.Module:
         """The model of ``seed``, in evaluation mode."""
 
     @abstractmethod

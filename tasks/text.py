@@ -76,7 +76,7 @@ class TextClassification(Task):
         """Whether a model is trained here, rather than taken as it is."""
         return self.folder is None or self.spec.finetune
 
-    def validate(self) -> PreTrainedModel:
+    def validate(self) -> nn.Module:
         if self.folder is None:
             tokenizer, untrained = small.build(self.dataset, 0, pieces=self.pieces, max_length=self.recipe.max_length)
             self._check_texts(tokenizer)
@@ -116,13 +116,14 @@ class TextClassification(Task):
             raise FloatingPointError(report["failure"])
         return report
 
-    def open(self, seed: int, cache: Cache, device: torch.device) -> PreTrainedModel:
+    def open(self, seed: int, cache: Cache, device: torch.device) -> nn.Module:
         folder = cache.path(self._key(seed)) if self.trains else self.folder
         assert folder is not None
         self._tokenizer = checkpoint.load_tokenizer(folder)
-        model = checkpoint.load_classifier(folder)
-        self._places = checkpoint.label_places(model.config, self.dataset.labels, folder.name)
-        return model.to(device=device).eval()
+        classifier = checkpoint.load_classifier(folder)
+        self._places = checkpoint.label_places(classifier.config, self.dataset.labels, folder.name)
+        model: nn.Module = classifier
+        return model.to(device).eval()
 
     def _key(self, seed: int) -> str:
         return f"{self.data_name}-{self.model_name}-s{seed}-{digest_of(self.fingerprints(seed))[:16]}".replace("/", "-")

@@ -1,0 +1,76 @@
+"""Fixtures that several rooms share: a tiny model and data set on disk, and where real data is, if anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+
+WORDS = ("good", "bad", "fine", "poor", "film", "book", "very", "not", "the", "a", "was", "is")
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """Folder of the real data sets and weights; skips where HEADBENCH_DATA does not name one."""
+    folder = os.environ.get("HEADBENCH_DATA", "")
+    if not folder:
+        pytest.skip("HEADBENCH_DATA is not set: it names the folder with the real data sets and weights")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A JSONL file of 200 short texts with the labels negative and positive."""
+    path = tmp_path_factory.mktemp("data") / "tiny.jsonl"
+    draw = random.Random(0)
+    rows = [
+        {
+            "text": " ".join(draw.choices(WORDS, k=draw.randint(3, 9))) + f" {number}",
+            "label": draw.choice(["negative", "positive"]),
+        }
+        for number in range(200)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a random BERT classifier (2 layers, 4 heads each) and its tokenizer, labels as in ``tiny_data``."""
+    folder = tmp_path_factory.mktemp("models") / "tiny-bert"
+    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+    vocabulary = {word: place for place, word in enumerate((*special, *WORDS, *map(str, range(200))))}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        model_max_length=32,
+    )
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=32,
+        initializer_range=0.5,
+        id2label={0: "negative", 1: "positive"},
+        label2id={"negative": 0, "positive": 1},
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = BertForSequenceClassification(config)
+    model.save_pretrained(folder)
+    fast.save_pretrained(folder)
+    return folder
