@@ -30,6 +30,8 @@ def gated(model: nn.Module, gates: torch.Tensor, heads: HeadMap | None = None) -
         raise ValueError(f"gates are float or bool, not {gates.dtype}")
     with ExitStack() as hooks:
         for index, site in enumerate(heads.sites):
+            if not site.num_heads:
+                continue
             of_site = gates[heads.unit_of_head(index).to(gates.device)]  # (H,) or (H, B)
             hook = model.get_submodule(site.output).register_forward_pre_hook(_multiply(of_site, site.head_dim))
             hooks.callback(hook.remove)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, cast
@@ -11,6 +12,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from methods.heads.head_map import HeadMap
+from methods.heads.layouts import ROLES
 from methods.heads.sites import Site
 
 Tensors = dict[str, torch.Tensor]
@@ -26,6 +28,8 @@ def observed(
     gradients: Callable[[int, Tensors, Tensors], None] | None = None,
 ) -> Iterator[None]:
     """Inside, call back once for each call of each site, with the site's index in ``heads.sites``. Nothing is kept.
+
+    A site that has no head left is passed over.
 
     attention(site, rows): attention probabilities (B, H, T, S), in train mode after dropout, with their graph. Runs the
         model's eager attention. The module's own output no longer holds them, so ``output_attentions`` gives None.
@@ -49,8 +53,11 @@ def observed(
         if gradients is not None:
             stack.enter_context(_frozen(model))
         for index, site in enumerate(heads.sites):
+            if not site.num_heads:
+                continue
             module = model.get_submodule(site.name)
             if attention is not None:
+                stack.callback(module.register_forward_pre_hook(_ask_for_attention, with_kwargs=True).remove)
                 stack.callback(module.register_forward_hook(_attention_hook(index, attention)).remove)
             if context is not None:
                 output = model.get_submodule(site.output)
@@ -86,6 +93,16 @@ def _frozen(model: nn.Module) -> Iterator[None]:
     finally:
         for parameter in trained:
             parameter.requires_grad_(True)
+
+
+def _ask_for_attention(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
+    """A module that has its own switch (MPNet) must be asked."""
+    signature = inspect.signature(type(module).forward)
+    if "output_attentions" not in signature.parameters:
+        return None
+    bound = signature.bind(module, *args, **kwargs)
+    bound.arguments["output_attentions"] = True
+    return bound.args[1:], bound.kwargs
 
 
 def _attention_hook(index: int, callback: Callable[[int, torch.Tensor], None]) -> Callable:
@@ -131,20 +148,27 @@ def _watch_gradients(
     def begin(module: nn.Module, args: Any) -> None:
         current[:] = [_Call(lambda inputs, grads: callback(index, inputs, grads))]
 
-    def project(role: str) -> Callable:
+    def project(path: str) -> Callable:
+        roles = [role for role in ROLES if site.projections[role] == path]
+        rows = {role: site.rows(role, list(range(site.heads_of(role)))) for role in roles}
+
+        def split(grad: torch.Tensor) -> Tensors:
+            parts = {role: grad[..., rows[role]] for role in roles} if len(roles) > 1 else {roles[0]: grad}
+            return {role: part.unflatten(-1, (-1, site.head_dim)) for role, part in parts.items()}
+
         def hook(module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
             if not torch.is_grad_enabled():
                 return None
             if not output.requires_grad:  # nothing before this site requires a gradient: backward may stop here
                 output = output.detach().requires_grad_()
             call = current[0]
-            call.inputs[role] = args[0].detach()
-            output.register_hook(lambda grad: call.receive({role: grad.unflatten(-1, (-1, site.head_dim))}))
+            call.inputs |= dict.fromkeys(roles, args[0].detach())
+            output.register_hook(lambda grad: call.receive(split(grad)))
             return output
 
         return hook
 
     stack.callback(model.get_submodule(site.name).register_forward_pre_hook(begin).remove)
-    for role, path in site.projections.items():
-        stack.callback(model.get_submodule(path).register_forward_hook(project(role)).remove)
+    for path in dict.fromkeys(site.projections.values()):
+        stack.callback(model.get_submodule(path).register_forward_hook(project(path)).remove)
     stack.callback(current.clear)

@@ -8,8 +8,9 @@ from typing import cast
 import torch
 from torch import nn
 
+from methods.heads.adapt import adapt_site
 from methods.heads.head_map import HeadMap
-from methods.heads.layouts import geometry, head_rows
+from methods.heads.linear import Linear, select_inputs, select_outputs
 from methods.heads.sites import Site
 
 
@@ -32,47 +33,34 @@ def remove_heads(
     kept = heads.kept(mask)
     narrowed: dict[int, nn.Parameter] = {}  # id of a parameter -> what is left of it
     for site in heads.sites:
-        _narrow_site(model, site, kept[site.name], narrowed)
-    if in_place:
-        for module in model.modules():
-            for name, parameter in list(module.named_parameters(recurse=False)):
-                if id(parameter) in narrowed:
-                    setattr(module, name, narrowed[id(parameter)])
-        smaller = model
-    else:
-        # With the narrowed parameters already in the memo, what is removed is never copied.
-        smaller = copy.deepcopy(model, dict(narrowed))
+        narrowed |= _narrow_site(model, site, kept[site.name])
+    smaller = replace_parameters(model, narrowed, in_place=in_place)
     for site in heads.sites:
-        _set_geometry(smaller, site, kept[site.name])
+        adapt_site(smaller, site, kept[site.name])
     return smaller
 
 
-def _kept_groups(site: Site, kept: list[int]) -> list[int]:
-    return sorted({head // site.queries_per_group for head in kept})
+def replace_parameters(model: nn.Module, replaced: dict[int, nn.Parameter], *, in_place: bool) -> nn.Module:
+    """Put new parameters in the place of those with the given ids, in the model or in a copy of it."""
+    if not in_place:
+        # With the new parameters already in the memo, what they replace is never copied.
+        return copy.deepcopy(model, dict(replaced))
+    for module in model.modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            if id(parameter) in replaced:
+                setattr(module, name, replaced[id(parameter)])
+    return model
 
 
-def _narrow_site(model: nn.Module, site: Site, kept: list[int], narrowed: dict[int, nn.Parameter]) -> None:
-    query_rows = head_rows(kept, site.head_dim)
-    group_rows = head_rows(_kept_groups(site, kept), site.head_dim)
+def _narrow_site(model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.Parameter]:
+    """What is left of a site's parameters, by their id."""
+    groups = sorted({head // site.queries_per_group for head in kept})
+    rows: dict[str, torch.Tensor] = {}  # path of a projection -> outputs that stay
     for role, path in site.projections.items():
-        rows = query_rows if role == "query" else group_rows
-        for parameter in model.get_submodule(path).parameters():  # weight (rows, d) and, if there is one, bias (rows,)
-            narrowed[id(parameter)] = _select(parameter, 0, rows)
-    weight = model.get_parameter(f"{site.output}.weight")  # (d, H * d_h)
-    narrowed[id(weight)] = _select(weight, 1, query_rows)
-
-
-def _select(parameter: nn.Parameter, dim: int, index: torch.Tensor) -> nn.Parameter:
-    values = parameter.detach().index_select(dim, index.to(parameter.device))
-    return nn.Parameter(values, requires_grad=parameter.requires_grad)
-
-
-def _set_geometry(model: nn.Module, site: Site, kept: list[int]) -> None:
-    """Tell the site's modules how many heads they have."""
-    for path in (*site.projections.values(), site.output):
-        linear = cast(nn.Linear, model.get_submodule(path))
-        linear.out_features, linear.in_features = linear.weight.shape
-    module = model.get_submodule(site.name)
-    for name, value in geometry(len(kept), len(_kept_groups(site, kept)), site.head_dim).items():
-        if hasattr(module, name):
-            setattr(module, name, value)
+        of_role = site.rows(role, kept if role == "query" else groups)
+        rows[path] = torch.cat([rows[path], of_role]).sort().values if path in rows else of_role
+    narrowed: dict[int, nn.Parameter] = {}
+    for path, outputs in rows.items():
+        narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), outputs)
+    columns = (torch.tensor(kept, dtype=torch.long)[:, None] * site.head_dim + torch.arange(site.head_dim)).flatten()
+    return narrowed | select_inputs(cast(Linear, model.get_submodule(site.output)), columns)

@@ -13,9 +13,14 @@ from methods.heads import HeadMap
 torch.set_num_threads(1)
 
 SMALL = {"vocab_size": 40, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 20}
-LABELS = {"num_labels": 3, "pad_token_id": 0}
+LABELS = {"num_labels": 3, "pad_token_id": 0, "bos_token_id": None, "eos_token_id": None}
 DECODER = {**SMALL, **LABELS, "max_position_embeddings": 32}
 ENCODER = {**DECODER, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+ROPE_ON_4_OF_6 = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.7}
+NO_GPT2_DROPOUT = {"attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0}
+Build = Callable[[], t.PreTrainedModel]
 
 
 def _distilbert() -> t.PreTrainedModel:
@@ -25,20 +30,93 @@ def _distilbert() -> t.PreTrainedModel:
     return t.DistilBertForSequenceClassification(config)
 
 
-FAMILIES: dict[str, Callable[[], t.PreTrainedModel]] = {
+def _t5(config_class: type, model_class: type) -> Build:
+    config = config_class(
+        vocab_size=40,
+        d_model=24,
+        d_kv=6,
+        d_ff=20,
+        num_layers=3,
+        num_heads=4,
+        dropout_rate=0.0,
+        relative_attention_num_buckets=6,
+        relative_attention_max_distance=8,
+        decoder_start_token_id=0,
+    )
+    return lambda: model_class(config)
+
+
+def _bart(config_class: type, model_class: type) -> Build:
+    config = config_class(
+        vocab_size=40,
+        d_model=24,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=20,
+        decoder_ffn_dim=20,
+        max_position_embeddings=32,
+        dropout=0.0,
+        attention_dropout=0.0,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=2,
+        forced_eos_token_id=None,
+    )
+    return lambda: model_class(config)
+
+
+def _vit() -> t.PreTrainedModel:
+    sizes = {name: size for name, size in SMALL.items() if name != "vocab_size"}
+    config = t.ViTConfig(**sizes, num_labels=3, image_size=8, patch_size=4, hidden_dropout_prob=0.0)
+    return t.ViTForImageClassification(config)
+
+
+GQA = {**DECODER, "num_key_value_heads": 2, "head_dim": 6}
+ENCODER_DECODERS = {"bart", "marian", "t5", "mt5"}
+GROUPED = {"phi", "phi3", "llama-gqa", "mistral", "qwen2", "qwen3", "gemma2"}
+# Some of their layers compute in float32 whatever the model's dtype.
+FLOAT32_INSIDE = {"modernbert", "phi3", "llama", "llama-gqa", "mistral", "qwen2", "qwen3", "gemma2", "t5", "mt5"}
+EAGER_ONLY = {"mpnet", "gemma2"}  # MPNet has no other; the soft cap of Gemma 2 has no other
+
+FAMILIES: dict[str, Build] = {
     "bert": lambda: t.BertForSequenceClassification(t.BertConfig(**ENCODER)),
     "roberta": lambda: t.RobertaForSequenceClassification(t.RobertaConfig(**ENCODER)),
     "xlm-roberta": lambda: t.XLMRobertaForSequenceClassification(t.XLMRobertaConfig(**ENCODER)),
+    "camembert": lambda: t.CamembertForSequenceClassification(t.CamembertConfig(**ENCODER)),
+    "electra": lambda: t.ElectraForSequenceClassification(t.ElectraConfig(embedding_size=8, **ENCODER)),
     "albert": lambda: t.AlbertForSequenceClassification(
         t.AlbertConfig(embedding_size=8, classifier_dropout_prob=0.0, **ENCODER)
     ),
     "distilbert": _distilbert,
+    "mpnet": lambda: t.MPNetForSequenceClassification(t.MPNetConfig(**ENCODER)),
+    "modernbert": lambda: t.ModernBertForSequenceClassification(
+        t.ModernBertConfig(local_attention=4, attention_bias=True, cls_token_id=None, sep_token_id=None, **DECODER)
+    ),
+    "vit": _vit,
+    "gpt2": lambda: t.GPT2ForSequenceClassification(
+        t.GPT2Config(vocab_size=40, n_embd=24, n_layer=3, n_head=4, n_positions=32, **NO_GPT2_DROPOUT, **LABELS)
+    ),
+    "gpt-neox": lambda: t.GPTNeoXForSequenceClassification(t.GPTNeoXConfig(**DECODER)),
+    "opt": lambda: t.OPTForSequenceClassification(
+        t.OPTConfig(ffn_dim=20, activation_function="gelu", word_embed_proj_dim=24, dropout=0.0, **DECODER)
+    ),
+    "phi": lambda: t.PhiForSequenceClassification(
+        t.PhiConfig(num_key_value_heads=2, rope_parameters=ROPE_ON_4_OF_6, **DECODER)
+    ),
+    "phi3": lambda: t.Phi3ForSequenceClassification(t.Phi3Config(num_key_value_heads=2, **DECODER)),
     "llama": lambda: t.LlamaForSequenceClassification(t.LlamaConfig(**DECODER)),
     "llama-gqa": lambda: t.LlamaForSequenceClassification(t.LlamaConfig(num_key_value_heads=2, **DECODER)),
-    "mistral": lambda: t.MistralForSequenceClassification(
-        t.MistralConfig(num_key_value_heads=2, sliding_window=5, **DECODER)
-    ),
+    "mistral": lambda: t.MistralForSequenceClassification(t.MistralConfig(sliding_window=5, **GQA)),
     "qwen2": lambda: t.Qwen2ForSequenceClassification(t.Qwen2Config(num_key_value_heads=2, **DECODER)),
+    "qwen3": lambda: t.Qwen3ForSequenceClassification(t.Qwen3Config(**GQA)),
+    "gemma2": lambda: t.Gemma2ForSequenceClassification(t.Gemma2Config(sliding_window=5, **GQA)),
+    "bart": _bart(t.BartConfig, t.BartForConditionalGeneration),
+    "marian": _bart(t.MarianConfig, t.MarianMTModel),
+    "t5": _t5(t.T5Config, t.T5ForConditionalGeneration),
+    "mt5": _t5(t.MT5Config, t.MT5ForConditionalGeneration),
 }
 
 
@@ -51,22 +129,28 @@ class Zoo:
         model = FAMILIES[family]()
         with torch.no_grad():
             for name, parameter in model.named_parameters():
-                if name.endswith("bias"):
+                if name.endswith("bias") or parameter.dim() == 2:
                     parameter.normal_(std=0.2)
-                elif parameter.dim() == 2:
-                    parameter.normal_(std=0.3)
-        model.set_attn_implementation(attention)
+        model.set_attn_implementation("eager" if family in EAGER_ONLY else attention)
         return model.to(dtype).eval()
 
-    def batch(self, padding: str = "right") -> dict[str, torch.Tensor]:
-        """Four sentences of 3 to 7 tokens, padded on one side."""
+    def batch(self, family: str, padding: str = "right") -> dict[str, torch.Tensor]:
+        """Four sentences of 3 to 7 tokens, padded on one side, or four images; and four unpadded targets."""
+        if family == "vit":
+            return {"pixel_values": torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(1))}
         ids = torch.randint(3, 40, (4, 7), generator=torch.Generator().manual_seed(1))
         mask = torch.ones_like(ids)
         for row, length in enumerate((7, 5, 3, 6)):
             mask[row, length:] = 0
         if padding == "left":
             mask = mask.flip(1)
-        return {"input_ids": ids * mask, "attention_mask": mask}
+        inputs = {"input_ids": ids * mask, "attention_mask": mask}
+        if family in ENCODER_DECODERS:
+            inputs["decoder_input_ids"] = torch.randint(3, 40, (4, 5), generator=torch.Generator().manual_seed(3))
+        return inputs
+
+    def computes_in_float32(self, family: str) -> bool:
+        return family in FLOAT32_INSIDE
 
     def masks(self, heads: HeadMap) -> dict[str, torch.Tensor]:
         """Masks that every family must bear."""
@@ -95,11 +179,12 @@ def zoo() -> Zoo:
     return Zoo()
 
 
-@pytest.fixture(scope="session", params=list(FAMILIES))
-def family(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-@pytest.fixture(scope="session", params=["group", "query"])
-def unit(request: pytest.FixtureRequest) -> str:
-    return request.param
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes a family runs for all of them; one that takes a unit as well, for each that has such units."""
+    if {"family", "unit"} <= set(metafunc.fixturenames):
+        pairs = [(family, "group") for family in FAMILIES] + [
+            (family, "query") for family in FAMILIES if family in GROUPED
+        ]
+        metafunc.parametrize(("family", "unit"), pairs)
+    elif "family" in metafunc.fixturenames:
+        metafunc.parametrize("family", list(FAMILIES))

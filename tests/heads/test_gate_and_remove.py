@@ -15,7 +15,7 @@ from methods.heads import HeadMap, gated, remove_heads
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("padding", ["left", "right"])
 def test_gated_equals_removed(zoo, family, unit, attention, padding):
-    model, batch = zoo.model(family, attention=attention), zoo.batch(padding)
+    model, batch = zoo.model(family, attention=attention), zoo.batch(family, padding)
     heads = HeadMap.of(model, unit)
     for name, mask in zoo.masks(heads).items():
         with torch.no_grad(), gated(model, mask, heads):
@@ -26,7 +26,7 @@ def test_gated_equals_removed(zoo, family, unit, attention, padding):
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_gated_equals_removed_in_bfloat16(zoo, family, attention):
-    model, batch = zoo.model(family, attention=attention, dtype=torch.bfloat16), zoo.batch()
+    model, batch = zoo.model(family, attention=attention, dtype=torch.bfloat16), zoo.batch(family)
     heads = HeadMap.of(model)
     for name, mask in zoo.masks(heads).items():
         smaller = remove_heads(model, mask)
@@ -39,10 +39,10 @@ def test_gated_equals_removed_in_bfloat16(zoo, family, attention):
         zoo.assert_close(actual.float(), expected.float(), torch.bfloat16, what=name)
 
 
-@settings(max_examples=15, deadline=None)
-@given(bits=st.lists(st.booleans(), min_size=36, max_size=36), data=st.data())
-def test_any_mask(zoo, family, unit, bits, data):
-    model, batch = zoo.model(family), zoo.batch()
+@settings(max_examples=8, deadline=None)
+@given(bits=st.lists(st.booleans(), min_size=36, max_size=36))
+def test_any_mask(zoo, family, unit, bits):
+    model, batch = zoo.model(family), zoo.batch(family)
     heads = HeadMap.of(model, unit)
     mask = torch.tensor(bits[: len(heads)])
     with torch.no_grad(), gated(model, mask, heads):
@@ -53,7 +53,7 @@ def test_any_mask(zoo, family, unit, bits, data):
 
 
 def test_gradients_of_the_remaining_weights_agree(zoo, family, unit):
-    model, batch = zoo.model(family), zoo.batch()
+    model, batch = zoo.model(family), zoo.batch(family)
     heads = HeadMap.of(model, unit)
     for name, mask in zoo.masks(heads).items():
         with gated(model, mask, heads):
@@ -75,7 +75,7 @@ def test_gradients_of_the_remaining_weights_agree(zoo, family, unit):
 
 
 def test_gate_per_example_equals_examples_one_by_one(zoo, family, unit):
-    model, batch = zoo.model(family), zoo.batch()
+    model, batch = zoo.model(family), zoo.batch(family)
     heads = HeadMap.of(model, unit)
     gates = torch.rand(len(heads), 4)
     with torch.no_grad(), gated(model, gates, heads):
@@ -87,7 +87,7 @@ def test_gate_per_example_equals_examples_one_by_one(zoo, family, unit):
 
 
 def test_gradient_of_gates_equals_finite_differences(zoo, family, unit):
-    model, batch = zoo.model(family, dtype=torch.float64), zoo.batch()
+    model, batch = zoo.model(family, dtype=torch.float64), zoo.batch(family)
     heads = HeadMap.of(model, unit)
 
     def loss(gates):
@@ -96,19 +96,19 @@ def test_gradient_of_gates_equals_finite_differences(zoo, family, unit):
 
     gates = (0.5 + torch.rand(len(heads), dtype=torch.float64)).requires_grad_()
     (gradient,) = torch.autograd.grad(loss(gates), gates)
-    # RMSNorm computes in float32 whatever the model's dtype: a wide step, and a wider tolerance for it.
-    in_float32 = any("RMSNorm" in type(module).__name__ for module in model.modules())
+    in_float32 = zoo.computes_in_float32(family)  # a wide step hides its rounding, for the price of a wide tolerance
+    width = 2e-2 if in_float32 else 1e-3
     with torch.no_grad():
         for index in range(len(heads)):
-            step = 5e-3 * torch.nn.functional.one_hot(torch.tensor(index), len(heads))
+            step = width * torch.nn.functional.one_hot(torch.tensor(index), len(heads))
             near, far = (loss(gates + k * step) - loss(gates - k * step) for k in (1, 2))
-            slope = (8 * near - far) / (12 * 5e-3)  # central, of fourth order
+            slope = (8 * near - far) / (12 * width)  # central, of fourth order
             error = (gradient[index] - slope).abs().item()
             assert error <= (1e-3 if in_float32 else 1e-6) * gradient.abs().max().item()
 
 
 def test_nested_gates_multiply_and_leave_no_trace(zoo, family):
-    model, batch = zoo.model(family), zoo.batch()
+    model, batch = zoo.model(family), zoo.batch(family)
     heads = HeadMap.of(model)
     first, second = torch.rand(2, len(heads))
     with torch.no_grad():
@@ -135,7 +135,7 @@ def test_gates_of_another_shape_or_kind_are_refused(zoo):
 
 
 def test_removing_twice_equals_removing_once(zoo, family, unit):
-    model, batch = zoo.model(family), zoo.batch()
+    model, batch = zoo.model(family), zoo.batch(family)
     heads = HeadMap.of(model, unit)
     first = zoo.masks(heads)["random"]
     kept = heads.kept(first)
@@ -151,12 +151,12 @@ def test_removing_twice_equals_removing_once(zoo, family, unit):
 
 
 def test_the_copy_leaves_the_model_alone_and_in_place_does_not(zoo, family):
-    model, batch = zoo.model(family), zoo.batch()
+    model, batch = zoo.model(family), zoo.batch(family)
     parameters = dict(model.named_parameters())
     values = {name: parameter.detach().clone() for name, parameter in parameters.items()}
     frozen = [name for index, name in enumerate(parameters) if index % 2]
-    for name in frozen:
-        parameters[name].requires_grad_(False)
+    for name, parameter in parameters.items():
+        parameter.requires_grad_(name not in frozen)
     heads = HeadMap.of(model)
     mask = zoo.masks(heads)["random"]
     smaller = remove_heads(model, mask)

@@ -4,44 +4,58 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
 from methods.heads import HeadMap, gated, observed, remove_heads
 
 
 @pytest.mark.parametrize("padding", ["left", "right"])
 def test_attention_rows(zoo, family, padding):
-    model, batch = zoo.model(family), zoo.batch(padding)
+    model, batch = zoo.model(family), zoo.batch(family, padding)
+    implementation = model.config._attn_implementation
     seen = []
     with torch.no_grad(), observed(model, attention=lambda site, rows: seen.append((site, rows))):
         logits = model(**batch).logits
-    assert model.config._attn_implementation == "sdpa"
+    assert model.config._attn_implementation == implementation
     sites = HeadMap.of(model).sites
-    assert [site for site, _ in seen] == [index for index, site in enumerate(sites) for _ in range(site.calls)]
+    assert sorted(site for site, _ in seen) == [index for index, site in enumerate(sites) for _ in range(site.calls)]
     model.set_attn_implementation("eager")
     with torch.no_grad():
         expected = model(**batch, output_attentions=True)
     assert torch.equal(logits, expected.logits)
-    real = batch["attention_mask"].bool()
-    for (_, rows), attentions in zip(seen, expected.attentions, strict=True):
-        assert torch.equal(rows, attentions)
-        of_real_queries = rows.transpose(1, 2)[real]  # (tokens, H, S)
+    real = batch["attention_mask"].bool() if "attention_mask" in batch else torch.ones(4, 5, dtype=torch.bool)  # (B, S)
+    targets = torch.ones(4, 5, dtype=torch.bool)
+    attentions = {kind: iter(values) for kind, values in _attentions(expected).items()}
+    for index, rows in seen:
+        kind = sites[index].kind
+        assert torch.equal(rows, next(attentions[kind]))
+        queries = targets if kind == "cross" or ("decoder_input_ids" in batch and kind == "decoder") else real
+        of_real_queries = rows.transpose(1, 2)[queries]  # (tokens, H, S)
         torch.testing.assert_close(of_real_queries.sum(-1), torch.ones(of_real_queries.shape[:-1]))
-        padded_keys = ~real[:, None, None, :].expand_as(rows).transpose(1, 2)[real]
-        assert of_real_queries[padded_keys].eq(0).all()
+        if rows.shape[-1] == real.shape[1]:
+            padded_keys = ~real[:, None, None, :].expand_as(rows).transpose(1, 2)[queries]
+            assert of_real_queries[padded_keys].eq(0).all()
+
+
+def _attentions(output):
+    """The attentions that a model returns, by kind of site."""
+    if "encoder_attentions" in output:
+        return {kind: output[f"{kind}_attentions"] for kind in ("encoder", "decoder", "cross")}
+    return {"encoder": output.attentions, "decoder": output.attentions}
 
 
 def test_attention_rows_carry_their_graph_and_are_not_kept(zoo, family):
-    model, batch = zoo.model(family), zoo.batch()
+    model, batch = zoo.model(family), zoo.batch(family)
     rows_by_call = []
     with observed(model, attention=lambda site, rows: rows_by_call.append(rows)):
         output = model(**batch, output_attentions=True)
     gradients = torch.autograd.grad(output.logits.square().sum(), rows_by_call)
     assert all(gradient.abs().sum() > 0 for gradient in gradients)
-    assert output.attentions is None or all(attention is None for attention in output.attentions)
+    assert all(rows is None for values in _attentions(output).values() for rows in values or ())
 
 
 def test_contexts_are_what_the_output_projection_gets(zoo, family):
-    model, batch = zoo.model(family), zoo.batch()
+    model, batch = zoo.model(family), zoo.batch(family)
     heads = HeadMap.of(model)
     inputs, contexts = [], []
     hooks = [
@@ -55,14 +69,16 @@ def test_contexts_are_what_the_output_projection_gets(zoo, family):
         hook.remove()
     for given, (index, z) in zip(inputs, contexts, strict=True):
         site = heads.sites[index]
-        assert z.shape == (4, 7, site.num_heads, site.head_dim)
+        assert z.shape == (4, given.shape[1], site.num_heads, site.head_dim)
         assert torch.equal(z.flatten(-2), given)
     assert all(gradient.abs().sum() > 0 for gradient in torch.autograd.grad(loss, [z for _, z in contexts]))
 
 
 @pytest.mark.parametrize("padding", ["left", "right"])
 def test_gradients_give_the_weight_gradient_of_each_sentence(zoo, family, padding):
-    model, batch = zoo.model(family, dtype=torch.float64), zoo.batch(padding)
+    # Eager Gemma 2 casts float64's lowest number to float32, so a row that is masked throughout comes to NaN.
+    dtype = torch.float32 if family == "gemma2" else torch.float64
+    model, batch = zoo.model(family, dtype=dtype), zoo.batch(family, padding)
     heads = HeadMap.of(model)
     weights: dict[tuple[int, str], torch.Tensor] = {}  # (B, d, rows), summed over the calls of a tied site
     calls = []
@@ -74,21 +90,26 @@ def test_gradients_give_the_weight_gradient_of_each_sentence(zoo, family, paddin
             weights[site, role] = weights.get((site, role), 0) + gradient
 
     with observed(model, heads, gradients=add):
-        model(**batch).logits.norm(dim=-1).sum().backward()
+        model(**batch).logits.flatten(1).norm(dim=1).sum().backward()
     assert sorted(calls) == [index for index, site in enumerate(heads.sites) for _ in range(site.calls)]
-    assert all(parameter.grad is None and parameter.requires_grad for parameter in model.parameters())
+    assert all(parameter.grad is None for parameter in model.parameters())
     for row in range(4):
         model.zero_grad()
         model(**{name: values[row : row + 1] for name, values in batch.items()}).logits.norm().backward()
-        for (site, role), gradient in weights.items():
-            expected = model.get_submodule(heads.sites[site].projections[role]).weight.grad
-            zoo.assert_close(gradient[row].T, expected, what=f"{heads.sites[site].name} {role}")
+        for (index, role), gradient in weights.items():
+            site = heads.sites[index]
+            projection = model.get_submodule(site.projections[role])
+            whole = projection.weight.grad if isinstance(projection, nn.Linear) else projection.weight.grad.T
+            expected = whole[site.rows(role, list(range(site.heads_of(role))))]
+            zoo.assert_close(gradient[row].T, expected, what=f"{site.name} {role}")
 
 
 def test_observing_a_model_without_heads_in_a_layer(zoo, family):
-    model, batch = zoo.model(family), zoo.batch()
+    model, batch = zoo.model(family), zoo.batch(family)
     smaller = remove_heads(model, zoo.masks(HeadMap.of(model))["no head in the first site"])
     rows, contexts, gradients = [], [], []
+    if not len(HeadMap.of(smaller)):
+        return  # ALBERT has but one site, and without it no parameter is left that could be watched
     with observed(
         smaller,
         attention=lambda site, values: rows.append(site),
@@ -96,12 +117,13 @@ def test_observing_a_model_without_heads_in_a_layer(zoo, family):
         gradients=lambda site, inputs, grads: gradients.append(site),
     ):
         smaller(**batch).logits.sum().backward()
-    assert rows == contexts == sorted(gradients)
+    assert sorted(rows) == sorted(contexts) == sorted(gradients)
 
 
 def test_everything_is_left_as_it_was_found(zoo, family):
-    model, batch = zoo.model(family), zoo.batch()
+    model, batch = zoo.model(family), zoo.batch(family)
     model.train()
+    implementation = model.config._attn_implementation
     parameters = list(model.parameters())
     for index, parameter in enumerate(parameters):
         parameter.requires_grad_(index % 3 != 0)
@@ -116,7 +138,7 @@ def test_everything_is_left_as_it_was_found(zoo, family):
     assert [parameter.grad for parameter in parameters] == grads
     assert all(grad is None or grad.eq(index).all() for index, grad in enumerate(grads))
     assert [parameter.requires_grad for parameter in parameters] == [i % 3 != 0 for i in range(len(parameters))]
-    assert model.config._attn_implementation == "sdpa" and model.training
+    assert model.config._attn_implementation == implementation and model.training
     assert not any(module._forward_pre_hooks or module._forward_hooks for module in model.modules())
 
 

@@ -1,0 +1,48 @@
+"""Linear layers as transformers has them: torch's, and GPT-2's Conv1D, whose weight is transposed."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+Linear = nn.Linear | Conv1D
+
+
+def is_linear(module: nn.Module) -> bool:
+    """Whether ``module`` is a plain linear layer; a subclass may compute anything (adapters, quantisation)."""
+    return type(module) in (nn.Linear, Conv1D)
+
+
+def features(linear: Linear) -> tuple[int, int]:
+    """(inputs, outputs)"""
+    inputs, outputs = linear.weight.shape[::-1] if isinstance(linear, nn.Linear) else linear.weight.shape
+    return inputs, outputs
+
+
+def select_outputs(linear: Linear, rows: torch.Tensor) -> dict[int, nn.Parameter]:
+    """What is left of the layer's parameters, by their id, when only these outputs stay."""
+    outputs = 0 if isinstance(linear, nn.Linear) else 1
+    selected = {id(linear.weight): _select(linear.weight, outputs, rows)}
+    if linear.bias is not None:
+        selected[id(linear.bias)] = _select(linear.bias, 0, rows)
+    return selected
+
+
+def select_inputs(linear: Linear, columns: torch.Tensor) -> dict[int, nn.Parameter]:
+    """What is left of the layer's weight, by its id, when only these inputs stay. The bias stays whole."""
+    inputs = 1 if isinstance(linear, nn.Linear) else 0
+    return {id(linear.weight): _select(linear.weight, inputs, columns)}
+
+
+def update_features(linear: Linear) -> None:
+    """Make the layer's own record of its shape agree with its weight."""
+    if isinstance(linear, nn.Linear):
+        linear.in_features, linear.out_features = features(linear)
+    else:
+        linear.nx, linear.nf = features(linear)
+
+
+def _select(parameter: torch.Tensor, dim: int, index: torch.Tensor) -> nn.Parameter:
+    values = parameter.detach().index_select(dim, index.to(parameter.device))
+    return nn.Parameter(values, requires_grad=parameter.requires_grad)
