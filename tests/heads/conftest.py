@@ -41,6 +41,7 @@ def _t5(config_class: type, model_class: type) -> Build:
         dropout_rate=0.0,
         relative_attention_num_buckets=6,
         relative_attention_max_distance=8,
+        feed_forward_proj="gated-gelu",  # without the kinks of ReLU, at which finite differences fail
         decoder_start_token_id=0,
     )
     return lambda: model_class(config)

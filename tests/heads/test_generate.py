@@ -1,0 +1,50 @@
+"""Generation with a cache of keys and values must work on smaller decoders."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import transformers as t
+
+from methods.heads import HeadMap, gated, remove_heads
+
+SIZES = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 20, "vocab_size": 40}
+TOKENS = {"pad_token_id": 0, "bos_token_id": None, "eos_token_id": None}
+ROPE_ON_4_OF_6 = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.7}
+DECODERS = {
+    "gpt2": (t.GPT2Config, t.GPT2LMHeadModel, {"n_positions": 32}),
+    "gpt-neox": (t.GPTNeoXConfig, t.GPTNeoXForCausalLM, {}),
+    "opt": (t.OPTConfig, t.OPTForCausalLM, {"ffn_dim": 20, "word_embed_proj_dim": 24, "max_position_embeddings": 32}),
+    "phi": (t.PhiConfig, t.PhiForCausalLM, {"num_key_value_heads": 2, "rope_parameters": ROPE_ON_4_OF_6}),
+    "phi3": (t.Phi3Config, t.Phi3ForCausalLM, {"num_key_value_heads": 2}),
+    "llama": (t.LlamaConfig, t.LlamaForCausalLM, {"num_key_value_heads": 2}),
+    "mistral": (t.MistralConfig, t.MistralForCausalLM, {"num_key_value_heads": 2, "head_dim": 6, "sliding_window": 5}),
+    "qwen2": (t.Qwen2Config, t.Qwen2ForCausalLM, {"num_key_value_heads": 2}),
+    "qwen3": (t.Qwen3Config, t.Qwen3ForCausalLM, {"num_key_value_heads": 2, "head_dim": 6}),
+    "gemma2": (t.Gemma2Config, t.Gemma2ForCausalLM, {"num_key_value_heads": 2, "head_dim": 6, "sliding_window": 5}),
+}
+
+
+def _decoder(name):
+    config_class, model_class, own = DECODERS[name]
+    return model_class(config_class(**{**SIZES, **TOKENS, **own}))
+
+
+@pytest.mark.parametrize("beams", [1, 2])
+@pytest.mark.parametrize("name", [*DECODERS, "bart", "marian", "t5", "mt5"])
+def test_generation_with_a_cache(zoo, name, beams):
+    torch.manual_seed(0)
+    model = (_decoder(name) if name in DECODERS else zoo.model(name)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.2)
+    padding = "left" if name in DECODERS else "right"
+    batch = {key: values for key, values in zoo.batch(name, padding).items() if key != "decoder_input_ids"}
+    heads = HeadMap.of(model)
+    options = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "num_beams": beams}
+    for what, mask in zoo.masks(heads).items():
+        smaller = remove_heads(model, mask)
+        cached = smaller.generate(**batch, **options)
+        assert torch.equal(cached, smaller.generate(**batch, **options, use_cache=False)), what
+        with gated(model, mask):
+            assert torch.equal(cached, model.generate(**batch, **options, use_cache=False)), what
