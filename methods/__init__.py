@@ -4,7 +4,8 @@ A new method is a new file in this folder (or a third-party module named by a ``
 that decorates one function with :func:`scorer` or :func:`selector`.
 """
 
-from methods.registry import METHODS, Method, OptionError, scorer, selector
+from methods.options import AtLeast, OptionError
+from methods.registry import METHODS, Method, scorer, selector
 from methods.view import View
 
-__all__ = ["METHODS", "Method", "OptionError", "View", "scorer", "selector"]
+__all__ = ["METHODS", "AtLeast", "Method", "OptionError", "View", "scorer", "selector"]

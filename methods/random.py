@@ -5,11 +5,12 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
+from methods.options import AtLeast
 from methods.registry import scorer
 from methods.view import View
 
 
 @scorer("random", source="control", control=True)
-def random(view: View, *, draws: Annotated[int, "independent removal orders"] = 10) -> Tensor:
+def random(view: View, *, draws: Annotated[int, "independent removal orders", AtLeast(1)] = 10) -> Tensor:
     """Importances drawn uniformly: (draws, units), each row an order of its own."""
     return torch.rand(draws, len(view.heads), generator=view.generator)

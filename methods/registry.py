@@ -5,46 +5,12 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_type_hints
 
+from methods.options import Option, OptionError
 from methods.schedule import Schedule
-
-
-class OptionError(ValueError):
-    """An unknown option, or a value that the option cannot take."""
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option of a method: its type, default and what it means."""
-
-    name: str
-    type: Any
-    default: Any
-    help: str
-
-    def parse(self, value: Any) -> Any:
-        """``value`` (a string from a command line, or a plain value from a file) as this option's type.
-
-        Raises OptionError where it cannot be one.
-        """
-        choices = get_args(self.type) if get_origin(self.type) is Literal else ()
-        if choices:
-            if value in choices:
-                return value
-            raise OptionError(f"option {self.name}={value}: expected one of {', '.join(map(str, choices))}")
-        try:
-            if self.type is bool:
-                return {"true": True, "false": False}[str(value).lower()]
-            if self.type is int and isinstance(value, float) and not value.is_integer():
-                raise ValueError
-            return self.type(value)
-        except (KeyError, ValueError):
-            expected = "true or false" if self.type is bool else {"int": "a whole number", "float": "a number"}
-            expected = expected if isinstance(expected, str) else expected.get(self.type.__name__, self.type.__name__)
-            raise OptionError(f"option {self.name}={value}: expected {expected}") from None
 
 
 @dataclass(frozen=True)
@@ -97,15 +63,20 @@ def scorer(name: str, *, source: str, control: bool = False, variants: Mapping[s
 
     The importance has shape (units,), larger means keep; a scorer that is random by nature may return (draws, units),
     one trajectory a draw. ``variants`` names combinations of options, such as ``{"inverse-ae": {"inverse": True}}``.
-    Raises ValueError where the name is taken.
+    Raises ValueError where a name is taken, OptionError (a ValueError) where a default or a variant cannot be.
     """
 
     def register(function):
-        options = _signature_options(function) | _schedule_options()
+        own, shared = _signature_options(function), _schedule_options()
+        if taken := own.keys() & shared.keys():
+            raise ValueError(f"method {name!r}: every scorer has an option {', '.join(sorted(taken))} already")
         named: dict[str, Mapping[str, Any]] = {name: {}, **(variants or {})}
+        methods = []
         for variant, presets in named.items():
-            inverse = bool(presets.get("inverse"))
-            _add(Method(variant, "scorer", function, options, source, control or inverse, name, presets))
+            method = Method(variant, "scorer", function, own | shared, source, control, name)
+            presets = {option: method.configure(presets)[option] for option in presets}
+            methods.append(replace(method, presets=presets, control=control or presets.get("inverse", False)))
+        _add(*methods)
         return function
 
     return register
@@ -125,17 +96,18 @@ def selector(name: str, *, source: str, control: bool = False):
     return register
 
 
-def _add(method: Method) -> None:
-    if method.name in METHODS:
-        other = METHODS[method.name].function.__module__
-        raise ValueError(f"method {method.name!r} of {method.function.__module__} is already registered by {other}")
-    METHODS[method.name] = method
+def _add(*methods: Method) -> None:
+    for method in methods:
+        if method.name in METHODS:
+            other = METHODS[method.name].function.__module__
+            raise ValueError(f"method {method.name!r} of {method.function.__module__} is already registered by {other}")
+    METHODS.update({method.name: method for method in methods})
 
 
 def _signature_options(function: Callable[..., Any]) -> dict[str, Option]:
     hints = get_type_hints(function, include_extras=True)
     return {
-        p.name: _option(p.name, hints[p.name], p.default)
+        p.name: Option.of(p.name, hints[p.name], p.default)
         for p in inspect.signature(function).parameters.values()
         if p.kind is p.KEYWORD_ONLY
     }
@@ -143,12 +115,4 @@ def _signature_options(function: Callable[..., Any]) -> dict[str, Option]:
 
 def _schedule_options() -> dict[str, Option]:
     hints = get_type_hints(Schedule, include_extras=True)
-    return {f.name: _option(f.name, hints[f.name], f.default) for f in dataclasses.fields(Schedule)}
-
-
-def _option(name: str, hint: Any, default: Any) -> Option:
-    """An option from ``Annotated[type, "what it means"]``."""
-    if get_origin(hint) is not Annotated:
-        raise TypeError(f"option {name}: annotate it as Annotated[type, 'what it means']")
-    kind, text = get_args(hint)
-    return Option(name, kind, default, text)
+    return {f.name: Option.of(f.name, hints[f.name], f.default) for f in dataclasses.fields(Schedule)}

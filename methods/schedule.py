@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from methods.heads import HeadMap, gated
+from methods.options import AtLeast
 from methods.view import View
 
 
@@ -22,15 +23,11 @@ class Schedule:
     """How a scorer's importances become a removal order: by default scored once, least important removed first."""
 
     schedule: Annotated[Literal["one-shot", "greedy"], "score once, or again after every step"] = "one-shot"
-    step: Annotated[int, "units removed between two scorings of a greedy schedule"] = 1
+    step: Annotated[int, "units removed between two scorings of a greedy schedule", AtLeast(1)] = 1
     inverse: Annotated[bool, "remove the most important first"] = False
     allocation: Annotated[Literal["global", "layer"], "rank all units together, or take equally from every layer"] = (
         "global"
     )
-
-    def __post_init__(self):
-        if self.step < 1:
-            raise ValueError(f"option step={self.step}: expected at least 1")
 
 
 def removal_orders(score: Callable[[View], Tensor], view: View, plan: Schedule) -> list[Tensor]:

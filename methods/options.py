@@ -1,0 +1,74 @@
+"""Options of methods: what a value may be, declared by annotation and checked before anything runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+class OptionError(ValueError):
+    """An unknown option, or a value that the option cannot take."""
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """The lowest value of a number, in its annotation: ``Annotated[int, "what it means", AtLeast(1)]``."""
+
+    lowest: float
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a method: its type, default, what it means, and its lowest value if it has one."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+    lowest: float | None = None
+
+    @classmethod
+    def of(cls, name: str, hint: Any, default: Any) -> Option:
+        """An option from ``Annotated[type, "what it means"]``, perhaps with AtLeast.
+
+        Raises TypeError for another annotation, OptionError for a default that the option cannot take.
+        """
+        kind, text, *rest = get_args(hint) if get_origin(hint) is Annotated else (None, "")
+        if kind not in WORDS and get_origin(kind) is not Literal:
+            raise TypeError(f"option {name}: annotate it as Annotated[bool, int, float, str or Literal, 'what it means']")
+        option = cls(name, kind, default, text, *(bound.lowest for bound in rest if isinstance(bound, AtLeast)))
+        option.parse(default)
+        return option
+
+    def parse(self, value: Any) -> Any:
+        """``value`` (a string from a command line, or a plain value from a file) as this option's type.
+
+        Raises OptionError where it cannot be one.
+        """
+        if get_origin(self.type) is Literal:
+            choices = {str(choice): choice for choice in get_args(self.type)}
+            if str(value) in choices:
+                return choices[str(value)]
+            raise OptionError(f"option {self.name}={value}: expected one of {', '.join(choices)}")
+        try:
+            parsed = self._convert(value)
+            within = self.lowest is None or parsed >= self.lowest
+        except (KeyError, TypeError, ValueError):
+            within = False
+        if not within:
+            bound = "" if self.lowest is None else f", at least {self.lowest}"
+            raise OptionError(f"option {self.name}={value}: expected {WORDS[self.type]}{bound}")
+        return parsed
+
+    def _convert(self, value: Any) -> Any:
+        if self.type is bool:
+            return {"true": True, "false": False}[str(value).lower()]
+        number = self.type(value)
+        if self.type is not str and (isinstance(value, bool) or not math.isfinite(number)):
+            raise ValueError
+        if self.type is int and isinstance(value, float) and number != value:
+            raise ValueError
+        return number
