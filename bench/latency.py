@@ -38,7 +38,9 @@ def alone() -> Iterator[None]:
 
 
 def _machine() -> Path:
-    return Path(tempfile.gettempdir()) / f"headbench-{os.getuid()}.lock"
+    path = Path(tempfile.gettempdir()) / f"headbench-{os.getuid()}.lock"
+    path.touch()
+    return path
 
 
 @torch.no_grad()

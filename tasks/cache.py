@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import platformdirs
@@ -36,11 +37,18 @@ class Cache:
         temporary = path.with_name(path.name + TEMPORARY)
         while not path.is_dir():
             temporary.mkdir(parents=True, exist_ok=True)
-            with locked(temporary) as same:
+            with ExitStack() as stack:
+                try:
+                    same = stack.enter_context(locked(temporary))
+                except FileNotFoundError:  # built by another process since the line before
+                    continue
                 if not same():  # built, or given up, by the process that we waited for
                     continue
+                if path.is_dir():  # built between our look and our making the temporary folder
+                    temporary.rmdir()
+                    continue
                 for left in temporary.iterdir():
-                    left.unlink()
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
                 try:
                     build(temporary)
                     temporary.rename(path)
@@ -50,5 +58,10 @@ class Cache:
         return path
 
     def size(self) -> int:
-        """Bytes of everything in the cache."""
-        return sum(file.stat().st_size for file in self.root.rglob("*") if file.is_file())
+        """Bytes of everything in the cache, as far as it stays there while we look."""
+        total = 0
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                with suppress(FileNotFoundError):
+                    total += (Path(folder) / name).stat().st_size
+        return total

@@ -13,12 +13,13 @@ TEMPORARY = ".tmp"
 
 @contextmanager
 def locked(path: Path, *, shared: bool = False) -> Iterator[Callable[[], bool]]:
-    """Hold the advisory lock of ``path``, a folder or a file (made if missing), among processes of this machine.
+    """Hold the advisory lock of ``path``, a folder or a file, among processes of this machine.
 
     The kernel frees it when its holder dies, however it dies. Yields a function that says whether the lock is still
-    that of what is at ``path``: while waiting, it may have been moved or deleted.
+    that of what is at ``path``: while waiting, it may have been moved or deleted. Raises FileNotFoundError where
+    nothing is there; to make it here could put a file in the place of a folder that was moved a moment ago.
     """
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
+    handle = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield lambda: path.exists() and os.path.samestat(os.fstat(handle), path.stat())
