@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from transformers import Cache, DynamicLayer, EncoderDecoderCache
 
-from methods.heads.layouts import geometry
+from methods.heads.audit import reads_head_count
+from methods.heads.layouts import UnsupportedArchitecture, geometry
 from methods.heads.linear import Linear, features, update_features
 from methods.heads.sites import Site
 
@@ -20,6 +21,8 @@ def adapt_site(model: nn.Module, site: Site, kept: list[int]) -> None:
     for path in {*site.projections.values(), site.output}:
         update_features(cast(Linear, model.get_submodule(path)))
     module: Any = model.get_submodule(site.name)
+    former = kept_heads(module, site)
+    module.kept_heads = [former[head] for head in kept]
     groups = {head // site.queries_per_group for head in kept}
     for name, value in geometry(len(kept), len(groups), site.head_dim).items():
         if hasattr(module, name):
@@ -27,13 +30,24 @@ def adapt_site(model: nn.Module, site: Site, kept: list[int]) -> None:
     if site.layout.reads_config:
         module.config = SiteConfig(module.config, len(kept))
     if site.layout.position_bias:
-        _slice_position_bias(module, site, kept)
+        _slice_position_bias(module, site)
     if site.num_heads and not kept:
-        if site.layout.needs_heads:
+        if site.layout.needs_heads and reads_head_count(module):
             module.forward = MethodType(_forward_without_heads, module)
             module.site_without_heads = site
         if site.kind == "decoder":
             module.register_forward_hook(_count_cached_tokens, with_kwargs=True)
+
+
+def refuse_headless(model: nn.Module, site: Site) -> None:
+    """Raise UnsupportedArchitecture if the site could not run without any head."""
+    module = model.get_submodule(site.name)
+    if not reads_head_count(module) or site.layout.position_bias:  # T5 reads it for nothing but that bias
+        return
+    # A substitute can stand in for a module that does nothing after its output projection but what is known of it.
+    parts = {name.partition(".")[0] for name in (*site.layout.paths(), site.layout.after, "attn_dropout")}
+    if not site.layout.needs_heads or not {name for name, _ in module.named_children()} <= parts:
+        raise UnsupportedArchitecture(f"{type(module).__name__} at {site.name} cannot run without any head: keep one")
 
 
 class SiteConfig:
@@ -49,12 +63,16 @@ class SiteConfig:
         return getattr(self.shared, name)
 
 
-def _slice_position_bias(module: Any, site: Site, kept: list[int]) -> None:
+def kept_heads(module: nn.Module, site: Site) -> list[int]:
+    """Those of the query heads that the module was built with which it still has."""
+    return cast(list[int], vars(module).get("kept_heads", list(range(site.num_heads))))
+
+
+def _slice_position_bias(module: Any, site: Site) -> None:
     """Give the site its own heads' part of the position bias, and hand on the whole of it to the next layer."""
-    if hasattr(module, "position_bias_heads"):
-        module.position_bias_heads = [module.position_bias_heads[head] for head in kept]
-        return
-    module.position_bias_heads = kept
+    if hasattr(module, "whole_position_bias"):
+        return  # done when heads were removed before
+    module.whole_position_bias = None
     if site.kind == "cross":
         module.register_forward_pre_hook(_drop_position_bias, with_kwargs=True)
         return
@@ -69,14 +87,14 @@ def _take_position_bias(module: Any, args: tuple, kwargs: dict[str, Any]) -> tup
     whole = bound.arguments.get("position_bias")  # (1 or B, heads, T, S)
     module.whole_position_bias = whole
     if whole is not None:
-        bound.arguments["position_bias"] = whole[:, module.position_bias_heads]
+        bound.arguments["position_bias"] = whole[:, module.kept_heads]
     return bound.args[1:], bound.kwargs
 
 
 def _compute_bias(self: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
     """T5's first layer makes the bias for all layers, so from a table with all heads."""
     self.whole_position_bias = type(self).compute_bias(self, *args, **kwargs)
-    return self.whole_position_bias[:, self.position_bias_heads]
+    return self.whole_position_bias[:, self.kept_heads]
 
 
 def _return_position_bias(module: Any, args: tuple, output: tuple) -> tuple:

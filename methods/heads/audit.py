@@ -85,6 +85,12 @@ def audit_model(model: nn.Module, sites: list[Site]) -> None:
                 )
 
 
+def reads_head_count(module: nn.Module) -> bool:
+    """Whether the module's code shapes tensors by its number of heads, which torch refuses when it is 0."""
+    counts = {"num_attention_heads", "num_heads", "n_heads", "split_size"}
+    return bool(_names_read(type(module)) & counts & set(vars(module)))
+
+
 def _check_parameters(site: Site, module: nn.Module) -> None:
     claimed = {*site.projections.values(), site.output}
     for name, parameter in module.named_parameters():

@@ -16,7 +16,7 @@ ROLES = ("query", "key", "value")
 HEAD_DIM = ("attention_head_size", "head_dim", "head_size", "key_value_proj_dim")
 
 # Parts of a path that say that a site attends to another sequence.
-CROSS_ATTENTION = ("crossattention", "encoder_attn", "EncDecAttention")
+CROSS_ATTENTION = ("crossattention", "cross_attention", "cross_attn", "encoder_attn", "EncDecAttention")
 
 
 class UnsupportedArchitecture(ValueError):

@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import nn
 
-from methods.heads.adapt import adapt_site
+from methods.heads.adapt import adapt_site, refuse_headless
 from methods.heads.head_map import HeadMap
 from methods.heads.linear import Linear, select_inputs, select_outputs
 from methods.heads.sites import Site
@@ -24,18 +24,25 @@ def remove_heads(
     requires_grad; those that shrink lose their ``grad``. ``model.config`` still gives the original number of heads;
     ``HeadMap.of`` gives those present. Without ``in_place`` the model is copied and left as it was.
 
-    Raises ValueError for a mask of another shape or dtype, or for ``heads`` of another model.
+    Raises ValueError for a mask of another shape or dtype, or for ``heads`` of another model, and
+    UnsupportedArchitecture where a layer is to lose all its heads and cannot run without (none of the tested families).
     """
     if heads is None:
         heads = HeadMap.of(model)
     else:
         heads.check_model(model)
-    kept = heads.kept(mask)
+    return keep_heads(model, heads.sites, heads.kept(mask), in_place=in_place)
+
+
+def keep_heads(model: nn.Module, sites: tuple[Site, ...], kept: dict[str, list[int]], *, in_place: bool) -> nn.Module:
+    """Remove all query heads but those listed by site name: ascending, and equally many in every group that stays."""
     narrowed: dict[int, nn.Parameter] = {}  # id of a parameter -> what is left of it
-    for site in heads.sites:
+    for site in sites:
+        if site.num_heads and not kept[site.name]:
+            refuse_headless(model, site)
         narrowed |= _narrow_site(model, site, kept[site.name])
     smaller = replace_parameters(model, narrowed, in_place=in_place)
-    for site in heads.sites:
+    for site in sites:
         adapt_site(smaller, site, kept[site.name])
     return smaller
 

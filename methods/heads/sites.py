@@ -139,9 +139,10 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
 
 
 def _kind(path: str, module: nn.Module) -> str:
-    if any(name in path.split(".") for name in CROSS_ATTENTION):
+    names = path.split(".")
+    if any(name in names for name in CROSS_ATTENTION):
         return "cross"
-    return "decoder" if getattr(module, "is_causal", False) else "encoder"
+    return "decoder" if getattr(module, "is_causal", False) or "decoder" in names else "encoder"
 
 
 def _layers(path: str, module: nn.Module) -> tuple[int, ...]:
