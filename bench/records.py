@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,8 @@ from safetensors.numpy import load, save
 from torch import Tensor
 
 from bench.plan import Cell
-from tasks.digest import digest_of, digest_of_files
-from tasks.files import TEMPORARY, locked, write_whole
+from tasks.digest import digest_of
+from tasks.files import TEMPORARY, locked, write_together
 
 Record = dict[str, Any]
 
@@ -34,29 +36,39 @@ class Store:
         return self.folder / f"{cell.name}.json"
 
     def write(self, cell: Cell, record: Record, outcomes: Tensor | None) -> None:
-        """Write a record, its outcomes (draws, levels, N) first: a record that is there is complete. Raises OSError."""
+        """Write a record and its outcomes (draws, levels, N): a record that is there is complete.
+
+        Raises OSError, and ValueError for a number in ``record`` that is not finite; what was there then stays.
+        """
         path = self.path(cell)
+        beside = path.with_suffix(".safetensors")
+        files: dict[Path, bytes] = {}
+        if outcomes is not None:
+            packed = {"outcomes": np.packbits(outcomes.numpy(), axis=-1)}
+            files[beside] = save(packed, {"examples": str(outcomes.shape[-1])})
+            record = record | {"outcomes": sha256(files[beside]).hexdigest()}
+        files[path] = _text(record | {"digest": digest_of(record)}).encode()
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.folder):
-            if outcomes is not None:
-                content = save(
-                    {"outcomes": np.packbits(outcomes.numpy(), axis=-1)}, {"examples": str(outcomes.shape[-1])}
-                )
-                write_whole(path.with_suffix(".safetensors"), content)
-                record = record | {"outcomes": digest_of_files([path.with_suffix(".safetensors")])}
-            record = record | {"digest": digest_of(record)}
-            write_whole(path, _text(record).encode())
+            write_together(files)
             if outcomes is None:
-                path.with_suffix(".safetensors").unlink(missing_ok=True)
+                beside.unlink(missing_ok=True)
 
     def read(self, path: Path) -> Record:
         """The record at ``path``. Raises CorruptRecord where it, or what lies beside it, is not what was written."""
+        try:
+            with locked(self.folder, shared=True):  # a writer replaces two files
+                return self._read(path)
+        except FileNotFoundError as error:
+            raise CorruptRecord(f"{path}: no such file") from error
+
+    def _read(self, path: Path) -> Record:
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
             claimed = record.pop("digest")
             whole = claimed == digest_of(record)
             if whole and record["status"] == "done":
-                whole = record["outcomes"] == digest_of_files([path.with_suffix(".safetensors")])
+                whole = record["outcomes"] == sha256(path.with_suffix(".safetensors").read_bytes()).hexdigest()
         except (ValueError, KeyError, AttributeError, TypeError, FileNotFoundError) as error:
             raise CorruptRecord(f"{path}: {type(error).__name__}: {error}") from error
         if not whole:
@@ -65,13 +77,22 @@ class Store:
 
     def all(self) -> Iterator[Record]:
         """Every record, in the order of their paths. Raises CorruptRecord."""
-        for path in sorted(self.folder.glob("*/*/*.json")):
+        for path in self.paths():
             yield self.read(path)
+
+    def paths(self) -> list[Path]:
+        """Where there are records, sorted."""
+        return sorted(self.folder.glob("*/*/*.json"))
 
     def set_aside(self, path: Path) -> Path:
         """Move a corrupt record out of the way, keeping it; returns where it is now."""
         target = path.with_name(path.name + ".corrupt")
-        path.replace(target)
+        with locked(self.folder):
+            try:
+                self._read(path)  # another run may have set it aside, and made it anew, since it was found
+            except CorruptRecord:
+                with suppress(FileNotFoundError):
+                    path.replace(target)
         return target
 
     def clear_temporary(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,13 +32,27 @@ def write_whole(path: Path, content: bytes) -> None:
 
     Raises OSError (disk full, no permission), after removing what it had written.
     """
-    temporary = path.with_name(path.name + TEMPORARY)
+    write_together({path: content})
+
+
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Write several files, each whole. The last vouches for the others: it is never there beside others than its own.
+
+    Raises OSError (disk full, no permission), after removing what it had written; files of before are then untouched.
+    """
+    temporary = {path: path.with_name(path.name + TEMPORARY) for path in contents}
+    *others, last = contents
     try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        for path, content in contents.items():
+            with temporary[path].open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        if others:
+            last.unlink(missing_ok=True)
+        for path in contents:
+            temporary[path].replace(path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        for left in temporary.values():
+            left.unlink(missing_ok=True)
         raise
