@@ -8,13 +8,15 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 import torch
+
+PATIENCE = 5.0  # seconds that a process without work has to end
 
 
 class Job(Protocol):
@@ -34,7 +36,7 @@ class Done:
     error: BaseException | None = None  # what it raised, which ends the run
 
 
-def run_jobs(jobs: Sequence[Job], workers: int, start: Callable[[], None]) -> Iterator[Done]:
+def run_jobs(jobs: Sequence[Job], workers: int, start: Callable[[], None]) -> Generator[Done, None, None]:
     """Run ``jobs`` in their order on ``workers`` processes (1: in this one) of one thread each; yield them as they end.
 
     ``start`` is called first in every process. A job whose process dies is reported as such, and a new process
@@ -91,7 +93,7 @@ class _Worker:
         assert index is not None
         try:
             return self.pipe.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):  # OSError where it ended in the middle of a message
             self.process.join()
             code = self.process.exitcode or 0
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
@@ -100,9 +102,11 @@ class _Worker:
             return Done(index, time.perf_counter() - self.begin, died=f"its process ended with {how}")
 
     def end(self) -> None:
+        self.pipe.close()
+        if self.index is None:  # it waits for work, and ends by itself, with all that it holds given back
+            self.process.join(PATIENCE)
         self.process.terminate()
         self.process.join()
-        self.pipe.close()
 
 
 def _serve(pipe: Connection, start: Callable[[], None], parent: int) -> None:

@@ -25,14 +25,16 @@ class TrainJob:
     cache: Path
 
     def __call__(self) -> dict[str, Any]:
-        """The report of the training; a failure is reported by each cell that needs the model."""
+        """The report of the training; a failure is reported by each cell that needs the model. Raises OSError."""
         try:
             with beside_others():
                 return open_task(self.cell.task).prepare(
                     self.cell.seed, Cache(self.cache), torch.device(self.cell.device)
                 )
-        except FloatingPointError as error:
-            return {"failure": str(error)}
+        except OSError:
+            raise
+        except Exception as error:
+            return {"failure": str(error).strip() or type(error).__name__}
 
 
 @dataclass(frozen=True)
