@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +44,8 @@ def run(suite: Suite, options: RunOptions) -> int:
         store = Store(options.out)
         cells = plan(suite, options.device)
         states = survey(store, cells, set_aside=not options.dry_run)
+        if not options.dry_run:
+            _set_aside_others(store, cells)
         wanted = {"missing", "stale", "corrupt"} | ({"failed"} if options.retry_failed else set())
         todo = [cell for cell in cells if states[cell] in wanted]
         jobs = ordered(todo, root, options.out, options.jobs)
@@ -53,16 +55,17 @@ def run(suite: Suite, options: RunOptions) -> int:
             return 0
         store.clear_temporary()
         _execute(jobs, estimator, options)
-    failed = [cell for cell in cells if _status(store, cell) == "failed"]
+    undone = {cell: state for cell, state in survey(store, cells).items() if state != "done"}
     written = leaderboard.write(options.out)
     print(f"\n{leaderboard.summary(options.out)}")
-    for cell in failed:
-        print(f"failed: {cell.name}: {store.read(store.path(cell))['reason']}")
+    for cell, state in undone.items():
+        reason = store.read(store.path(cell))["reason"] if state == "failed" else "its record was changed meanwhile"
+        print(f"{state}: {cell.name}: {reason}")
     print(f"Records: {store.folder}; {', '.join(path.name for path in written)} in {options.out}")
     print(
         "Next: headbench list methods; headbench run --levels all; headbench run --model DIR --data FILE (see README)"
     )
-    return 1 if failed else 0
+    return 1 if undone else 0
 
 
 def survey(store: Store, cells: list[Cell], set_aside: bool = False) -> dict[Cell, str]:
@@ -81,16 +84,21 @@ def survey(store: Store, cells: list[Cell], set_aside: bool = False) -> dict[Cel
     return states
 
 
+def _set_aside_others(store: Store, cells: list[Cell]) -> None:
+    """Set aside the corrupt records of earlier runs with other cells: the leaderboard shows theirs too."""
+    for path in set(store.paths()) - {store.path(cell) for cell in cells}:
+        try:
+            store.read(path)
+        except CorruptRecord as error:
+            print(f"corrupt record, set aside as {store.set_aside(path).name}: {error}", file=sys.stderr)
+
+
 def _state(store: Store, cell: Cell) -> str:
     path = store.path(cell)
     if not path.exists():
         return "missing"
     record = store.read(path)
     return record["status"] if record["key"] == cell.key else "stale"
-
-
-def _status(store: Store, cell: Cell) -> str:
-    return store.read(store.path(cell))["status"]
 
 
 def _readable(store: Store, cells: list[Cell]) -> list[Record]:
@@ -134,18 +142,18 @@ def _announce(suite, cells, states, jobs, estimator, options: RunOptions, root: 
 
 def _execute(jobs: list[TrainJob | CellJob], estimator: Estimator, options: RunOptions) -> None:
     left = dict(enumerate(jobs))
-    for done in run_jobs(jobs, options.jobs, start_process):
-        job = left.pop(done.index)
-        if done.error is not None:
-            raise done.error
-        estimator.saw(job, done.seconds)
-        value = done.value
-        if done.died:
-            value = job.died(done.died) if isinstance(job, CellJob) else {"failure": done.died}
-        rest = f", about {duration(estimator.seconds(left.values(), options.jobs))} left" if left else ""
-        print(
-            f"[{len(jobs) - len(left)}/{len(jobs)}] {_outcome(job, value)} ({duration(done.seconds)}{rest})", flush=True
-        )
+    with closing(run_jobs(jobs, options.jobs, start_process)) as ended:  # no process outlives an error here
+        for done in ended:
+            job = left.pop(done.index)
+            if done.error is not None:
+                raise done.error
+            estimator.saw(job, done.seconds)
+            value = done.value
+            if done.died:
+                value = job.died(done.died) if isinstance(job, CellJob) else {"failure": done.died}
+            rest = f", about {duration(estimator.seconds(left.values(), options.jobs))} left" if left else ""
+            count = f"{len(jobs) - len(left)}/{len(jobs)}"
+            print(f"[{count}] {_outcome(job, value)} ({duration(done.seconds)}{rest})", flush=True)
 
 
 def _outcome(job: TrainJob | CellJob, value: Record) -> str:
