@@ -38,7 +38,9 @@ class Option:
         """
         kind, text, *rest = get_args(hint) if get_origin(hint) is Annotated else (None, "")
         if kind not in WORDS and get_origin(kind) is not Literal:
-            raise TypeError(f"option {name}: annotate it as Annotated[bool, int, float, str or Literal, 'what it means']")
+            raise TypeError(
+                f"option {name}: annotate it as Annotated[bool, int, float, str or Literal, 'what it means']"
+            )
         option = cls(name, kind, default, text, *(bound.lowest for bound in rest if isinstance(bound, AtLeast)))
         option.parse(default)
         return option
