@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from methods.heads import observed
+from methods.options import AtLeast
 from methods.registry import scorer
 from methods.view import View
 
@@ -17,7 +18,7 @@ def attention_entropy(
     variant: Annotated[
         Literal["A", "B", "C"], "A: -sum a log a; B: -sum a log(a+eps); C: -sum (a+eps) log(a+eps)"
     ] = "C",
-    eps: Annotated[float, "epsilon of variants B and C"] = 1e-7,
+    eps: Annotated[float, "epsilon of variants B and C", AtLeast(0)] = 1e-7,
 ) -> Tensor:
     """Minus the mean entropy, in nats, of a head's attention rows: the most spread-out head goes first.
 
@@ -42,11 +43,8 @@ def attention_entropy(
 
 def _entropy(rows: Tensor, real: Tensor, variant: str, eps: float) -> Tensor:
     """Entropy averaged over real query rows: rows (B, H, T, S) and real (B, T) to (B, H)."""
-    rows = rows.float()
-    if variant == "A":
-        terms = torch.special.entr(rows)
-    else:
-        terms = -(rows + (eps if variant == "C" else 0.0)) * (rows + eps).log()
+    rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
+    terms = -torch.xlogy(rows + (eps if variant == "C" else 0.0), rows + (0.0 if variant == "A" else eps))
     weight = real.to(rows.dtype)  # (B, T); self-attention, so keys are padded where queries are
     entropy = torch.einsum("bhts,bt,bs->bh", terms, weight, weight)
     return entropy / weight.sum(1, keepdim=True)
