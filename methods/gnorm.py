@@ -43,36 +43,36 @@ def gnorm(
     heads share keys and values, each query head takes its group's norms; a layer that is run several times sums its
     gradients before the norm is taken. ``variant="batch"`` depends on the batch size and is there for comparison.
     """
-    totals: list[dict[str, Tensor]] = [{} for _ in view.heads.sites]
+    totals: dict[tuple[int, str], Tensor] = {}
     count = 0
     for batch in view.batches:
         count += len(batch.labels) if variant == "sentence" else 1
-        for total, norms in zip(totals, _norms(view, batch, objective, variant), strict=True):
-            for part, norm in norms.items():
-                total[part] = norm.double().sum(0).cpu() + total.get(part, 0.0)  # (heads,)
-    importance = []
-    for index, (site, total) in enumerate(zip(view.heads.sites, totals, strict=True)):
-        queries_per_key = site.num_heads // max(1, site.num_key_value_heads)
-        query, key, value = (total[part] / count for part in PARTS)
-        shared = (norm.repeat_interleave(queries_per_key) for norm in (key, value))
-        importance.append(view.per_unit(index, COMBINE[combine](query, *shared)))
+        for place, norms in _norms(view, batch, objective, variant).items():
+            totals[place] = norms.double().sum(0).cpu() + totals.get(place, 0.0)  # (heads,)
+    importance = [torch.empty(0, dtype=torch.float64)]
+    for index, site in enumerate(view.heads.sites):
+        if site.num_heads:
+            query, key, value = (totals[index, part] / count for part in PARTS)
+            shared = (norm.repeat_interleave(site.queries_per_group) for norm in (key, value))
+            importance.append(view.per_unit(index, COMBINE[combine](query, *shared)))
     return torch.cat(importance)
 
 
-def _norms(view: View, batch: Batch, objective: str, variant: str) -> list[dict[str, Tensor]]:
-    """Gradient norms of one batch: for every site and part, (sentences, heads), or (1, heads) for a whole batch."""
-    norms: list[dict[str, Tensor]] = [{} for _ in view.heads.sites]
-    tied: dict[tuple[int, str], Tensor] = {}
+def _norms(view: View, batch: Batch, objective: str, variant: str) -> dict[tuple[int, str], Tensor]:
+    """Gradient norms of one batch by site and part: (sentences, heads), or (1, heads) for a whole batch."""
+    norms: dict[tuple[int, str], Tensor] = {}
+    calls: dict[tuple[int, str], list[tuple[Tensor, Tensor]]] = {}
 
     def add(site: int, inputs: dict[str, Tensor], gradients: dict[str, Tensor]) -> None:
         for part in PARTS:
             x, g = inputs[part], gradients[part]  # (B, T, d), (B, T, heads, d_h)
             if variant == "batch":
                 x, g = x.flatten(0, 1)[None], g.flatten(0, 1)[None]
-            if view.heads.sites[site].calls == 1:
-                norms[site][part] = weight_gradient_norm(x, g)
-            else:
-                tied[site, part] = tied.get((site, part), 0.0) + torch.einsum("btd,bthe->bhde", x, g)
+            calls.setdefault((site, part), []).append((x, g))
+            if len(calls[site, part]) == view.heads.sites[site].calls:
+                # X^T G summed over the calls of a tied layer is X^T G with the calls in line, as if one long text.
+                xs, gs = zip(*calls.pop((site, part)), strict=True)
+                norms[site, part] = weight_gradient_norm(torch.cat(xs, 1), torch.cat(gs, 1))
 
     with observed(view.model, view.heads, gradients=add):
         if objective == "loss":
@@ -82,18 +82,18 @@ def _norms(view: View, batch: Batch, objective: str, variant: str) -> list[dict[
             logits = view.logits(batch)
             total = logits.flatten(1).norm(dim=1).sum() if variant == "sentence" else logits.norm()
         total.backward()
-    for (site, part), gradient in tied.items():
-        norms[site][part] = gradient.flatten(2).norm(dim=2)
     return norms
 
 
 def weight_gradient_norm(x: Tensor, g: Tensor) -> Tensor:
     """Frobenius norm of X^T G for each sentence and head: x (B, T, d), g (B, T, heads, d_h) to (B, heads).
 
-    ||X^T G||^2 = <X X^T, G G^T> costs T^2 (d + d_h) a head instead of T d d_h, which is less for short sentences.
+    For short sentences, ||X^T G||^2 = <X X^T, G G^T> is cheaper: T^2 (d + heads d_h) instead of T d heads d_h, and
+    some T^2 heads to add up, with which the two meet near T = d / 3.
     """
-    if 2 * x.shape[1] > x.shape[2]:
+    x, g = (values.to(torch.promote_types(values.dtype, torch.float32)) for values in (x, g))
+    if 3 * x.shape[1] > x.shape[2]:
         return torch.einsum("btd,bthe->bhde", x, g).flatten(2).norm(dim=2)
-    inputs = x @ x.mT  # (B, T, T)
-    outputs = torch.einsum("bthe,bshe->bhts", g, g)
-    return torch.einsum("bts,bhts->bh", inputs, outputs).clamp_min(0).sqrt()
+    g = g.transpose(1, 2)  # (B, heads, T, d_h)
+    inner = (x @ x.mT)[:, None] * (g @ g.mT)  # (B, heads, T, T)
+    return inner.sum((2, 3)).clamp_min(0).sqrt()
