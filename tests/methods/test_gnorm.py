@@ -1,0 +1,115 @@
+"""Gradient norms without weight gradients must equal the norms of weight gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from methods.gnorm import gnorm, weight_gradient_norm
+
+PARTS = ("query", "key", "value")
+COMBINE = {
+    "product": lambda norms: norms[0] * norms[1] * norms[2],
+    "sum": lambda norms: norms[0] + norms[1] + norms[2],
+    "max": max,
+}
+
+
+def _scalar(view, batch, objective):
+    return view.loss(batch).mean() if objective == "loss" else view.logits(batch).norm()
+
+
+def _norms_of_weight_gradients(view, batch, objective):
+    """{(site, head): [norm of W_Q's, W_K's, W_V's gradient]} from one backward that forms all weight gradients."""
+    view.model.requires_grad_(True).zero_grad()
+    _scalar(view, batch, objective).backward()
+    norms = {}
+    for index, site in enumerate(view.heads.sites):
+        for head in range(site.num_heads):
+            group = head * site.num_key_value_heads // site.num_heads
+            norms[index, head] = []
+            for part, block in zip(PARTS, (head, group, group), strict=True):
+                gradient = view.model.get_submodule(site.projections[part]).weight.grad  # (heads * d_h, d)
+                rows = gradient[block * site.head_dim : (block + 1) * site.head_dim]
+                norms[index, head].append(rows.norm().item())
+    view.model.requires_grad_(False).zero_grad()
+    return norms
+
+
+def slow_gnorm(view, batches, objective, combine):
+    """Mean of each norm over ``batches``, then combined, then the mean over a unit's heads."""
+    each = [_norms_of_weight_gradients(view, batch, objective) for batch in batches]
+    importance = []
+    for unit in view.heads.units:
+        of_heads = []
+        for head in unit.heads:
+            means = [sum(norms[unit.site, head][part] for norms in each) / len(each) for part in range(3)]
+            of_heads.append(COMBINE[combine](means))
+        importance.append(sum(of_heads) / len(of_heads))
+    return torch.tensor(importance, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("combine", list(COMBINE))
+@pytest.mark.parametrize("objective", ["logits", "loss"])
+def test_a_backward_for_each_sentence(tiny, architecture, objective, combine, seed, dtype):
+    model, sentences = tiny.model(architecture, seed, dtype), tiny.sentences(seed, count=5)
+    first, second = tiny.sides(architecture)
+    batches = [tiny.batch(sentences[:2], first), tiny.batch(sentences[2:], second, extra=seed)]
+    view = tiny.view(model, batches, tiny.unit(architecture))
+    expected = slow_gnorm(view, tiny.alone(sentences), objective, combine)
+    tolerance = 1e-9 if dtype == torch.float64 else 1e-3
+    torch.testing.assert_close(
+        gnorm(view, objective=objective, combine=combine), expected, rtol=tolerance, atol=1e-3 * tolerance
+    )
+
+
+@pytest.mark.parametrize("longest", [2, 24], ids=["short", "long"])
+def test_both_ways_to_the_norm_on_models(tiny, architecture, longest):
+    """Up to a third of the width (16) sentences take the inner product, longer ones the weight gradient itself."""
+    sentences = tiny.sentences(3, count=4, longest=longest, shortest=longest - 1)
+    model = tiny.model(architecture, dtype=torch.float64)
+    view = tiny.view(model, [tiny.batch(sentences)], tiny.unit(architecture))
+    expected = slow_gnorm(view, tiny.alone(sentences), "logits", "sum")
+    torch.testing.assert_close(gnorm(view, combine="sum"), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["logits", "loss"])
+def test_one_backward_for_a_batch(tiny, architecture, objective):
+    model, sentences = tiny.model(architecture, dtype=torch.float64), tiny.sentences(4, count=7)
+    batches = [tiny.batch(sentences[:4]), tiny.batch(sentences[4:])]
+    view = tiny.view(model, batches, tiny.unit(architecture))
+    expected = slow_gnorm(view, batches, objective, "product")
+    actual = gnorm(view, objective=objective, variant="batch")
+    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-12)
+    assert not torch.allclose(actual, gnorm(view, objective=objective), rtol=1e-3)
+
+
+def test_a_tied_layer_sums_its_gradients_before_the_norm(tiny):
+    view = tiny.scene("albert", dtype=torch.float64)
+    assert [site.calls for site in view.heads.sites] == [2]
+    assert len(gnorm(view)) == 4
+
+
+SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 12), st.integers(1, 30), st.integers(1, 3), st.integers(1, 5))
+
+
+@settings(deadline=None, max_examples=80)
+@given(shape=SHAPES, seed=st.integers(0, 999))
+def test_both_ways_to_the_norm(shape, seed):
+    batch, length, width, heads, head_dim = shape
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(batch, length, width, generator=generator)
+    g = torch.randn(batch, length, heads, head_dim, generator=generator)
+    expected = torch.stack(
+        [torch.stack([(x[b].double().T @ g[b, :, h].double()).norm() for h in range(heads)]) for b in range(batch)]
+    )
+    # Columns of zeros do not change the norm, rows of zeros neither; they do choose the way.
+    wide = torch.cat([x, torch.zeros(batch, length, 3 * length)], 2)
+    long_x = torch.cat([x, torch.zeros(batch, width, width)], 1)
+    long_g = torch.cat([g, torch.zeros(batch, width, heads, head_dim)], 1)
+    for values in (x, g), (wide, g), (long_x, long_g):
+        torch.testing.assert_close(weight_gradient_norm(*values).double(), expected, rtol=2e-4, atol=1e-4)

@@ -1,0 +1,103 @@
+"""Gate gradients must be the slope of the loss, an example at a time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from methods.heads import gated
+from methods.michel import michel
+
+STEP = 1e-5
+
+
+def slow_sensitivity(view, texts):
+    """Mean over texts of |slope of the loss in each gate|, by central differences, without any autograd."""
+    total = torch.zeros(len(view.heads), dtype=torch.float64)
+    with torch.no_grad():
+        for text in texts:
+            for unit in range(len(view.heads)):
+                losses = []
+                for change in (STEP, -STEP):
+                    gates = torch.ones(len(view.heads), dtype=torch.float64)
+                    gates[unit] += change
+                    with gated(view.model, gates, view.heads):
+                        losses.append(view.loss(text).item())
+                total[unit] += abs(losses[0] - losses[1]) / (2 * STEP)
+    return total / len(texts)
+
+
+def per_layer(view, importance, kept):
+    """``importance`` divided by the length of its layer's vector over the units kept."""
+    result = importance.clone()
+    for unit in range(len(importance)):
+        site = view.heads.units[unit].site
+        peers = [other for other in range(len(importance)) if view.heads.units[other].site == site and kept[other]]
+        length = sum(importance[other].item() ** 2 for other in peers) ** 0.5
+        result[unit] = importance[unit] / length if length else 0.0
+    return result
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_finite_differences_on_each_text(tiny, architecture, layer_norm, seed):
+    model, sentences = tiny.model(architecture, seed, torch.float64), tiny.sentences(seed, count=5)
+    first, second = tiny.sides(architecture)
+    batches = [tiny.batch(sentences[:3], first, extra=seed), tiny.batch(sentences[3:], second)]
+    view = tiny.view(model, batches, tiny.unit(architecture))
+    expected = slow_sensitivity(view, tiny.alone(sentences))
+    if layer_norm:
+        expected = per_layer(view, expected, view.kept)
+    torch.testing.assert_close(michel(view, layer_norm=layer_norm), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_a_backward_for_each_text(tiny, architecture):
+    """|<context, d loss / d context>| of one text, summed over a unit's heads and a tied layer's calls."""
+    sentences = tiny.sentences(5)
+    view = tiny.view(tiny.model(architecture), [tiny.batch(sentences)], tiny.unit(architecture))
+    expected = torch.zeros(len(view.heads), dtype=torch.float64)
+    for text in tiny.alone(sentences):
+        contexts = []
+        hooks = [_keep_context(view.model.get_submodule(site.output), contexts) for site in view.heads.sites]
+        view.model.requires_grad_(True)
+        gradients = torch.autograd.grad(view.loss(text).sum(), [z for _, z in contexts])
+        for hook in hooks:
+            hook.remove()
+        slopes = torch.zeros(len(view.heads), dtype=torch.float64)
+        for (module, z), gradient in zip(contexts, gradients, strict=True):
+            for number, unit in enumerate(view.heads.units):
+                site = view.heads.sites[unit.site]
+                if view.model.get_submodule(site.output) is module:
+                    for head in unit.heads:
+                        block = slice(head * site.head_dim, (head + 1) * site.head_dim)
+                        slopes[number] += (z[..., block] * gradient[..., block]).sum().item()
+        expected += slopes.abs() / len(sentences)
+    torch.testing.assert_close(michel(view, layer_norm=False), expected, rtol=1e-3, atol=1e-6)
+
+
+def _keep_context(output: nn.Module, contexts: list):
+    return output.register_forward_pre_hook(lambda module, args: contexts.append((module, args[0])))
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_removed_heads_do_not_count(tiny, architecture, layer_norm):
+    view = tiny.scene(architecture, dtype=torch.float64)
+    kept = torch.arange(len(view.heads)) % 2 == 1
+    view = tiny.view(view.model, view.batches, view.heads.unit, kept)
+    raw = michel(view, layer_norm=False)
+    assert raw[~kept].min() > 0  # not gated here, so that only the norm can leave them out
+    actual = michel(view, layer_norm=layer_norm)
+    torch.testing.assert_close(actual, per_layer(view, raw, kept) if layer_norm else raw)
+    with gated(view.model, kept, view.heads):
+        assert michel(view, layer_norm=layer_norm)[~kept].abs().max() == 0
+
+
+def test_a_layer_without_heads_has_no_nan(tiny):
+    view = tiny.scene("bert")
+    kept = view.heads.site_of_unit != 0
+    view = tiny.view(view.model, view.batches, kept=kept)
+    with gated(view.model, kept, view.heads):
+        importance = michel(view)
+    assert importance[~kept].eq(0).all()
+    torch.testing.assert_close(importance[kept].square().sum().item(), 1.0)
