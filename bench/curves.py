@@ -21,6 +21,7 @@ DASHES = ("--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "headbench",
+    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,

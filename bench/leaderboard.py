@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from bench.curves import draw
 from bench.errors import InputError
 from bench.frame import frame
 from bench.records import CorruptRecord, Record, Store
-from tasks.files import write_whole
+from tasks.files import locked, write_whole
 
 # Column of the frame: heading, factor, digits.
 COLUMNS = {
@@ -41,13 +42,14 @@ been tested for significance; with few seeds, read close rows as ties."""
 
 def write(folder: Path) -> list[Path]:
     """Write ``leaderboard.md``, ``leaderboard.csv`` and ``curves.svg`` to ``folder`` from the records in it."""
-    records = _records(folder)
-    table = frame(records)
-    files = {"leaderboard.md": markdown(records, table).encode(), "leaderboard.csv": to_csv(table).encode()}
-    if len(table):
-        files["curves.svg"] = draw(records)
-    for name, content in files.items():
-        write_whole(folder / name, content)
+    with locked(folder):  # two runs into one folder draw in turn
+        records = _records(folder)
+        table = frame(records)
+        files = {"leaderboard.md": markdown(records, table).encode(), "leaderboard.csv": to_csv(table).encode()}
+        if len(table):
+            files["curves.svg"] = draw(records)
+        for name, content in files.items():
+            write_whole(folder / name, content)
     return [folder / name for name in files]
 
 
@@ -73,7 +75,7 @@ def markdown(records: list[Record], table: pd.DataFrame) -> str:
             first = part.iloc[0]
             task, data, model = names
             parts += [
-                f"## {task}: {data}, {model}",
+                f"## {_literal(f'{task}: {data}, {model}')}",
                 "",
                 f"Unpruned accuracy {100 * part['base'].mean():.1f} %, chance {100 * first['chance']:.1f} %, "
                 f"{first['mb_base']:.3f} MB; seeds {', '.join(map(str, sorted(set(part['seed']))))}.",
@@ -106,19 +108,19 @@ def _records(folder: Path) -> list[Record]:
 def _overall(table: pd.DataFrame) -> str:
     """Mean over tasks, of the methods that have every task; the others are named below."""
     tasks = table.groupby(TASK).ngroups
-    per_seed = table.groupby(["label", "control", "seed"])[list(COLUMNS)].mean()
+    per_seed = table.groupby(["label", "control", "seed"])[list(COLUMNS)].mean(skipna=False)
     whole = table.groupby(["label", "control", "seed"]).size() == tasks
     parts = [f"## Overall: mean over {tasks} {'task' if tasks == 1 else 'tasks'}", "", _table(per_seed[whole])]
     if not whole.all():
         missing = sorted({f"{label} (seed {seed})" for label, _, seed in per_seed[~whole].index})
-        parts += ["", f"Not shown, as some task is missing: {', '.join(missing)}."]
+        parts += ["", f"Not shown, as some task is missing: {_literal(', '.join(missing))}."]
     return "\n".join(parts)
 
 
 def _table(per_seed: pd.DataFrame) -> str:
     """Methods, best area first, with mean and spread over the seeds in ``per_seed`` (label, control, seed)."""
     by_method = per_seed.groupby(["label", "control"])
-    means, spreads = by_method.mean(), by_method.std()
+    means, spreads = by_method.mean(skipna=False), by_method.std()  # a mean over some seeds only would mislead
     order = means.sort_index().sort_values("area", ascending=False, kind="stable")
     rows = [["method", *(heading for heading, _, _ in COLUMNS.values())]]
     for label, control in order.index:
@@ -126,7 +128,7 @@ def _table(per_seed: pd.DataFrame) -> str:
             _cell(means.loc[(label, control), name], spreads.loc[(label, control), name], factor, digits)
             for name, (_, factor, digits) in COLUMNS.items()
         ]
-        rows.append([f"{label} (control)" if control else label, *cells])
+        rows.append([_literal(label) + (" (control)" if control else ""), *cells])
     return _aligned(rows)
 
 
@@ -139,6 +141,11 @@ def _cell(mean: float, spread: float, factor: float, digits: int) -> str:
         if pd.isna(spread) or not f"{spread * factor:.{digits}f}".strip("0.")
         else f"{text} ±{spread * factor:.{digits}f}"
     )
+
+
+def _literal(text: str) -> str:
+    """``text`` in one line, with what Markdown would read as a mark-up escaped."""
+    return re.sub(r"([\\`*<>&$|\[\]])", r"\\\1", " ".join(text.split()))
 
 
 def _aligned(rows: list[list[str]]) -> str:
@@ -158,13 +165,13 @@ def _aligned(rows: list[list[str]]) -> str:
 
 def _notes(records: list[Record]) -> list[str]:
     """What a reader must know of these records: failures, models short of their target, mixed origins."""
-    notes = [f"- failed: {_where(r)}: {r['reason']}" for r in records if r["status"] == "failed"]
+    notes = [f"failed: {_where(r)}: {r['reason']}" for r in records if r["status"] == "failed"]
     short = set()
     for r in records:
         training = r["result"]["training"] if r["status"] == "done" else {}
         if training.get("target_met") is False:
             short.add(
-                f"- {r['cell']['data']}, {r['cell']['model']}, seed {r['cell']['seed']}: training ended short of its "
+                f"{r['cell']['data']}, {r['cell']['model']}, seed {r['cell']['seed']}: training ended short of its "
                 f"target ({training['validation_accuracy']:.3f} of {training['target']:.3f} on validation)"
             )
     notes += sorted(short)
@@ -175,8 +182,8 @@ def _notes(records: list[Record]) -> list[str]:
         ("commits", Counter(r["provenance"]["commit"][:12] for r in records)),
     ):
         if len(values) > 1:
-            notes.append(f"- records of several {what}: {', '.join(f'{k} ({n})' for k, n in sorted(values.items()))}")
-    return ["## Notes", "", *notes] if notes else []
+            notes.append(f"records of several {what}: {', '.join(f'{k} ({n})' for k, n in sorted(values.items()))}")
+    return ["## Notes", "", *(f"- {_literal(note)}" for note in notes)] if notes else []
 
 
 def _where(record: Record) -> str:
