@@ -45,8 +45,8 @@ def metrics(record: Record) -> dict[str, float]:
         "within5": _safe_share(removed, loss, 0.05),
         "mb": _value([size["model"] for size in result["megabytes"]], middle),
         "mb_base": result["megabytes"][0]["model"],
-        "speedup1": _speedup(measured["latency"], "1", result, middle),
-        "speedup32": _speedup(measured["latency"], "32", result, middle),
+        "speedup1": _speedup(measured["latency"], "1", removed, result, middle),
+        "speedup32": _speedup(measured["latency"], "32", removed, result, middle),
         "scoring_seconds": measured["scoring_seconds"],
         "forward": result["passes"]["forward"],
         "backward": result["passes"]["backward"],
@@ -79,10 +79,12 @@ def _safe_share(share: np.ndarray, loss: np.ndarray, points: float) -> float:
     return float(share[over[0] - 1] if len(over) else share[-1])
 
 
-def _speedup(latency: dict[str, Any], batch: str, result: dict[str, Any], place: int | None) -> float:
+def _speedup(
+    latency: dict[str, Any], batch: str, share: np.ndarray, result: dict[str, Any], place: int | None
+) -> float:
     """Median time of the unpruned model over that of the smaller one, from the same interleaved repeats."""
     samples = latency["samples"][batch]
-    removed = None if place is None else str(result["removed"][place])
+    removed = "" if place is None else str(round(share[place] * result["units"]))
     if removed not in samples or "0" not in samples:
         return float("nan")
     return median(samples["0"]) / median(samples[removed])
