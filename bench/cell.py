@@ -77,6 +77,7 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
             forward=task.logits,
             loss_of_logits=task.loss,
         )
+        torch.manual_seed(cell.seed)  # for methods that draw from the global generator, as dropout and Gumbel noise do
         with counting(model) as passes, timing(device) as scoring:
             selection = select(method, cell.method.options, view, cell.removed)
         with timing(device) as evaluation:

@@ -15,6 +15,10 @@ from methods import Method, View
 from methods.schedule import Schedule, mask_without, removal_orders
 
 
+class MethodError(RuntimeError):
+    """A method met an error of the system, such as a missing file of its own."""
+
+
 @dataclass(frozen=True)
 class Selection:
     """What a method chose: ``masks`` (draws, levels, units) bool, and the removal orders behind them if it has any."""
@@ -24,7 +28,18 @@ class Selection:
 
 
 def select(method: Method, options: dict[str, Any], view: View, removed: Sequence[int]) -> Selection:
-    """Masks of ``method`` with ``removed`` units gone. Raises NonFiniteScore; ValueError for a wrong mask."""
+    """Masks of ``method`` with ``removed`` units gone.
+
+    Raises NonFiniteScore; ValueError for a wrong mask; whatever the method raises, but no OSError: that would read as
+    one of the run's own, such as a full disk.
+    """
+    try:
+        return _select(method, options, view, removed)
+    except OSError as error:
+        raise MethodError(f"{type(error).__name__}: {error}") from error
+
+
+def _select(method: Method, options: dict[str, Any], view: View, removed: Sequence[int]) -> Selection:
     if method.shape == "selector":
         masks = [method.function(view, len(view.heads) - count, **options) for count in removed]
         for mask in masks:
