@@ -13,6 +13,7 @@ import methods.heads
 import methods.schedule
 import methods.view
 from bench import quality, selection
+from bench.errors import InputError
 from bench.suite import MethodSpec, Suite
 from methods import METHODS
 from tasks.contract import TASKS, Task, TaskSpec
@@ -51,9 +52,10 @@ def open_task(spec: TaskSpec) -> Task:
 def plan(suite: Suite, device: str) -> list[Cell]:
     """All cells of ``suite``, task by task and seed by seed.
 
-    Raises TaskError or UnsupportedArchitecture where a task, its data or its model cannot be used.
+    Raises TaskError or UnsupportedArchitecture where a task, its data or its model cannot be used, InputError where
+    two cells would have one record.
     """
-    cells = []
+    cells: list[Cell] = []
     for spec in suite.tasks:
         task = open_task(spec)
         heads = methods.heads.HeadMap.of(task.validate())
@@ -74,6 +76,14 @@ def plan(suite: Suite, device: str) -> list[Cell]:
                 cells.append(
                     Cell(spec, task.data_name, task.model_name, method, seed, removed, suite.calibration, device, key)
                 )
+    places: dict[str, Cell] = {}
+    for cell in cells:
+        other = places.setdefault(cell.name, cell)
+        if other is not cell:
+            raise InputError(
+                f"two cells of this suite have one place for their records, {cell.name}: give data sets and models "
+                "of other content other file names, or run the tasks apart"
+            )
     return cells
 
 
