@@ -33,17 +33,20 @@ class Schedule:
 def removal_orders(score: Callable[[View], Tensor], view: View, plan: Schedule) -> list[Tensor]:
     """Removal orders of all units, each a (units,) tensor of unit indices, first removed first.
 
-    One order, unless the scorer is random by nature and returns (draws, units). Raises NonFiniteScore.
+    One order, unless the scorer is random by nature and returns (draws, units). Raises NonFiniteScore; ValueError for
+    scores of another shape, or several draws under a greedy schedule.
     """
     if plan.schedule == "one-shot":
-        scores = score(view)
-        return [_order(_checked(row, view), view, plan) for row in scores.reshape(-1, len(view.heads))]
+        return [_order(draw, view, plan) for draw in _checked(score(view), view)]
     order: list[Tensor] = []
     kept = view.kept.clone()
     while kept.any():
         with gated(view.model, kept.float(), view.heads):
             now = replace(view, kept=kept)
-            next_removed = _order(_checked(score(now), now), now, plan)[: plan.step]
+            draws = _checked(score(now), now)
+        if len(draws) > 1:
+            raise ValueError(f"{len(draws)} draws under a greedy schedule, which follows one")
+        next_removed = _order(draws[0], now, plan)[: plan.step]
         kept = kept.clone()
         kept[next_removed] = False
         order.append(next_removed)
@@ -58,14 +61,17 @@ def mask_without(order: Tensor, removed: int) -> Tensor:
 
 
 def _checked(scores: Tensor, view: View) -> Tensor:
-    """``scores`` as float64 on the CPU, finite wherever a unit is still there."""
-    if scores.shape != (len(view.heads),):
-        raise ValueError(f"importance of shape {tuple(scores.shape)}, expected ({len(view.heads)},): one entry a unit")
-    scores = scores.detach().double().cpu()
-    bad = (~scores.isfinite() & view.kept).nonzero().flatten().tolist()
+    """``scores`` as (draws, units) in float64 on the CPU, finite wherever a unit is still there."""
+    units = len(view.heads)
+    if scores.dim() not in (1, 2) or 0 in scores.shape or scores.shape[-1] != units:
+        raise ValueError(f"importance of shape {tuple(scores.shape)}, expected ({units},): one entry a unit")
+    draws = scores.detach().double().cpu().reshape(-1, units)
+    bad = (~draws.isfinite() & view.kept).nonzero().tolist()
     if bad:
-        raise NonFiniteScore(f"importance {scores[bad[0]].item()} for {_name(view.heads, bad[0])} ({len(bad)} such)")
-    return scores
+        draw, unit = bad[0]
+        value = draws[draw, unit].item()
+        raise NonFiniteScore(f"importance {value} for {_name(view.heads, unit)} ({len(bad)} such)")
+    return draws
 
 
 def _order(scores: Tensor, view: View, plan: Schedule) -> Tensor:
