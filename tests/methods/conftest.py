@@ -25,9 +25,9 @@ SHARED = {**SIZES, **LABELS, "max_position_embeddings": 64}
 
 # Dropout stays as configured: a method that left evaluation mode would be seen.
 MODELS = {
-    "bert": lambda: t.BertForSequenceClassification(t.BertConfig(**SHARED)),
-    "albert": lambda: t.AlbertForSequenceClassification(t.AlbertConfig(embedding_size=8, **SHARED)),
-    "llama": lambda: t.LlamaForSequenceClassification(t.LlamaConfig(num_key_value_heads=2, **SHARED)),
+    "bert": (t.BertConfig, t.BertForSequenceClassification, {}),
+    "albert": (t.AlbertConfig, t.AlbertForSequenceClassification, {"embedding_size": 8}),
+    "llama": (t.LlamaConfig, t.LlamaForSequenceClassification, {"num_key_value_heads": 2}),
 }
 # A unit by group of query heads and, where heads share keys and values, by query head of every group.
 ARCHITECTURES = ("bert", "albert", "llama", "llama-query")
@@ -48,13 +48,16 @@ class Batch:
 
 
 class Tiny:
-    """Builds models of 2 layers with 4 heads of width 4, texts for them, and views."""
+    """Builds models of layers with 4 heads of width 4, texts for them, and views."""
 
-    def model(self, architecture: str, seed: int = 0, dtype: torch.dtype = torch.float32) -> nn.Module:
+    def model(
+        self, architecture: str, seed: int = 0, dtype: torch.dtype = torch.float32, layers: int = 2
+    ) -> t.PreTrainedModel:
         """A random model in evaluation mode whose attention is far from uniform."""
+        config_class, model_class, own = MODELS[architecture.partition("-")[0]]
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            model = MODELS[architecture.partition("-")[0]]()
+            model = model_class(config_class(**{**SHARED, **own, "num_hidden_layers": layers}))
             with torch.no_grad():
                 for name, parameter in model.named_parameters():
                     if name.endswith("bias") or parameter.dim() == 2:

@@ -1,0 +1,136 @@
+"""Removal orders from importances alone: ranking, ties, direction and allocation."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from methods.heads import remove_heads
+from methods.schedule import NonFiniteScore, Schedule, mask_without, removal_orders
+
+FEW = st.sampled_from([0.0, -0.0, 1.0, 2.0, -3.0])  # few values, so that there are ties
+VALUE = st.one_of(FEW, st.floats(-1e30, 1e30))
+
+
+@pytest.fixture(scope="module")
+def equal(tiny):
+    """Two layers of 4 units."""
+    return tiny.view(tiny.model("bert"), [])
+
+
+@pytest.fixture(scope="module")
+def unequal(tiny):
+    """Layers of 4, 1 and 2 units."""
+    smaller = remove_heads(tiny.model("bert", layers=3), torch.tensor([1, 1, 1, 1, 0, 0, 1, 0, 1, 0, 1, 0]).bool())
+    view = tiny.view(smaller, [])
+    assert view.heads.shape == (4, 1, 2)
+    return view
+
+
+def order(view, scores, **plan):
+    (result,) = removal_orders(lambda view: torch.tensor(scores, dtype=torch.float64), view, Schedule(**plan))
+    return result.tolist()
+
+
+@settings(deadline=None)
+@given(scores=st.lists(VALUE, min_size=8, max_size=8), inverse=st.booleans())
+def test_one_shot_sorts_and_ties_go_by_index(equal, scores, inverse):
+    sign = -1 if inverse else 1
+    assert order(equal, scores, inverse=inverse) == sorted(range(8), key=lambda unit: (sign * scores[unit], unit))
+
+
+@given(scores=st.lists(VALUE, min_size=8, max_size=8, unique=True))
+def test_inverse_reverses(equal, scores):
+    assert order(equal, scores, inverse=True) == order(equal, scores)[::-1]
+
+
+def slow_layer_order(view, scores, inverse):
+    """Again and again: of the layers with most units left, remove the least important unit of them all."""
+    sites = [unit.site for unit in view.heads.units]
+    left, removed = set(range(len(sites))), []
+    while left:
+        counts = {site: sum(sites[unit] == site for unit in left) for site in sites}
+        fullest = [unit for unit in left if counts[sites[unit]] == max(counts.values())]
+        removed.append(min(fullest, key=lambda unit: (-scores[unit] if inverse else scores[unit], unit)))
+        left.remove(removed[-1])
+    return removed
+
+
+@settings(deadline=None)
+@given(data=st.data(), inverse=st.booleans(), which=st.sampled_from(["equal", "unequal"]))
+def test_allocation_by_layer_takes_equally(equal, unequal, data, inverse, which):
+    view = {"equal": equal, "unequal": unequal}[which]
+    sites = view.heads.site_of_unit
+    scores = data.draw(st.lists(VALUE, min_size=len(sites), max_size=len(sites)))
+    actual = order(view, scores, inverse=inverse, allocation="layer")
+    assert actual == slow_layer_order(view, scores, inverse)
+    for prefix in range(len(sites) + 1):
+        taken = torch.bincount(sites[actual[:prefix]], minlength=len(view.heads.shape))
+        if which == "equal":
+            assert taken.max() - taken.min() <= 1
+    for site in range(len(view.heads.shape)):
+        ranked = order(view, scores, inverse=inverse)
+        assert [unit for unit in actual if sites[unit] == site] == [unit for unit in ranked if sites[unit] == site]
+
+
+@settings(deadline=None)
+@given(
+    scores=st.lists(FEW, min_size=8, max_size=8),
+    plan=st.fixed_dictionaries(
+        {"step": st.integers(1, 9), "inverse": st.booleans(), "allocation": st.sampled_from(["global", "layer"])}
+    ),
+)
+def test_greedy_on_scores_that_never_change_is_one_shot(equal, scores, plan):
+    assert order(equal, scores, schedule="greedy", **plan) == order(equal, scores, **plan)
+
+
+@given(removed=st.integers(0, 8), seed=st.integers(0, 99))
+def test_mask_without(removed, seed):
+    permutation = torch.randperm(8, generator=torch.Generator().manual_seed(seed))
+    mask = mask_without(permutation, removed)
+    assert mask.dtype == torch.bool
+    assert set(mask.nonzero().flatten().tolist()) == set(permutation[removed:].tolist())
+
+
+def test_every_draw_has_its_order(equal):
+    scores = torch.rand(3, 8)
+    orders = removal_orders(lambda view: scores, equal, Schedule())
+    assert [result.tolist() for result in orders] == [row.argsort().tolist() for row in scores]
+
+
+@pytest.mark.parametrize("schedule", ["one-shot", "greedy"])
+@pytest.mark.parametrize("shape", [(), (7,), (16,), (0, 8), (8, 2), (2, 2, 8)])
+def test_scores_of_a_wrong_shape_are_refused(equal, schedule, shape):
+    with pytest.raises(ValueError, match=r"expected \(8,\): one entry a unit"):
+        removal_orders(lambda view: torch.zeros(shape), equal, Schedule(schedule=schedule))
+
+
+def test_greedy_follows_one_draw(equal):
+    plan = Schedule(schedule="greedy")
+    assert removal_orders(lambda view: torch.arange(8.0)[None], equal, plan)[0].tolist() == list(range(8))
+    with pytest.raises(ValueError, match="2 draws"):
+        removal_orders(lambda view: torch.rand(2, 8), equal, plan)
+
+
+@pytest.mark.parametrize("schedule", ["one-shot", "greedy"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_score_that_is_no_number_is_named(equal, tiny, schedule, value):
+    scores = torch.zeros(8)
+    scores[6] = value
+    with pytest.raises(NonFiniteScore, match=rf"importance {value} for head 2 of bert.encoder.layer.1.attention.*\(1 "):
+        removal_orders(lambda view: scores, equal, Schedule(schedule=schedule))
+    grouped = tiny.view(tiny.model("llama"), [])
+    with pytest.raises(NonFiniteScore, match=r"head 2, 3 of model\.layers\.0\.self_attn"):
+        removal_orders(lambda view: torch.tensor([0.0, value, 0.0, 0.0]), grouped, Schedule(schedule=schedule))
+
+
+def test_scores_of_removed_units_may_be_anything(equal):
+    """A greedy scorer may give NaN to what is gone."""
+    scores = torch.arange(8.0)
+    plan = Schedule(schedule="greedy", step=3)
+    (result,) = removal_orders(lambda view: scores.where(view.kept, math.nan), equal, plan)
+    assert result.tolist() == list(range(8))
