@@ -58,7 +58,7 @@ class Option:
         try:
             parsed = self._convert(value)
             within = self.lowest is None or parsed >= self.lowest
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, OverflowError, TypeError, ValueError):
             within = False
         if not within:
             bound = "" if self.lowest is None else f", at least {self.lowest}"
