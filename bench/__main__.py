@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 
 from bench.cli import parse
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command line; its exit code: 0 fine, 1 some cell failed, 2 bad input, 130 interrupted."""
+    """Run a command line; its exit code: 0 fine, 1 some cell failed, 2 bad input, 130 interrupted, 141 no reader."""
     options = parse(sys.argv[1:] if arguments is None else arguments)
     # Imported late, so that --help and a mistyped flag answer at once.
     from bench.errors import InputError
@@ -16,23 +18,32 @@ def main(arguments: list[str] | None = None) -> int:
     from tasks.errors import TaskError
 
     try:
-        return options.verb(options)
+        code = options.verb(options)
+        sys.stdout.flush()
+        return code
     except (InputError, TaskError, UnsupportedArchitecture) as error:
-        print(f"headbench: error: {error}", file=sys.stderr)
-        return 2
+        return _complain(str(error))
     except BrokenPipeError:  # the reader of our output has gone
-        sys.stderr.close()
-        return 0
+        _drop_output()
+        return 141
     except OSError as error:
+        _drop_output()  # it may be the output that cannot be written
         where = f"{error.filename}: " if error.filename else ""
-        print(
-            f"headbench: error: {where}{error.strerror or error}; what was finished is kept, run again to go on",
-            file=sys.stderr,
-        )
-        return 2
+        return _complain(f"{where}{error.strerror or error}; what was finished is kept, run again to go on")
     except KeyboardInterrupt:
         print("\nheadbench: stopped; what was finished is kept, run again to go on", file=sys.stderr)
         return 130
+
+
+def _complain(message: str) -> int:
+    print(f"headbench: error: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+def _drop_output() -> None:
+    """Let nothing be written to a standard output that cannot take it, not even when the interpreter ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

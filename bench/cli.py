@@ -6,15 +6,30 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
 
 DEFAULT_OUT = "runs/{suite}"
+OWN = ("model", "data", "text", "label", "finetune", "limit")  # flags that need --task
+ABOUT = "Compare methods for pruning attention heads of transformers."
+EXAMPLES = """\
+examples:
+  headbench run                                    every method on the built-in tasks
+  headbench run --methods none,random,michel:layer_norm=false --tasks mnli --seeds 1
+  headbench run --task classification --model DIR --data FILE --text COLUMN --label COLUMN
+  headbench list methods                           the methods and their options
+  headbench leaderboard runs/mini                  the leaderboard of an earlier run
+
+`headbench VERB --help` shows the flags of a verb."""
 
 
 class _Parser(argparse.ArgumentParser):
     """A parser that says what is wrong in one line, with the nearest flag or choice."""
+
+    def __init__(self, **settings):
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
 
     def error(self, message: str) -> NoReturn:
         flags = [flag for action in self._actions for flag in action.option_strings]
@@ -26,16 +41,20 @@ class _Parser(argparse.ArgumentParser):
             near = get_close_matches(choice[2], options, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(options)}"
             message = f"{choice[1]}: unknown {choice[2]!r}: {hint}"
+        elif message.endswith(("required: VERB", "required: WHAT")):
+            known = next(action.choices for action in self._actions if action.choices)
+            message = f"{message[-4:]} is missing: there is {', '.join(known)}"
+        message = " ".join(message.removeprefix("argument ").split())
         print(f"headbench: error: {message}", file=sys.stderr)
         sys.exit(2)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """The parsed command line, with the function to call as ``verb``. Exits with 2 on a mistake."""
-    parser = _Parser(prog="headbench", description="Compare methods for pruning attention heads.", allow_abbrev=False)
+    parser = _Parser(prog="headbench", description=ABOUT, epilog=EXAMPLES, allow_abbrev=False)
     verbs = parser.add_subparsers(dest="name", metavar="VERB", required=True)
 
-    run = verbs.add_parser("run", help="run a suite and show its leaderboard", allow_abbrev=False)
+    run = _verb(verbs, "run", "run a suite, or your own model and data, and show the leaderboard", _run)
     _add_suite(run)
     run.add_argument(
         "--jobs", type=_positive, metavar="N", help="processes, one thread each (default: one a core; 1 on a GPU)"
@@ -43,54 +62,48 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     run.add_argument("--retry-failed", action="store_true", help="run cells again that failed before")
     run.add_argument("--dry-run", action="store_true", help="show cells, what is there already, and the time expected")
     run.add_argument("--no-cache", action="store_true", help="train models for this run only")
-    run.set_defaults(verb=_run)
 
-    listing = verbs.add_parser("list", help="list methods, tasks, suites or cells", allow_abbrev=False)
-    listing.add_argument("what", choices=("methods", "tasks", "suites", "cells"))
-    _add_suite(listing)
-    listing.set_defaults(verb=_list)
-
-    board = verbs.add_parser("leaderboard", help="draw the leaderboard from records alone", allow_abbrev=False)
-    board.add_argument(
-        "folder", nargs="?", type=Path, default=Path(DEFAULT_OUT.format(suite="mini")), help="a folder of a run"
+    listing = _verb(verbs, "list", "list methods, tasks, suites, or the cells that the same flags would run", _list)
+    listing.add_argument(
+        "what", metavar="WHAT", choices=("methods", "tasks", "suites", "cells"), help="methods, tasks, suites or cells"
     )
-    board.add_argument("--format", choices=("md", "csv"), default="md", help="what to print; all formats are written")
-    board.set_defaults(verb=_leaderboard)
-    # Flags after a verb are that verb's: its own parser knows what is nearest to a mistyped one.
-    for verb in (run, listing, board):
-        verb.set_defaults(parser=verb)
+    _add_suite(listing)
+
+    board = _verb(verbs, "leaderboard", "draw the leaderboard from records alone", _leaderboard)
+    mini = DEFAULT_OUT.format(suite="mini")
+    board.add_argument("folder", nargs="?", type=Path, default=Path(mini), help=f"folder of a run (default: {mini})")
+    board.add_argument("--format", choices=("md", "csv"), default="md", help="what to print (default: md)")
     known, extra = parser.parse_known_args(arguments)
     if extra:
         known.parser.error(f"unrecognized arguments: {extra[0]}")
     return known
 
 
+def _verb(verbs, name: str, summary: str, function: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+    """A verb's own parser, which knows what is nearest to a mistyped flag of it."""
+    parser = verbs.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False)
+    parser.set_defaults(verb=function, parser=parser)
+    return parser
+
+
 def _add_suite(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--suite", default="mini", metavar="NAME|FILE", help="built-in suite or TOML file (default: mini)"
-    )
-    parser.add_argument("--methods", metavar="all|A,B:OPTION=VALUE", help="methods to run")
-    parser.add_argument("--tasks", metavar="A,B", help="only these tasks of the suite")
-    parser.add_argument("--seeds", metavar="N|A,B,C", help="number of seeds, or the seeds")
-    parser.add_argument("--levels", metavar="all|A,B", help="shares of heads removed at which quality is measured")
-    parser.add_argument("--out", type=Path, metavar="DIR", help=f"where records go (default: {DEFAULT_OUT})")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    own = parser.add_argument_group("your own model and data (instead of a suite's tasks)")
-    own.add_argument("--task", metavar="NAME", help="task adapter")
-    own.add_argument("--model", default="", metavar="DIR|ID", help="model (default: a small one, trained on the data)")
-    own.add_argument(
-        "--data", default="", metavar="FILE|DIR|ID", help="JSONL, CSV, Parquet, a folder of them, or a hub id"
-    )
-    own.add_argument("--text", default="", metavar="COL[,COL]", help="column of the text, or of both texts of a pair")
-    own.add_argument("--label", default="", metavar="COL", help="column of the label")
-    own.add_argument("--finetune", action="store_true", help="train the model on the training split first")
-    own.add_argument("--limit", type=_positive, default=0, metavar="N", help="use at most N examples of each split")
-    own.add_argument(
-        "--mirror",
-        default=os.environ.get("HEADBENCH_MIRROR", ""),
-        metavar="DIR",
-        help="folder with local copies of hub ids (or HEADBENCH_MIRROR)",
-    )
+    add = parser.add_argument
+    add("--suite", default="mini", metavar="NAME|FILE", help="built-in suite or TOML file (default: mini)")
+    add("--methods", metavar="all|A,B:OPTION=VALUE", help="methods to run, with their options (default: the suite's)")
+    add("--tasks", metavar="A,B", help="only these tasks of the suite")
+    add("--seeds", metavar="N|A,B,C", help="number of seeds, or the seeds; 7, is seed 7 alone (default: the suite's)")
+    add("--levels", metavar="all|A,B", help="shares of heads removed at which quality is measured, as 0.5 or 50%%")
+    add("--out", type=Path, metavar="DIR", help=f"where records go (default: {DEFAULT_OUT})")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one")
+    add = parser.add_argument_group("your own model and data (instead of a suite's tasks)").add_argument
+    add("--task", type=_filled, metavar="NAME", help="task adapter (see `headbench list tasks`)")
+    add("--model", type=_filled, metavar="DIR|ID", help="model (default: a small one, trained on the data)")
+    add("--data", type=_filled, metavar="FILE|DIR|ID", help="JSONL, CSV, Parquet, a folder of them, or a hub id")
+    add("--text", metavar="COL[,COL]", help="column of the text, or of both texts of a pair (default: the adapter's)")
+    add("--label", type=_filled, metavar="COL", help="column of the label (default: label)")
+    add("--finetune", action="store_true", help="train the model on the training split first")
+    add("--limit", type=_positive, metavar="N", help="use at most N examples of each split")
+    add("--mirror", type=_filled, metavar="DIR", help="folder with local copies of hub ids (or HEADBENCH_MIRROR)")
 
 
 def _positive(text: str) -> int:
@@ -103,24 +116,35 @@ def _positive(text: str) -> int:
     return number
 
 
+def _filled(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("expected a value, not an empty one")
+    return text
+
+
 def _suite(options: argparse.Namespace):
     """The suite that the command line asks for. Raises InputError."""
     from dataclasses import replace
 
     from bench.errors import InputError, unknown
-    from bench.suite import check_task, load_suite, parse_levels, parse_methods, parse_seeds
+    from bench.plugins import quiet_libraries
+    from bench.suite import check_own, check_task, parse_columns, parse_levels, parse_methods, parse_seeds
+    from bench.suite_file import load_suite
     from tasks.contract import TaskSpec
 
+    quiet_libraries()
     suite = load_suite(options.suite)
-    own = {name: getattr(options, name) for name in ("model", "data", "label", "finetune", "limit")}
-    if options.task or any(own.values()) or options.text:
-        if not options.task:
-            raise InputError("--task NAME is needed with --model, --data and the other flags of your own task")
-        columns = tuple(filter(None, options.text.split(",")))
-        task = TaskSpec(check_task(options.task), text=columns, **own)
+    own = {name: value for name in OWN if (value := getattr(options, name)) not in (None, False)}
+    if own and not options.task:
+        raise InputError(f"--{next(iter(own))} is for a task of your own: add --task NAME")
+    if options.task:
+        if options.text is not None:
+            own["text"] = parse_columns(options.text)
+        task = check_own(TaskSpec(check_task(options.task), **own))
         suite = replace(suite, name=f"own-{options.task}", tasks=(task,))
-    suite = replace(suite, tasks=tuple(replace(task, mirror=task.mirror or options.mirror) for task in suite.tasks))
-    if options.tasks:
+    mirror = options.mirror or os.environ.get("HEADBENCH_MIRROR", "")
+    suite = replace(suite, tasks=tuple(replace(task, mirror=task.mirror or mirror) for task in suite.tasks))
+    if options.tasks is not None:
         wanted = [check_task(name.strip()) for name in options.tasks.split(",")]
         for name in wanted:
             if name not in {task.task for task in suite.tasks}:

@@ -11,7 +11,8 @@ from typing import Literal, get_args, get_origin
 from bench.plan import plan
 from bench.records import Store
 from bench.run import survey
-from bench.suite import Suite, built_in_suites, load_suite
+from bench.suite import Suite
+from bench.suite_file import built_in_suites, load_suite
 from methods import METHODS
 from methods.registry import Option
 from methods.schedule import Schedule

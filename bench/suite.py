@@ -1,19 +1,16 @@
-"""Suites: which tasks, methods, seeds and levels to run, from a TOML file or a command line."""
+"""Suites: which tasks, methods, seeds and levels to run, and how a command line or a suite file writes them."""
 
 from __future__ import annotations
 
-import dataclasses
-import tomllib
+import csv
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from bench.errors import InputError, unknown
-from bench.plugins import load_plugins
 from methods import METHODS, OptionError
 from tasks.contract import TASKS, TaskSpec
 
-FOLDER = Path(__file__).parent / "suites"
+MOST_SEEDS = 1000  # above it a seed was meant, not a number of seeds
 
 
 @dataclass(frozen=True)
@@ -52,68 +49,6 @@ def count_at(level: float, units: int) -> int:
     return int(level * units + 0.5)
 
 
-def load_suite(name: str) -> Suite:
-    """The built-in suite ``name``, or the suite in the TOML file at that path. Raises InputError."""
-    load_plugins()
-    path = Path(name)
-    if path.suffix != ".toml":
-        path = FOLDER / f"{name}.toml"
-        if not path.is_file():
-            raise unknown("suite", name, [*built_in_suites(), "a path to a .toml file"])
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"suite {name}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"suite {name}: not valid TOML: {error}") from error
-    return _suite(path.stem, content, f"suite {name}")
-
-
-def built_in_suites() -> list[str]:
-    """Names of the suites that come with the package."""
-    return sorted(path.stem for path in FOLDER.glob("*.toml"))
-
-
-def _suite(name: str, content: dict[str, Any], where: str) -> Suite:
-    known = {"tasks", "methods", "seeds", "levels", "calibration"}
-    for key in content:
-        if key not in known:
-            raise unknown(f"key in {where}:", key, known)
-    tasks = content.get("tasks", [])
-    if not tasks or not all(isinstance(entry, dict) for entry in tasks):
-        raise InputError(f"{where}: expected at least one [[tasks]] table")
-    calibration = content.get("calibration", 128)
-    if not isinstance(calibration, int) or calibration < 1:
-        raise InputError(f"{where}: calibration = {calibration!r}: expected a whole number of examples, at least 1")
-    return Suite(
-        name=name,
-        tasks=tuple(_task(entry, where) for entry in tasks),
-        methods=parse_methods(_comma(content.get("methods", "all"))),
-        seeds=parse_seeds(_comma(content.get("seeds", 3))),
-        levels=parse_levels(_comma(content.get("levels", "0.125,0.25,0.375,0.5,0.625,0.75,0.875"))),
-        calibration=calibration,
-    )
-
-
-def _comma(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _task(entry: dict[str, Any], where: str) -> TaskSpec:
-    kinds = {field.name: type(field.default) for field in dataclasses.fields(TaskSpec)} | {"task": str}
-    for key, value in entry.items():
-        if key not in kinds:
-            raise unknown(f"key of a task in {where}:", key, kinds)
-        if not isinstance(value, (list, str) if kinds[key] is tuple else kinds[key]):
-            raise InputError(f"{where}: task key {key} = {value!r}: expected {kinds[key].__name__}")
-    if "task" not in entry:
-        raise InputError(f"{where}: a [[tasks]] table without task = NAME; there is {', '.join(sorted(TASKS))}")
-    text = entry.get("text", ())
-    columns = tuple(text.split(",")) if isinstance(text, str) else tuple(text)
-    check_task(entry["task"])
-    return TaskSpec(**{**entry, "text": columns})
-
-
 def check_task(name: str) -> str:
     """``name`` if there is such a task adapter. Raises InputError, with the nearest name."""
     if name not in TASKS:
@@ -121,50 +56,70 @@ def check_task(name: str) -> str:
     return name
 
 
+def check_own(spec: TaskSpec) -> TaskSpec:
+    """``spec`` if its parts go together. Raises InputError."""
+    if (spec.text or spec.label) and not spec.data:
+        raise InputError("columns for the text or the label are given without data: add --data (data in a suite file)")
+    return spec
+
+
+def parse_columns(text: str) -> tuple[str, ...]:
+    """``a`` or ``a,b``: names of columns; one that holds a comma stands in double quotes. Raises InputError."""
+    columns = next(csv.reader([text], skipinitialspace=True), [])
+    if not columns or not all(columns):
+        raise InputError(f"--text {text!r}: expected COLUMN, or COLUMN,COLUMN for pairs")
+    return tuple(columns)
+
+
 def parse_methods(text: str) -> tuple[MethodSpec, ...]:
     """``all``, or ``a,b:option=value,option=value,c``: methods with their options. Raises InputError."""
-    if text == "all":
-        return tuple(
-            MethodSpec(name, method.configure({}))
-            for name, method in sorted(METHODS.items(), key=lambda item: (item[0] != "none", item[0]))
-        )
     given: list[tuple[str, dict[str, str]]] = []
     for part in text.split(","):
-        if ":" not in part and "=" in part and given:  # one more option of the method before
-            name, part = given[-1][0], f"{given[-1][0]}:{part}"
-        else:
-            name = part.partition(":")[0].strip()
+        name, colon, option = (piece.strip() for piece in part.partition(":"))
+        if not colon and "=" in part and given:  # one more option of the method before
+            name, colon, option = given[-1][0], ":", part.strip()
+        elif name == "all" and not colon:
+            given += [(name, {}) for name in sorted(METHODS, key=lambda name: (name != "none", name))]
+        elif not name:
+            raise InputError(
+                f"--methods {text!r}: expected METHOD,METHOD:OPTION=VALUE or all, found nothing at a comma"
+            )
+        elif name in METHODS:
             given.append((name, {}))
-        if name not in METHODS:
+        else:
             raise unknown("method", name, [*METHODS, "all"])
-        option = part.partition(":")[2]
-        if option:
-            key, equals, value = option.partition("=")
-            if not equals:
-                raise InputError(f"method {name}: option {option!r}: expected option=value")
-            given[-1][1][key.strip()] = value.strip()
-        elif ":" in part:
-            raise InputError(f"method {part!r}: expected option=value after the colon")
+        if colon:
+            key, equals, value = (piece.strip() for piece in option.partition("="))
+            if not (key and equals and value):
+                raise InputError(f"method {name}: option {option!r}: expected OPTION=VALUE")
+            if key in given[-1][1]:
+                raise InputError(f"method {name}: option {key!r} is given twice")
+            given[-1][1][key] = value
     specs: dict[str, MethodSpec] = {}
     for name, options in given:
         try:
             spec = MethodSpec(name, METHODS[name].configure(options))
         except OptionError as error:
-            raise InputError(str(error)) from error
+            raise InputError(str(error) if str(error).startswith("method") else f"method {name}: {error}") from error
         specs[spec.label] = spec
     return tuple(specs.values())
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
-    """``3`` for the seeds 0, 1, 2; ``0,4,7`` for those. Raises InputError."""
+    """``3`` for the seeds 0, 1, 2; ``0,4,7`` for those; ``7,`` for that one. Raises InputError."""
+    parts = text.split(",")
     try:
-        seeds = tuple(int(part) for part in text.split(","))
-        seeds = tuple(range(seeds[0])) if "," not in text else seeds
+        seeds = [int(part) for part in (parts[:-1] if len(parts) == 2 and not parts[1].strip() else parts)]
     except ValueError:
-        seeds = ()
-    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
-        raise InputError(f"seeds {text!r}: expected a number of seeds (3) or different seeds (0,4,7), none below 0")
-    return seeds
+        seeds = []
+    if len(parts) == 1 and seeds:
+        seeds = list(range(seeds[0])) if seeds[0] <= MOST_SEEDS else []
+    if not seeds or min(seeds) < 0 or max(seeds) >= 2**32 or len(set(seeds)) < len(seeds):
+        raise InputError(
+            f"seeds {text!r}: expected a number of seeds (3, at most {MOST_SEEDS}), "
+            "different seeds from 0 to 2^32 - 1 (0,4,7), or one of them (7,)"
+        )
+    return tuple(seeds)
 
 
 def parse_levels(text: str) -> tuple[float, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import (
@@ -16,9 +18,14 @@ from transformers import (
 )
 
 from tasks.encode import padding_id
-from tasks.errors import TaskError
-from tasks.source import first_line, resolve
+from tasks.errors import TaskError, first_line
+from tasks.source import is_path, resolve
+from tasks.splits import place_of
 
+COUNT_FROM_PADDING = (  # families whose first token stands at the position after the padding token's id
+    *("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert", "data2vec-text", "xmod"),
+    *("longformer", "mpnet", "ibert", "esm", "luke"),
+)
 PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model")  # weights, settings and vocabularies; no code, no pickle
 
 
@@ -26,7 +33,7 @@ def locate(model: str, mirror: str = "") -> Path:
     """Local folder of ``model``: itself, its copy in the mirror, or what the hub gives. Raises TaskError."""
     path = resolve(model, mirror)
     if not path.exists():
-        if model.startswith((".", "/", "~")) or model.count("/") > 1:
+        if is_path(model):
             raise TaskError(f"{model}: no such folder")
         from huggingface_hub import snapshot_download
 
@@ -54,17 +61,34 @@ def load_config(folder: Path) -> PreTrainedConfig:
     try:
         return AutoConfig.from_pretrained(folder)
     except Exception as error:
-        raise TaskError(f"{folder}: config.json cannot be read: {first_line(error)}") from error
+        raise TaskError(f"{folder}: config.json cannot be used: {first_line(error)}") from error
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """Tokenizer in ``folder``. Raises TaskError where there is none, or none that can pad."""
+    """Tokenizer in ``folder``, cutting where the model has no more positions.
+
+    Raises TaskError where there is none, or none that can pad.
+    """
+    config = load_config(folder)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
         padding_id(tokenizer)
     except Exception as error:
         raise TaskError(f"{folder}: no usable tokenizer: {first_line(error)}") from error
+    if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):  # what transformers makes of no files
+        raise TaskError(f"{folder}: no tokenizer in it: expected tokenizer.json, or a vocabulary of the model's kind")
+    tokenizer.model_max_length = min(tokenizer.model_max_length, _positions(config))
     return tokenizer
+
+
+def _positions(config: PreTrainedConfig) -> int:
+    """Most tokens that the model of ``config`` has positions for."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if not isinstance(positions, int) or positions < 1:  # relative positions only
+        return sys.maxsize
+    if config.model_type in COUNT_FROM_PADDING:
+        return positions - (config.pad_token_id or 0) - 1
+    return positions
 
 
 def skeleton(config: PreTrainedConfig, name: str) -> PreTrainedModel:
@@ -78,21 +102,22 @@ def skeleton(config: PreTrainedConfig, name: str) -> PreTrainedModel:
 
 def load_classifier(folder: Path) -> PreTrainedModel:
     """Classifier in ``folder`` as it was trained. Raises TaskError if a part of it was not."""
-    model, report = _from_pretrained(folder)
-    if report["missing_keys"]:
-        missing = ", ".join(sorted(report["missing_keys"])[:3])
-        raise TaskError(f"{folder}: no trained weights for {missing}: add --finetune to train them on your data")
+    model, drawn = _from_pretrained(folder)
+    if drawn:
+        raise TaskError(
+            f"{folder}: no trained weights for {', '.join(drawn[:3])}: add --finetune to train them on your data"
+        )
     return model
 
 
 def load_for_training(
     folder: Path, labels: Sequence[str], tokenizer: PreTrainedTokenizerBase, seed: int
 ) -> PreTrainedModel:
-    """Model in ``folder`` with a head for ``labels``; weights that are not in the folder are drawn from ``seed``."""
+    """Model in ``folder`` with a head for ``labels``; a head or pooler without weights there is drawn from ``seed``."""
     names = {"id2label": dict(enumerate(labels)), "label2id": {label: place for place, label in enumerate(labels)}}
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model, _ = _from_pretrained(folder, num_labels=len(labels), ignore_mismatched_sizes=True, **names)
+        model, _ = _from_pretrained(folder, num_labels=len(labels), **names)
     if model.config.pad_token_id is None:
         model.config.pad_token_id = padding_id(tokenizer)
     return model
@@ -103,23 +128,37 @@ def label_places(config: PreTrainedConfig, labels: Sequence[str], name: str) -> 
 
     Raises TaskError for a label that the model does not have.
     """
-    names = [str(text) for text in (config.label2id or {})]
-    known = {text.lower(): int(place) for text, place in (config.label2id or {}).items()}
-    if all(label.isdigit() and label not in known for label in labels):
-        known = {str(place): place for place in range(len(names))}
-    missing = [label for label in labels if label.lower() not in known]
+    names = [str(name) for _, name in sorted((config.id2label or {}).items())]
+    if all(label.isdigit() and place_of(label, names) is None for label in labels):
+        names = [str(place) for place in range(len(names))]
+    places = [place_of(label, names) for label in labels]
+    missing = [label for label, place in zip(labels, places, strict=True) if place is None]
     if missing:
         raise TaskError(
-            f"{name}: the model has no label {missing[0]!r}, only {', '.join(names)}: "
+            f"{name}: the model has no label {', '.join(map(repr, missing[:3]))}, only {', '.join(names)}: "
             "rename the labels of the data, or add --finetune"
         )
-    return [known[label.lower()] for label in labels]
+    return [place for place in places if place is not None]
 
 
-def _from_pretrained(folder: Path, **settings):
+def _from_pretrained(folder: Path, **settings: Any) -> tuple[PreTrainedModel, list[str]]:
+    """Classifier, and the names of its parameters that ``folder`` has no weights for, which were drawn at random.
+
+    Raises TaskError where the weights cannot be read, or more than a head and a pooler would have to be drawn.
+    """
     try:
-        return AutoModelForSequenceClassification.from_pretrained(
-            folder, use_safetensors=True, output_loading_info=True, dtype=torch.float32, **settings
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            folder,
+            use_safetensors=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            dtype=torch.float32,
+            **settings,
         )
     except Exception as error:
         raise TaskError(f"{folder}: the weights cannot be loaded: {first_line(error)}") from error
+    drawn = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
+    body = [name for name in drawn if name.startswith(model.base_model_prefix + ".") and "pooler" not in name]
+    if body:
+        raise TaskError(f"{folder}: the weights do not fit config.json: none of that shape for {', '.join(body[:3])}")
+    return model, drawn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,11 +18,11 @@ from tasks import checkpoint, encode, train
 from tasks.builtin import model as small
 from tasks.cache import Cache
 from tasks.contract import Task
-from tasks.dataset import Dataset, Example
+from tasks.dataset import SPLITS, Dataset, Example
 from tasks.digest import digest_of, digest_of_files, digest_of_source
 from tasks.encode import Batch, Encoded
 from tasks.errors import TaskError
-from tasks.source import load
+from tasks.source import load, short_name
 from tasks.splits import limited
 
 BATCH = 64
@@ -65,7 +65,7 @@ class TextClassification(Task):
 
     @property
     def model_name(self) -> str:
-        return self.folder.name if self.folder else "small-bert"
+        return short_name(self.spec.model) if self.spec.model else "small-bert"
 
     @property
     def chance(self) -> float:
@@ -78,14 +78,18 @@ class TextClassification(Task):
 
     def validate(self) -> nn.Module:
         if self.folder is None:
-            tokenizer, untrained = small.build(self.dataset, 0, pieces=self.pieces, max_length=self.recipe.max_length)
-            self._check_texts(tokenizer)
+            own, untrained = small.build(self.dataset, 0, pieces=self.pieces, max_length=self.recipe.max_length)
+            self._check_texts(own, len(own))
             return untrained
-        config = checkpoint.load_config(self.folder)
-        model = checkpoint.skeleton(config, self.spec.model)
-        self._check_texts(checkpoint.load_tokenizer(self.folder))
-        if not self.trains:
-            checkpoint.label_places(config, self.dataset.labels, self.spec.model)
+        checkpoint.skeleton(checkpoint.load_config(self.folder), self.spec.model)  # is there such a classifier at all?
+        tokenizer = checkpoint.load_tokenizer(self.folder)
+        if self.trains:
+            model = checkpoint.load_for_training(self.folder, self.dataset.labels, tokenizer, 0)
+        else:
+            model = checkpoint.load_classifier(self.folder)
+            checkpoint.label_places(model.config, self.dataset.labels, self.spec.model)
+        embeddings: Any = model.get_input_embeddings()
+        self._check_texts(tokenizer, embeddings.num_embeddings)
         return model
 
     def fingerprints(self, seed: int) -> dict[str, Any]:
@@ -128,9 +132,13 @@ class TextClassification(Task):
     def _key(self, seed: int) -> str:
         return f"{self.data_name}-{self.model_name}-s{seed}-{digest_of(self.fingerprints(seed))[:16]}".replace("/", "-")
 
-    @property
+    @cached_property
     def _recipe(self) -> train.Recipe:
-        return train.fine_tuning(len(self.dataset.train)) if self.folder else self.recipe
+        if self.folder is None:
+            return self.recipe
+        recipe = train.fine_tuning(len(self.dataset.train))
+        longest = checkpoint.load_tokenizer(self.folder).model_max_length
+        return replace(recipe, max_length=min(recipe.max_length, longest))
 
     def _train(self, seed: int, empty: Path, device: torch.device) -> None:
         tokenizer: PreTrainedTokenizerBase
@@ -193,15 +201,21 @@ class TextClassification(Task):
     def _length(self, tokenizer: PreTrainedTokenizerBase) -> int:
         return min(self._recipe.max_length, tokenizer.model_max_length)
 
-    def _check_texts(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Raise TaskError for a text that leaves nothing but special tokens."""
-        if not self.spec.data:
+    def _check_texts(self, tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> None:
+        """Raise TaskError for a text that leaves nothing but special tokens, or tokens that the model does not have."""
+        if not self.spec.data and not self.spec.model:
             return
         empty = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-        for split in ("train", "validation", "test"):
+        for split in SPLITS:
             examples = getattr(self.dataset, split)
             for example, encoded in zip(
                 examples, encode.encode(examples, tokenizer, self._length(tokenizer)), strict=True
             ):
-                if empty.issuperset(encoded.tokens["input_ids"]):
+                tokens = encoded.tokens["input_ids"]
+                if empty.issuperset(tokens):
                     raise TaskError(f"{self.spec.data}: a {split} text is nothing but padding: {example.texts!r}")
+                if max(tokens) >= vocabulary:
+                    raise TaskError(
+                        f"{self.spec.model}: the tokenizer gives token {max(tokens)}, the model has {vocabulary}: "
+                        "they do not belong together"
+                    )
