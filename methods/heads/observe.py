@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
+from transformers import PretrainedConfig
 
 from methods.heads.head_map import HeadMap
 from methods.heads.layouts import ROLES
@@ -70,12 +70,13 @@ def observed(
 @contextmanager
 def _eager(model: nn.Module) -> Iterator[None]:
     """Run eager attention, the only one that returns its probabilities."""
-    configs: dict[int, Any] = {
-        id(module.config): module.config for module in model.modules() if hasattr(module, "config")
-    }
-    former = [(config, config._attn_implementation_internal) for config in configs.values()]
+    # Every module's own configuration: set_attn_implementation misses those of a model put together from two.
+    owned: list[Any] = [getattr(module, "config", None) for module in model.modules()]
+    configs = [config for config in owned if isinstance(config, PretrainedConfig)]
+    former = [(config, config._attn_implementation_internal) for config in configs]
     try:
-        cast(PreTrainedModel, model).set_attn_implementation("eager")
+        for config in configs:
+            config._attn_implementation_internal = "eager"
         yield
     finally:
         for config, implementation in former:

@@ -30,7 +30,7 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> None:
     Where all layers have the same shape and the architecture can express it, config.json does, and the folder also
     loads with ``from_pretrained``; else only with ``load_pruned``. The folder appears whole or not at all.
 
-    Raises FileExistsError if ``path`` exists.
+    Raises FileExistsError if ``path`` exists, ValueError if the configuration does not tell how the model was built.
     """
     path = Path(path)
     if path.exists():
@@ -42,6 +42,9 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> None:
         "heads": {site.name: kept_heads(model.get_submodule(site.name), site) for site in find_sites(model)},
         "neurons": _widths(model),
     }
+    rebuilt = _shapes(_skeleton(pruning, "meta"))
+    if odd := sorted(name for name, _ in rebuilt.items() ^ _shapes(model).items()):
+        raise ValueError(f"{type(model).__name__} cannot be rebuilt from its configuration: {odd[0]} would differ")
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as temporary:
         folder = Path(temporary) / path.name
@@ -66,7 +69,7 @@ def load_pruned(path: str | Path) -> PreTrainedModel:
         if pruning["format"] != FORMAT:
             raise ValueError(f"format {pruning['format']}, where {FORMAT} is known")
         weights, buffers = load_file(path / WEIGHTS), load_file(path / BUFFERS)
-        model = _skeleton(pruning)
+        model = _skeleton(pruning, "cpu")
         _fill(dict(model.named_parameters()), weights)
         _fill(dict(model.named_buffers()), buffers)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
@@ -87,14 +90,14 @@ def _tensors(named: dict[str, Any]) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in named.items()}
 
 
-def _skeleton(pruning: dict[str, Any]) -> PreTrainedModel:
+def _skeleton(pruning: dict[str, Any], device: str) -> PreTrainedModel:
     """A model with the shapes that were saved and weights yet to be filled in."""
     model_class = getattr(transformers, pruning["class"])
     if not (isinstance(model_class, type) and issubclass(model_class, PreTrainedModel)):
         raise ValueError(f"{pruning['class']} is no model of transformers")
     settings = dict(pruning["config"])
     config = AutoConfig.for_model(settings.pop("model_type"), **settings)
-    with torch.random.fork_rng(devices=[]):  # the initial weights are drawn for nothing
+    with torch.random.fork_rng(devices=[]), torch.device(device):  # the initial weights are drawn for nothing
         model = model_class(config)
     sites = find_sites(model)
     kept = {site.name: _checked(site, pruning["heads"][site.name]) for site in sites}

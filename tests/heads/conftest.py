@@ -69,6 +69,16 @@ def _bart(config_class: type, model_class: type) -> Build:
     return lambda: model_class(config)
 
 
+def _bert_to_gpt2() -> t.PreTrainedModel:
+    encoder = t.BertModel(t.BertConfig(**ENCODER))
+    sizes = {"vocab_size": 40, "n_embd": 24, "n_layer": 2, "n_head": 4, "n_positions": 32}
+    decoder = t.GPT2LMHeadModel(t.GPT2Config(add_cross_attention=True, **sizes, **NO_GPT2_DROPOUT, **LABELS))
+    model = t.EncoderDecoderModel(encoder=encoder, decoder=decoder)
+    model.config.pad_token_id = 0
+    model.config.decoder_start_token_id = 1
+    return model
+
+
 def _vit() -> t.PreTrainedModel:
     sizes = {name: size for name, size in SMALL.items() if name != "vocab_size"}
     config = t.ViTConfig(**sizes, num_labels=3, image_size=8, patch_size=4, hidden_dropout_prob=0.0)
@@ -76,7 +86,7 @@ def _vit() -> t.PreTrainedModel:
 
 
 GQA = {**DECODER, "num_key_value_heads": 2, "head_dim": 6}
-ENCODER_DECODERS = {"bart", "marian", "t5", "mt5"}
+ENCODER_DECODERS = {"bart", "marian", "t5", "mt5", "bert-to-gpt2"}
 GROUPED = {"phi", "phi3", "llama-gqa", "mistral", "qwen2", "qwen3", "gemma2"}
 # Some of their layers compute in float32 whatever the model's dtype.
 FLOAT32_INSIDE = {"modernbert", "phi3", "llama", "llama-gqa", "mistral", "qwen2", "qwen3", "gemma2", "t5", "mt5"}
@@ -117,6 +127,7 @@ FAMILIES: dict[str, Build] = {
     "bart": _bart(t.BartConfig, t.BartForConditionalGeneration),
     "marian": _bart(t.MarianConfig, t.MarianMTModel),
     "t5": _t5(t.T5Config, t.T5ForConditionalGeneration),
+    "bert-to-gpt2": _bert_to_gpt2,
     "mt5": _t5(t.MT5Config, t.MT5ForConditionalGeneration),
 }
 

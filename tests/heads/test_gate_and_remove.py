@@ -39,7 +39,7 @@ def test_gated_equals_removed_in_bfloat16(zoo, family, attention):
         zoo.assert_close(actual.float(), expected.float(), torch.bfloat16, what=name)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(bits=st.lists(st.booleans(), min_size=36, max_size=36))
 def test_any_mask(zoo, family, unit, bits):
     model, batch = zoo.model(family), zoo.batch(family)

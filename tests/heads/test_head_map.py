@@ -89,3 +89,34 @@ def test_unknown_architectures_are_refused(zoo):
     extended.bert.encoder.layer[0].attention.self.sinks = nn.Parameter(torch.zeros(4))
     with pytest.raises(UnsupportedArchitecture, match="parameter sinks"):
         HeadMap.of(extended)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "reason"),
+    [
+        ("bloom", "never checked to work alike"),  # its position bias has a slope for each head
+        ("gptj", "reads rotary_dim"),
+        ("gpt_oss", "parameter sinks"),
+        ("olmo2", "parameter q_norm.weight"),  # a norm over all heads at once
+        ("swin", "relative_position_bias_table"),
+        ("bros", "takes bbox_pos_emb"),
+        ("deberta-v2", "has no attention module"),
+        ("siglip_vision_model", "looks like attention"),  # the pooling head is torch's own attention
+    ],
+)
+def test_what_depends_on_heads_elsewhere_is_refused(model_type, reason):
+    config = t.AutoConfig.for_model(model_type)
+    with torch.device("meta"):
+        model = t.AutoModel.from_config(config)
+    with pytest.raises(UnsupportedArchitecture, match=reason) as error:
+        HeadMap.of(model)
+    assert "\n" not in str(error.value)
+
+
+def test_a_layer_that_cannot_run_without_heads_is_refused():
+    with torch.device("meta"):
+        model = t.YolosModel(t.YolosConfig())
+    heads = HeadMap.of(model)
+    remove_heads(model, torch.arange(len(heads)) % 2 == 0, heads)
+    with pytest.raises(UnsupportedArchitecture, match="cannot run without any head"):
+        remove_heads(model, heads.site_of_unit != 0, heads)

@@ -19,6 +19,8 @@ def test_attention_rows(zoo, family, padding):
     assert model.config._attn_implementation == implementation
     sites = HeadMap.of(model).sites
     assert sorted(site for site, _ in seen) == [index for index, site in enumerate(sites) for _ in range(site.calls)]
+    if family == "bert-to-gpt2":
+        return  # set_attn_implementation does not reach its attention modules, so there is nothing to compare with
     model.set_attn_implementation("eager")
     with torch.no_grad():
         expected = model(**batch, output_attentions=True)

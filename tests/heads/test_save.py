@@ -17,9 +17,9 @@ IN_A_NEW_PROCESS = """
 import sys, torch
 from methods.heads import load_pruned
 torch.set_num_threads(1)
-batch, expected = torch.load(sys.argv[2])
-with torch.no_grad():
-    assert torch.equal(load_pruned(sys.argv[1])(**batch).logits, expected)
+for path, batch, expected in torch.load(sys.argv[1]):
+    with torch.no_grad():
+        assert torch.equal(load_pruned(path)(**batch).logits, expected), path
 """
 
 
@@ -48,13 +48,15 @@ def test_saved_models_come_back(zoo, family, tmp_path):
     )
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2", "t5"])
-def test_saved_models_come_back_in_a_new_process(zoo, name, tmp_path):
-    model, batch = _prune(zoo, zoo.model(name, dtype=torch.bfloat16)), zoo.batch(name)
-    save_pruned(model, tmp_path / "model")
-    with torch.no_grad():
-        torch.save((batch, model(**batch).logits), tmp_path / "expected")
-    command = [sys.executable, "-c", IN_A_NEW_PROCESS, str(tmp_path / "model"), str(tmp_path / "expected")]
+def test_saved_models_come_back_in_a_new_process(zoo, tmp_path):
+    expected = []
+    for name in ("bert", "gpt2", "phi3", "t5"):
+        model, batch = _prune(zoo, zoo.model(name, dtype=torch.bfloat16)), zoo.batch(name)
+        save_pruned(model, tmp_path / name)
+        with torch.no_grad():
+            expected.append((str(tmp_path / name), batch, model(**batch).logits))
+    torch.save(expected, tmp_path / "expected")
+    command = [sys.executable, "-c", IN_A_NEW_PROCESS, str(tmp_path / "expected")]
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
 
 
@@ -83,6 +85,8 @@ def test_saving_refuses_what_exists_and_loading_what_is_damaged(zoo, tmp_path):
     save_pruned(model, path)
     with pytest.raises(FileExistsError, match="exists already"):
         save_pruned(model, path)
+    with pytest.raises(ValueError, match=r"cannot be rebuilt .* pooler"):
+        save_pruned(t.BertModel(model.config, add_pooling_layer=False), tmp_path / "without pooler")
     with pytest.raises(ValueError, match="no whole pruned model"):
         load_pruned(tmp_path / "nowhere")
     model.save_pretrained(tmp_path / "foreign")
