@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 
@@ -19,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     try:
         code = options.verb(options)
-        sys.stdout.flush()
+        print(end="", flush=True)
         return code
     except (InputError, TaskError, UnsupportedArchitecture) as error:
         return _complain(str(error))
@@ -41,8 +40,10 @@ def _complain(message: str) -> int:
 
 
 def _drop_output() -> None:
-    """Let nothing be written to a standard output that cannot take it, not even when the interpreter ends."""
-    with contextlib.suppress(OSError, ValueError):
+    """Where standard output cannot take what was written, let the end of the interpreter not try again."""
+    try:
+        print(end="", flush=True)
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
