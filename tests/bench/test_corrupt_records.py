@@ -1,0 +1,70 @@
+"""What a run and a leaderboard do with records that were damaged."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.__main__ import main
+
+FLAGS = ("--methods", "none,random", "--seeds", "2")
+
+
+def damaged(place, ending: str, method: str = "random"):
+    path = next(path for path in place.out.rglob(f"seed1{ending}") if path.parent.name == method)
+    path.write_bytes(path.read_bytes()[:-9])
+    return path
+
+
+@pytest.mark.parametrize("ending", [".json", ".safetensors"])
+def test_a_damaged_record_is_named_set_aside_and_made_again(place, capsys, ending):
+    assert place.run(*FLAGS) == 0
+    files, results = place.files(), place.results()
+    path = damaged(place, ending)
+    capsys.readouterr()
+    assert place.run(*FLAGS) == 0
+    told = capsys.readouterr()
+    assert "random/seed1" in told.err and "set aside as seed1.json.corrupt" in told.err
+    assert "1 corrupt, 3 done" in told.out
+    assert place.results() == results
+    again = {name: content for name, content in place.files().items() if not name.endswith(".corrupt")}
+    assert {name for name in files if files[name] != again[name]} == {
+        str(path.with_suffix(".json").relative_to(place.out / "records"))
+    }
+
+
+def test_a_damaged_record_of_another_cell_does_not_stop_a_run(place, capsys):
+    assert place.run(*FLAGS) == 0
+    damaged(place, ".json")
+    assert place.run("--methods", "none") == 0
+    assert "random/seed1" in capsys.readouterr().err
+    assert "random" in (place.out / "leaderboard.md").read_text()
+
+
+def test_a_dry_run_names_a_damaged_record_and_leaves_it(place, capsys):
+    assert place.run(*FLAGS) == 0
+    damaged(place, ".json")
+    files = place.files()
+    assert place.run(*FLAGS, "--dry-run") == 0
+    assert "would be set aside" in capsys.readouterr().err
+    assert place.files() == files
+
+
+def test_a_leaderboard_refuses_a_damaged_record_in_one_line(place, capsys):
+    assert place.run(*FLAGS) == 0
+    damaged(place, ".safetensors")
+    capsys.readouterr()
+    assert main(["leaderboard", str(place.out)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "seed1.json" in error
+
+
+def test_a_full_disk_ends_a_run_in_one_line_and_keeps_what_was_finished(place, capsys, file_size_limit):
+    assert place.run("--methods", "none") == 0
+    files = place.files()
+    capsys.readouterr()
+    with file_size_limit(1000):
+        assert place.run(*FLAGS) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "run again to go on" in error
+    assert place.files() == files
+    assert place.run(*FLAGS) == 0

@@ -1,0 +1,88 @@
+"""What may come back from a method, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bench.selection import MethodError, select
+from methods import View
+from methods.heads import HeadMap
+from methods.registry import Method
+
+REMOVED = (0, 3, 8)
+
+
+@pytest.fixture
+def view(tiny_task) -> View:
+    heads = HeadMap.of(tiny_task.model)
+    generator = torch.Generator().manual_seed(0)
+    return View(tiny_task.model, heads, [], heads.full_mask(), generator, tiny_task.task.logits, tiny_task.task.loss)
+
+
+@pytest.fixture
+def scorer():
+    return lambda function: Method("m", "scorer", function, {}, "test", False, "m")
+
+
+@pytest.fixture
+def selector():
+    return lambda function: Method("m", "selector", function, {}, "test", False, "m")
+
+
+def test_masks_of_a_scorer_are_nested_and_follow_its_order(scorer, view):
+    chosen = select(scorer(lambda view: -torch.arange(8.0)), {}, view, REMOVED)
+    assert chosen.orders == [[7, 6, 5, 4, 3, 2, 1, 0]]
+    assert chosen.masks.shape == (1, 3, 8)
+    assert [mask.nonzero().flatten().tolist() for mask in chosen.masks[0]] == [list(range(8)), [0, 1, 2, 3, 4], []]
+
+
+def test_every_draw_of_a_random_scorer_has_an_order(scorer, view):
+    chosen = select(scorer(lambda view: torch.rand(5, 8, generator=view.generator)), {}, view, REMOVED)
+    assert chosen.masks.shape == (5, 3, 8)
+    assert chosen.masks.sum(2).tolist() == [[8, 5, 0]] * 5
+
+
+def test_a_selector_is_asked_at_every_budget(selector, view):
+    budgets = []
+
+    def choose(view: View, keep: int) -> torch.Tensor:
+        budgets.append(keep)
+        return torch.arange(8) < keep
+
+    chosen = select(selector(choose), {}, view, REMOVED)
+    assert budgets == [8, 5, 0]
+    assert chosen.orders is None and chosen.masks.sum(2).tolist() == [[8, 5, 0]]
+
+
+@pytest.mark.parametrize(
+    "mask", [torch.ones(7, dtype=torch.bool), torch.ones(1, 8, dtype=torch.bool), torch.ones(8), torch.ones(8).long()]
+)
+def test_a_mask_of_another_shape_or_dtype_is_refused(selector, view, mask):
+    with pytest.raises(ValueError, match=r"expected \(8,\) bool"):
+        select(selector(lambda view, keep: mask), {}, view, REMOVED)
+
+
+def test_an_importance_of_another_shape_is_refused(scorer, view):
+    with pytest.raises(ValueError, match=r"importance of shape \(7,\)"):
+        select(scorer(lambda view: torch.ones(7)), {}, view, REMOVED)
+
+
+def test_options_go_to_the_method_or_to_its_schedule(scorer, view):
+    given = {}
+
+    def score(view: View, **own) -> torch.Tensor:
+        given.update(own)
+        return torch.arange(8.0)
+
+    chosen = select(scorer(score), {"power": 2, "inverse": True, "schedule": "one-shot"}, view, REMOVED)
+    assert given == {"power": 2}
+    assert chosen.orders == [[7, 6, 5, 4, 3, 2, 1, 0]]
+
+
+def test_a_file_that_a_method_misses_does_not_pass_for_a_full_disk(scorer, view):
+    def score(view: View) -> torch.Tensor:
+        raise FileNotFoundError(2, "No such file or directory", "scores.npy")
+
+    with pytest.raises(MethodError, match=r"FileNotFoundError: .*scores\.npy"):
+        select(scorer(score), {}, view, REMOVED)
