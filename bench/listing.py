@@ -16,7 +16,9 @@ from bench.suite_file import built_in_suites, load_suite
 from methods import METHODS
 from methods.registry import Option
 from methods.schedule import Schedule
-from tasks.contract import TASKS
+from tasks.contract import TASKS, TaskSpec
+from tasks.dataset import SPLITS
+from tasks.text import TextClassification
 
 SCHEDULE = [field.name for field in dataclasses.fields(Schedule)]
 
@@ -40,11 +42,20 @@ def methods() -> str:
 
 
 def tasks() -> str:
-    """Every task adapter and what it has built in."""
-    return "\n\n".join(
-        "\n".join([name, *_wrap((inspect.getdoc(adapter) or "").replace("\n", " "))])
-        for name, adapter in sorted(TASKS.items())
-    )
+    """Every task adapter: what it expects of data, and what it has built in."""
+    blocks = []
+    for name, adapter in sorted(TASKS.items()):
+        lines = [name, *_wrap((inspect.getdoc(adapter) or "").replace("\n", " "))]
+        if issubclass(adapter, TextClassification):
+            data = adapter(TaskSpec(name)).dataset
+            sizes = " + ".join(str(len(getattr(data, split))) for split in SPLITS)
+            lines += [
+                f"    columns: --text {','.join(adapter.columns)} --label {adapter.label}",
+                f"    classes: {', '.join(adapter.labels) or 'those of the data'}",
+                f"    built in: {data.name}, {sizes} examples ({' + '.join(SPLITS)}), {len(data.labels)} classes",
+            ]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
 
 
 def suites() -> str:

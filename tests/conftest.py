@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,27 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model.save_pretrained(folder)
     fast.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def complaint(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Give the command these arguments; the one line on standard error that it ends with, and nothing written."""
+    from bench.__main__ import main
+
+    monkeypatch.setenv("HEADBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> str:
+        before = {path for path in tmp_path.rglob("*") if path.is_file()}
+        capfd.readouterr()
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as exit:
+            code = exit.code
+        errors = capfd.readouterr().err
+        assert code == 2, errors
+        assert errors.startswith("headbench: error: ") and errors.count("\n") == 1 and errors.endswith("\n"), errors
+        assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
+        return errors.removeprefix("headbench: error: ").rstrip("\n")
+
+    return run

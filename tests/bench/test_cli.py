@@ -133,9 +133,11 @@ def test_lists_say_what_there_is_to_choose_from(capsys):
 
 
 def test_the_cells_of_a_suite_are_listed_with_their_state(place, capsys):
-    assert main(["list", "cells", *place.arguments("--methods", "none,michel")[1:-2][:6], "--out", str(place.out)]) == 0
+    own = ["--task", "classification", "--model", str(place.model), "--data", str(place.data)]
+    assert main(["list", "cells", *own, "--methods", "none,michel", "--out", str(place.out)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert {line.split()[0] for line in lines} == {"missing"} and len({line.split()[1] for line in lines}) == len(lines)
+    assert {line.split()[0] for line in lines} == {"missing"}
+    assert len({line.split()[1] for line in lines}) == len(lines) == 6
 
 
 def test_a_reader_that_goes_away_is_no_fault():
