@@ -85,9 +85,10 @@ def _slice_position_bias(module: Any, site: Site) -> None:
 def _take_position_bias(module: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
     bound = inspect.signature(type(module).forward).bind(module, *args, **kwargs)
     whole = bound.arguments.get("position_bias")  # (1 or B, heads, T, S)
-    module.whole_position_bias = whole
     if whole is not None:
         bound.arguments["position_bias"] = whole[:, module.kept_heads]
+    if hasattr(module, "compute_bias"):
+        module.whole_position_bias = whole
     return bound.args[1:], bound.kwargs
 
 

@@ -22,7 +22,8 @@ def remove_heads(
     mask: BoolTensor (units,), true where a unit is kept. Query, key and value rows (with their biases) and the output
     projection's columns go; its bias stays. A layer may lose all its heads. Parameters keep dtype, device and
     requires_grad; those that shrink lose their ``grad``. ``model.config`` still gives the original number of heads;
-    ``HeadMap.of`` gives those present. Without ``in_place`` the model is copied and left as it was.
+    ``HeadMap.of`` gives those present. Without ``in_place`` the model is copied and left as it was; the copy has its
+    hooks too, so copy it outside of ``gated`` and ``observed``.
 
     Raises ValueError for a mask of another shape or dtype, or for ``heads`` of another model, and
     UnsupportedArchitecture where a layer is to lose all its heads and cannot run without (none of the tested families).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import tempfile
 from pathlib import Path
@@ -12,7 +13,7 @@ import transformers
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
+from transformers import AutoConfig, GenerationConfig, PretrainedConfig, PreTrainedModel
 
 from methods.heads.adapt import kept_heads
 from methods.heads.layouts import UnsupportedArchitecture
@@ -41,6 +42,7 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> None:
         "config": model.config.to_dict(),
         "heads": {site.name: kept_heads(model.get_submodule(site.name), site) for site in find_sites(model)},
         "neurons": _widths(model),
+        "generation": model.generation_config.to_dict() if model.can_generate() else None,
     }
     rebuilt = _shapes(_skeleton(pruning, "meta"))
     if odd := sorted(name for name, _ in rebuilt.items() ^ _shapes(model).items()):
@@ -49,11 +51,13 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as temporary:
         folder = Path(temporary) / path.name
         folder.mkdir()
-        config = _uniform_config(model) or model.config
-        config.architectures = [type(model).__name__]
+        config = _uniform_config(model) or copy.deepcopy(model.config)
+        config.architectures, config.dtype = [type(model).__name__], model.dtype
         config.save_pretrained(folder)
-        save_file(_tensors(dict(model.named_parameters())), folder / WEIGHTS, metadata={"format": "pt"})
-        save_file(_tensors(dict(model.named_buffers())), folder / BUFFERS)
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in _named(model).items()}
+        lasting = tensors.keys() & model.state_dict().keys()
+        save_file({name: tensors[name] for name in lasting}, folder / WEIGHTS, metadata={"format": "pt"})
+        save_file({name: tensors[name] for name in tensors.keys() - lasting}, folder / BUFFERS)
         (folder / PRUNING).write_text(json.dumps(pruning, indent=1, sort_keys=True))
         folder.rename(path)
 
@@ -68,10 +72,11 @@ def load_pruned(path: str | Path) -> PreTrainedModel:
         pruning = json.loads((path / PRUNING).read_text())
         if pruning["format"] != FORMAT:
             raise ValueError(f"format {pruning['format']}, where {FORMAT} is known")
-        weights, buffers = load_file(path / WEIGHTS), load_file(path / BUFFERS)
+        tensors = load_file(path / WEIGHTS) | load_file(path / BUFFERS)
         model = _skeleton(pruning, "cpu")
-        _fill(dict(model.named_parameters()), weights)
-        _fill(dict(model.named_buffers()), buffers)
+        _fill(_named(model), tensors)
+        if pruning["generation"] is not None:
+            model.generation_config = GenerationConfig.from_dict(pruning["generation"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{path} is no whole pruned model: {type(error).__name__}: {reason}") from error
@@ -86,8 +91,9 @@ def _widths(model: nn.Module) -> dict[str, int]:
         return {}
 
 
-def _tensors(named: dict[str, Any]) -> dict[str, torch.Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in named.items()}
+def _named(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by name, a shared one once. Buffers that are not in the state too: their dtype matters."""
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
 def _skeleton(pruning: dict[str, Any], device: str) -> PreTrainedModel:
@@ -116,7 +122,7 @@ def _checked(site: Site, heads: list[int]) -> list[int]:
     return heads
 
 
-def _fill(named: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
+def _fill(named: dict[str, torch.Tensor], tensors: dict[str, torch.Tensor]) -> None:
     """Put saved tensors into a model's parameters or buffers, in the dtype in which they were saved."""
     if odd := sorted(named.keys() ^ tensors.keys()):
         raise ValueError(f"{odd[0]} is in the model or the file, but not in both")
@@ -151,4 +157,4 @@ def _uniform_config(model: PreTrainedModel) -> PretrainedConfig | None:
 
 
 def _shapes(model: nn.Module) -> dict[str, torch.Size]:
-    return {name: tensor.shape for name, tensor in (*model.named_parameters(), *model.named_buffers())}
+    return {name: tensor.shape for name, tensor in _named(model).items()}

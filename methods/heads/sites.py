@@ -39,7 +39,7 @@ class Site:
     num_heads: int  # query heads now present
     num_key_value_heads: int
     head_dim: int
-    projections: dict[str, str] = field(repr=False)
+    projections: dict[str, str] = field(repr=False, hash=False)
     output: str = field(repr=False)
     layout: Layout = field(repr=False)
 

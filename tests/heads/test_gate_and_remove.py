@@ -24,9 +24,8 @@ def test_gated_equals_removed(zoo, family, unit, attention, padding):
             zoo.assert_close(remove_heads(model, mask, heads)(**batch).logits, expected, what=name)
 
 
-@pytest.mark.parametrize("attention", ["eager", "sdpa"])
-def test_gated_equals_removed_in_bfloat16(zoo, family, attention):
-    model, batch = zoo.model(family, attention=attention, dtype=torch.bfloat16), zoo.batch(family)
+def test_gated_equals_removed_in_bfloat16(zoo, family):
+    model, batch = zoo.model(family, dtype=torch.bfloat16), zoo.batch(family)
     heads = HeadMap.of(model)
     for name, mask in zoo.masks(heads).items():
         smaller = remove_heads(model, mask)
@@ -86,9 +85,9 @@ def test_gate_per_example_equals_examples_one_by_one(zoo, family, unit):
         zoo.assert_close(together[row : row + 1], alone)
 
 
-def test_gradient_of_gates_equals_finite_differences(zoo, family, unit):
+def test_gradient_of_gates_equals_finite_differences(zoo, family):
     model, batch = zoo.model(family, dtype=torch.float64), zoo.batch(family)
-    heads = HeadMap.of(model, unit)
+    heads = HeadMap.of(model)
 
     def loss(gates):
         with gated(model, gates, heads):
@@ -99,7 +98,7 @@ def test_gradient_of_gates_equals_finite_differences(zoo, family, unit):
     in_float32 = zoo.computes_in_float32(family)  # a wide step hides its rounding, for the price of a wide tolerance
     width = 2e-2 if in_float32 else 1e-3
     with torch.no_grad():
-        for index in range(len(heads)):
+        for index in range(0, len(heads), 3):
             step = width * torch.nn.functional.one_hot(torch.tensor(index), len(heads))
             near, far = (loss(gates + k * step) - loss(gates - k * step) for k in (1, 2))
             slope = (8 * near - far) / (12 * width)  # central, of fourth order
@@ -145,6 +144,7 @@ def test_removing_twice_equals_removing_once(zoo, family, unit):
     # A site with one query head a group left has other units than it had, so remove whole sites then.
     second = (torch.arange(len(fewer)) if len(fewer) == first.sum() else fewer.site_of_unit) % 2 == 0
     both = heads.mask({name: [kept[name][index] for index in left] for name, left in fewer.kept(second).items()})
+    smaller(**batch)  # a forward pass must leave nothing behind that cannot be copied
     once, twice = remove_heads(model, both, heads), remove_heads(smaller, second, fewer)
     with torch.no_grad():
         assert torch.equal(once(**batch).logits, twice(**batch).logits)

@@ -73,6 +73,22 @@ def test_uniform_shapes_load_without_us(zoo, name, tmp_path):
         assert torch.equal(load_pruned(tmp_path / "model")(**batch).logits, smaller(**batch).logits)
 
 
+def test_uneven_shapes_do_not_load_without_us_by_mistake(zoo, tmp_path):
+    save_pruned(_prune(zoo, zoo.model("bert")), tmp_path / "model")
+    with pytest.raises(RuntimeError, match="size"):
+        t.AutoModelForSequenceClassification.from_pretrained(tmp_path / "model")
+
+
+def test_generation_settings_are_kept(tmp_path):
+    sizes = {"vocab_size": 40, "hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4}
+    model = t.LlamaForCausalLM(t.LlamaConfig(intermediate_size=20, tie_word_embeddings=True, **sizes)).eval()
+    model.generation_config.update(max_new_tokens=3, temperature=0.5)
+    save_pruned(model, tmp_path / "model")
+    loaded = load_pruned(tmp_path / "model")
+    assert loaded.generation_config.to_dict() == model.generation_config.to_dict()
+    assert loaded.lm_head.weight is loaded.model.embed_tokens.weight
+
+
 def site_heads(site):
     """Half of the heads, other ones in every layer: whole groups."""
     first = site.layer % 2 * (site.num_heads // 2)
