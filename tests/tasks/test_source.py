@@ -1,0 +1,204 @@
+"""Data sources: files of every kind, folders, mirrors, and what real data sets hold."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import datasets
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from tasks.dataset import SPLITS, Dataset
+from tasks.errors import TaskError
+from tasks.source import load, resolve, short_name
+
+ROWS = [{"text": f"text, number {number}\n\u2028“é” 😀", "label": ["no", "yes"][number % 2]} for number in range(100)]
+
+
+def write(path: Path, rows: list[dict]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif path.suffix == ".csv":
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    else:
+        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def labelled(*labels: object) -> list[dict]:
+    return [{"text": f"t {number}", "label": labels[number % len(labels)]} for number in range(120)]
+
+
+def every(data: Dataset) -> set[tuple[tuple[str, ...], str]]:
+    return {(example.texts, data.labels[example.label]) for split in SPLITS for example in getattr(data, split)}
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json", "csv", "parquet", "JSONL"])
+def test_every_kind_of_file_gives_the_same_splits(tmp_path, ending):
+    data = load(str(write(tmp_path / f"mine.{ending}", ROWS)), ("text",), "label")
+    assert data.name == "mine" and data.labels == ("no", "yes")
+    assert every(data) == {((row["text"],), row["label"]) for row in ROWS}
+    reference = load(str(write(tmp_path / "other.jsonl", ROWS)), ("text",), "label")
+    assert [getattr(data, split) for split in SPLITS] == [getattr(reference, split) for split in SPLITS]
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_the_data(tmp_path):
+    lines = ["text,label", *(f"t {number},{'ab'[number % 2]}" for number in range(100))]
+    (tmp_path / "w.csv").write_bytes("\r\n".join(lines).encode("utf-8-sig"))
+    (tmp_path / "w.jsonl").write_bytes("\r\n".join(json.dumps(row) for row in ROWS).encode("utf-8-sig"))
+    assert load(str(tmp_path / "w.csv"), ("text",), "label").labels == ("a", "b")
+    assert load(str(tmp_path / "w.jsonl"), ("text",), "label").labels == ("no", "yes")
+
+
+def test_words_that_some_readers_take_for_nothing_are_text_and_labels_in_csv(tmp_path):
+    rows = [{"text": text, "label": label} for text in ("null", "NA", "7") for label in ("None", "nan")]
+    rows += [{"text": f"t {number}", "label": ["None", "nan"][number % 2]} for number in range(60)]
+    data = load(str(write(tmp_path / "w.csv", rows)), ("text",), "label")
+    assert data.labels == ("None", "nan") and {("null",), ("NA",), ("7",)} <= {texts for texts, _ in every(data)}
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        ((2, 0, 10), ("0", "2", "10")),
+        (("b", "a"), ("a", "b")),
+        ((True, False), ("0", "1")),
+        ((1.0, 0.0), ("0", "1")),
+        (("2", "10"), ("2", "10")),
+        ((0, 1, None), ("0", "1")),
+        ((0, 1, -1), ("0", "1")),
+        (("a", "b", None), ("a", "b")),
+        (("a", "b", " "), ("a", "b")),
+        ((0.0, 1.0, float("nan")), ("0", "1")),
+        (("x/y", "ü\n", "😀", "../z"), ("../z", "x/y", "ü\n", "😀")),
+    ],
+)
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_labels_are_text_or_numbers_and_rows_without_one_are_dropped(tmp_path, labels, names, ending):
+    rows = labelled(*labels)
+    if ending == "csv":
+        names = ("False", "True") if labels[0] is True else names  # there are no truth values in CSV
+        rows = [{**row, "label": "" if str(row["label"]) == "nan" else row["label"]} for row in rows]
+    data = load(str(write(tmp_path / f"l.{ending}", rows)), ("text",), "label")
+    assert data.labels == names
+    left = [row for row in rows if row["label"] not in (None, -1, "", " ") and row["label"] == row["label"]]
+    assert len(every(data)) == len(left)
+
+
+def test_names_of_numbers_come_from_the_file_and_order_the_classes(tmp_path):
+    feature = datasets.ClassLabel(names=["five", "4", "1", "none of these"])
+    features = datasets.Features({"text": datasets.Value("string"), "label": feature})
+    rows = labelled(0, 1, 2, -1)
+    table = datasets.Dataset.from_list(rows, features=features)
+    table.to_parquet(tmp_path / "c.parquet")
+    data = load(str(tmp_path / "c.parquet"), ("text",), "label")
+    assert data.labels == tuple(feature.names)
+    assert every(data) == {((row["text"],), feature.names[row["label"]]) for row in rows if row["label"] >= 0}
+
+
+def test_numbers_mean_what_the_file_says_even_where_the_task_orders_its_classes_otherwise(tmp_path):
+    names = ["contradiction", "entailment", "neutral"]
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=names)})
+    datasets.Dataset.from_list(labelled(0, 1, 2), features=features).to_parquet(tmp_path / "c.parquet")
+    fixed = ("entailment", "neutral", "contradiction")
+    data = load(str(tmp_path / "c.parquet"), ("text",), "label", labels=fixed)
+    assert data.labels == fixed and (("t 0",), "contradiction") in every(data)
+
+
+@pytest.mark.parametrize("labels", [(0, 1, 2), ("0", "1", "2"), ("Entailment", "NEUTRAL", " contradiction")])
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_mnli_numbers_mean_entailment_neutral_contradiction(tmp_path, labels, ending):
+    from bench.plugins import load_plugins
+    from tasks.contract import TASKS, TaskSpec
+
+    load_plugins()
+    rows = [{"premise": f"p {n}", "hypothesis": "h", "label": labels[n % 3]} for n in range(150)]
+    data = TASKS["mnli"](TaskSpec("mnli", data=str(write(tmp_path / f"m.{ending}", rows)))).dataset
+    assert data.labels == ("entailment", "neutral", "contradiction")
+    assert all(example.label == int(example.texts[0][2:]) % 3 for example in data.train)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train.jsonl", "validation.jsonl", "test.jsonl"),
+        ("sst_train_part.csv", "sst_dev_part.csv", "sst_test.csv"),
+        ("train-00000-of-00002.parquet", "train-00001-of-00002.parquet", "val.parquet", "test-00000-of-00001.parquet"),
+        ("data/train.jsonl", "data/eval.jsonl", "data/sub/Test.jsonl"),
+        ("train/0000.parquet", "train/0001.parquet", "validation/0000.parquet", "test/0000.parquet"),
+    ],
+)
+def test_files_of_a_folder_are_told_apart_by_name(tmp_path, names):
+    folder, expected = tmp_path / "v1.2", {"train": set(), "validation": set(), "test": set()}
+    for place, name in enumerate(names):
+        rows = [{"text": f"{name} {number}", "label": "ab"[number % 2]} for number in range(20)]
+        write(folder / name, rows)
+        kind = "test" if place == len(names) - 1 else "validation" if place == len(names) - 2 else "train"
+        expected[kind] |= {(row["text"],) for row in rows}
+    (folder / "README.md").write_text("# not data")
+    data = load(str(folder), ("text",), "label")
+    assert data.name == "v1.2"
+    assert {split: {e.texts for e in getattr(data, split)} for split in SPLITS} == expected
+
+
+def test_texts_that_stand_in_a_later_split_leave_the_earlier_one(tmp_path):
+    rows = labelled("a", "b")
+    for name, part in {"train": rows, "dev": rows[:30], "test": rows[20:40]}.items():
+        write(tmp_path / "d" / f"{name}.jsonl", part)
+    data = load(str(tmp_path / "d"), ("text",), "label")
+    assert [len(getattr(data, split)) for split in SPLITS] == [80, 20, 20]
+
+
+def test_pairs_and_odd_column_names_are_read(tmp_path):
+    rows = [{"ä/x, y": f"p {number}", "b\nc": "h", "<?>": number % 2} for number in range(60)]
+    for ending in ("jsonl", "csv", "parquet"):
+        data = load(str(write(tmp_path / f"p.{ending}", rows)), ("ä/x, y", "b\nc"), "<?>")
+        assert all(len(example.texts) == 2 for example in data.train)
+
+
+@pytest.mark.parametrize("place", ["org/name", "org--name", "name"])
+def test_an_id_is_found_in_a_mirror_however_that_lays_it_out(tmp_path, place):
+    write(tmp_path / place / "train.jsonl", labelled("a", "b"))
+    data = load("org/name", ("text",), "label", mirror=str(tmp_path))
+    assert data.name == "name" and len(every(data)) == 120
+
+
+def test_a_configuration_is_a_folder_of_the_copy(tmp_path):
+    write(tmp_path / "org" / "glue" / "sst2" / "train-00000-of-00001.parquet", labelled("a", "b"))
+    write(tmp_path / "org" / "glue" / "cola" / "train-00000-of-00001.parquet", labelled("x", "y"))
+    assert load("org/glue:cola", ("text",), "label", mirror=str(tmp_path)).labels == ("x", "y")
+
+
+def test_what_is_there_goes_before_the_mirror_and_a_mirror_must_be_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "name").mkdir()
+    assert resolve("name", "nowhere") == Path("name")
+    with pytest.raises(TaskError, match="--mirror nowhere: no such folder"):
+        resolve("other", "nowhere")
+
+
+def test_the_name_of_a_source_does_not_depend_on_where_it_lies(tmp_path, monkeypatch):
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    assert [short_name(asked) for asked in ("org/name", "/a/b.d/", "x.jsonl")] == ["name", "b.d", "x.jsonl"]
+    assert short_name(".") == "inner" and short_name("..") == tmp_path.name
+
+
+def test_a_hub_data_set_gives_its_splits_and_the_names_of_its_label_column(monkeypatch):
+    names = {"topic": datasets.ClassLabel(names=["x"]), "label": datasets.ClassLabel(names=["a", "b"])}
+    features = datasets.Features({"text": datasets.Value("string"), **names})
+    rows = datasets.Dataset.from_list([row | {"topic": 0} for row in labelled(0, 1)], features=features)
+    parts = {"train": rows, "validation_matched": rows.select(range(9)), "unsupervised": rows}
+    streamed = {name: part.to_iterable_dataset() for name, part in parts.items()}
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, configuration, streaming: streamed)
+    data = load("org/name", ("text",), "label")
+    assert data.name == "name" and data.labels == ("a", "b") and len(data.test) == 9
