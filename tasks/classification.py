@@ -3,7 +3,6 @@
 from tasks.builtin import sentiment
 from tasks.contract import task
 from tasks.text import TextClassification
-from tasks.train import Recipe
 
 
 @task("classification")
@@ -11,4 +10,4 @@ class Classification(TextClassification):
     """One text, any set of classes; built in: the sentiment towards an aspect, in generated sentences."""
 
     built_in = staticmethod(sentiment.dataset)
-    recipe = Recipe(learning_rate=1e-3, max_steps=1500, target=0.98)
+    recipe = sentiment.RECIPE

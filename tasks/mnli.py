@@ -3,7 +3,6 @@
 from tasks.builtin import inference
 from tasks.contract import task
 from tasks.text import TextClassification
-from tasks.train import Recipe
 
 
 @task("mnli")
@@ -13,4 +12,4 @@ class NaturalLanguageInference(TextClassification):
     columns = ("premise", "hypothesis")
     labels = ("entailment", "neutral", "contradiction")
     built_in = staticmethod(inference.dataset)
-    recipe = Recipe(learning_rate=2e-3, max_steps=1500, target=0.95)
+    recipe = inference.RECIPE

@@ -26,6 +26,7 @@ from tasks.source import load, short_name
 from tasks.splits import limited
 
 BATCH = 64
+OWN_LENGTH, OWN_PIECES = 128, 4000  # tokens a text, and vocabulary, of a small model on data of one's own
 REPORT = "training.json"  # beside the weights: what the training took and reached
 
 
@@ -36,8 +37,8 @@ class TextClassification(Task):
     label: ClassVar[str] = "label"
     labels: ClassVar[tuple[str, ...]] = ()  # classes in order, where the task fixes them
     built_in: ClassVar[Callable[[], Dataset]]
-    recipe: ClassVar[train.Recipe]  # of the built-in-size model
-    pieces: ClassVar[int | None] = None  # its vocabulary: word pieces, or words
+    recipe: ClassVar[train.Recipe]  # of the small model
+    pieces: ClassVar[int | None] = None  # vocabulary of the small model on built-in data: word pieces, or words
 
     # What this is: data and model
 
@@ -78,7 +79,7 @@ class TextClassification(Task):
 
     def validate(self) -> nn.Module:
         if self.folder is None:
-            own, untrained = small.build(self.dataset, 0, pieces=self.pieces, max_length=self.recipe.max_length)
+            own, untrained = self._small(0)
             self._check_texts(own, len(own))
             return untrained
         checkpoint.skeleton(checkpoint.load_config(self.folder), self.spec.model)  # is there such a classifier at all?
@@ -100,7 +101,7 @@ class TextClassification(Task):
             code = (encode, train, checkpoint) if self.folder else (encode, train, small)
             model |= {
                 "recipe": asdict(self._recipe),
-                "pieces": self.pieces,
+                "pieces": self._pieces,
                 "code": digest_of_source(*code),
                 "seed": seed,
             }
@@ -135,16 +136,22 @@ class TextClassification(Task):
     @cached_property
     def _recipe(self) -> train.Recipe:
         if self.folder is None:
-            return self.recipe
+            return replace(self.recipe, max_length=OWN_LENGTH) if self.spec.data else self.recipe
         recipe = train.fine_tuning(len(self.dataset.train))
         longest = checkpoint.load_tokenizer(self.folder).model_max_length
         return replace(recipe, max_length=min(recipe.max_length, longest))
 
+    @property
+    def _pieces(self) -> int | None:
+        return self.pieces or (OWN_PIECES if self.spec.data else None)
+
+    def _small(self, seed: int) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
+        """Tokenizer and untrained small model for this data."""
+        return small.build(self.dataset, seed, pieces=self._pieces, max_length=self._recipe.max_length)
+
     def _train(self, seed: int, empty: Path, device: torch.device) -> None:
-        tokenizer: PreTrainedTokenizerBase
-        model: PreTrainedModel
         if self.folder is None:
-            tokenizer, model = small.build(self.dataset, seed, pieces=self.pieces, max_length=self.recipe.max_length)
+            tokenizer, model = self._small(seed)
         else:
             tokenizer = checkpoint.load_tokenizer(self.folder)
             model = checkpoint.load_for_training(self.folder, self.dataset.labels, tokenizer, seed)
