@@ -134,3 +134,11 @@ def test_scores_of_removed_units_may_be_anything(equal):
     plan = Schedule(schedule="greedy", step=3)
     (result,) = removal_orders(lambda view: scores.where(view.kept, math.nan), equal, plan)
     assert result.tolist() == list(range(8))
+
+
+@pytest.mark.parametrize("plan", [{}, {"inverse": True}, {"allocation": "layer"}])
+def test_many_ties_go_by_index(tiny, plan):
+    """More than the sixteen up to which any sort happens to be stable."""
+    many = tiny.view(tiny.model("bert", layers=8), [])
+    actual = order(many, [0.0] * 32, **plan)
+    assert actual == (slow_layer_order(many, [0.0] * 32, False) if plan.get("allocation") else list(range(32)))
