@@ -45,10 +45,13 @@ class Place:
     def cache(self) -> Path:
         return self.folder / "cache"
 
-    def arguments(self, *flags: str, out: Path | None = None) -> list[str]:
+    def cells(self, *flags: str, out: Path | None = None) -> list[str]:
+        """Flags that choose the cells of this place."""
         own = ["--task", "classification", "--model", str(self.model), "--data", str(self.data)]
-        usual = ["--seeds", "1", "--levels", "0.5", "--jobs", "1", "--device", "cpu"]
-        return ["run", *own, *usual, "--out", str(out or self.out), *flags]
+        return [*own, "--seeds", "1", "--levels", "0.5", "--device", "cpu", "--out", str(out or self.out), *flags]
+
+    def arguments(self, *flags: str, out: Path | None = None) -> list[str]:
+        return ["run", "--jobs", "1", *self.cells(*flags, out=out)]
 
     def run(self, *flags: str, out: Path | None = None) -> int:
         """Run in this process."""
@@ -88,7 +91,7 @@ class Place:
         return {str(path.relative_to(records)): path.read_bytes() for path in records.rglob("*") if path.is_file()}
 
     def records(self, out: Path | None = None) -> dict[str, dict[str, Any]]:
-        """Every record, by METHOD/SEED below its task, MODEL/METHOD/SEED where there are several models."""
+        """Every record of a single task, by METHOD/SEED."""
         return {
             name.removesuffix(".json").partition("/")[2]: json.loads(content)
             for name, content in self.files(out).items()
