@@ -166,7 +166,7 @@ def _numbers(rows: dict[str, list[Row]], data: str) -> dict[str, list[Row]]:
     written = {label for part in rows.values() for _, label in part if isinstance(label, str)}
     if not all(NUMBER.fullmatch(label) for label in written):
         return rows
-    number: dict[str | int, str | int | None] = {label: _label(float(label), [], data) for label in written}
+    number: dict[str | int, str | int | None] = {label: _label(float(label), [], data) for label in sorted(written)}
     return {
         split: [(texts, value) for texts, label in part if (value := number.get(label, label)) is not None]
         for split, part in rows.items()

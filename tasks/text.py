@@ -27,6 +27,7 @@ from tasks.splits import limited
 
 BATCH = 64
 OWN_LENGTH, OWN_PIECES = 128, 4000  # tokens a text, and vocabulary, of a small model on data of one's own
+SPACES = " ▁Ġ"  # a space, as it is and as tokenizers write it
 REPORT = "training.json"  # beside the weights: what the training took and reached
 
 
@@ -209,10 +210,11 @@ class TextClassification(Task):
         return min(self._recipe.max_length, tokenizer.model_max_length)
 
     def _check_texts(self, tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> None:
-        """Raise TaskError for a text that leaves nothing but special tokens, or tokens that the model does not have."""
+        """Raise TaskError for a text that leaves nothing but special tokens and spaces, or tokens that the model does not have."""
         if not self.spec.data and not self.spec.model:
             return
         empty = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+        empty |= {place for token, place in tokenizer.get_vocab().items() if not token.strip(SPACES)}
         for split in SPLITS:
             examples = getattr(self.dataset, split)
             for example, encoded in zip(
@@ -220,7 +222,8 @@ class TextClassification(Task):
             ):
                 tokens = encoded.tokens["input_ids"]
                 if empty.issuperset(tokens):
-                    raise TaskError(f"{self.spec.data}: a {split} text is nothing but padding: {example.texts!r}")
+                    where = self.spec.data or self.data_name
+                    raise TaskError(f"{where}: a {split} text is nothing but padding or spaces: {example.texts!r}")
                 if max(tokens) >= vocabulary:
                     raise TaskError(
                         f"{self.spec.model}: the tokenizer gives token {max(tokens)}, the model has {vocabulary}: "
