@@ -35,7 +35,6 @@ class RunOptions:
 
 def run(suite: Suite, options: RunOptions) -> int:
     """Run ``suite``: 0 if every cell has a result, 1 if some failed. Raises InputError and what planning raises."""
-    _writable(options.out)
     start_process()
     with ExitStack() as stack:
         root = default_root()
@@ -43,6 +42,8 @@ def run(suite: Suite, options: RunOptions) -> int:
             root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headbench-")))
         store = Store(options.out)
         cells = plan(suite, options.device)
+        if not options.dry_run:
+            _writable(options.out)
         states = survey(store, cells, set_aside=not options.dry_run)
         if not options.dry_run:
             _set_aside_others(store, cells)

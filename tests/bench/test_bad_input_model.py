@@ -1,0 +1,137 @@
+"""Models that cannot be used end the command in one line, before anything is trained or run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from transformers import BertModel, FNetConfig, FNetForSequenceClassification, ViTConfig
+
+from bench.__main__ import main
+
+NAMES = {"id2label": {0: "negative", 1: "positive"}, "label2id": {"negative": 0, "positive": 1}}
+
+
+@pytest.fixture
+def folder(tmp_path, tiny_model):
+    """A copy of the tiny model, for a test to break."""
+    return shutil.copytree(tiny_model, tmp_path / "broken")
+
+
+@pytest.fixture
+def refused(complaint, tiny_data, tmp_path):
+    def run(model: object, *flags: object) -> str:
+        own = ["--task", "classification", "--data", tiny_data, "--model", model, "--out", tmp_path / "out"]
+        return complaint("run", *own, "--methods", "none", "--jobs", 1, *flags)
+
+    return run
+
+
+def settings(folder, **changed) -> None:
+    """Change config.json; None takes a key out."""
+    content = json.loads((folder / "config.json").read_text()) | changed
+    (folder / "config.json").write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+
+
+@pytest.mark.parametrize("model", ["/no/where", "./nowhere", "a/b/c"])
+def test_a_folder_that_is_not_there(refused, model):
+    assert refused(model) == f"{model}: no such folder"
+
+
+def test_a_folder_without_config(refused, folder):
+    (folder / "config.json").unlink()
+    assert refused(folder) == f"{folder}: not a model folder: no config.json in it"
+
+
+def test_a_file_is_no_folder(refused, tiny_data):
+    assert "not a model folder" in refused(tiny_data)
+
+
+def test_pickled_weights_are_not_opened(refused, folder):
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    assert "no .safetensors weights in it; other formats are not read, convert them first" in refused(folder)
+
+
+@pytest.mark.parametrize("size", [0, 1000, -1000])
+@pytest.mark.parametrize("flags", [(), ("--finetune",)])
+def test_truncated_weights(refused, folder, size, flags):
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:size])
+    assert f"{folder}: the weights cannot be loaded: " in refused(folder, *flags)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"model_type": "no-such-type"}'])
+def test_a_config_of_nothing_known(refused, folder, content):
+    (folder / "config.json").write_text(content)
+    assert f"{folder}: config.json cannot be used: " in refused(folder)
+
+
+@pytest.mark.parametrize("flags", [(), ("--finetune",)])
+@pytest.mark.parametrize("change", [{"hidden_size": 64}, {"num_hidden_layers": 3}, {"vocab_size": 99}])
+def test_a_config_of_other_weights(refused, folder, change, flags):
+    settings(folder, **change)
+    assert f"{folder}: the weights do not fit config.json: none of that shape for bert." in refused(folder, *flags)
+
+
+def test_a_model_that_is_no_text_classifier(refused, folder):
+    ViTConfig().save_pretrained(folder)
+    assert "transformers has no sequence classifier for it" in refused(folder)
+
+
+def test_a_model_without_attention(refused, folder):
+    config = FNetConfig(vocab_size=300, hidden_size=32, num_hidden_layers=1, intermediate_size=48, **NAMES)
+    FNetForSequenceClassification(config).save_pretrained(folder)
+    assert "FNetForSequenceClassification has no attention module" in refused(folder)
+
+
+def test_a_model_without_a_tokenizer(refused, folder):
+    for file in folder.glob("token*"):
+        file.unlink()
+    assert f"{folder}: no tokenizer in it: expected tokenizer.json" in refused(folder)
+
+
+def test_a_broken_tokenizer(refused, folder):
+    (folder / "tokenizer.json").write_text("{")
+    assert f"{folder}: no usable tokenizer: " in refused(folder)
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model(refused, folder):
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["model"]["vocab"]["film"] = 5000
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    assert "the tokenizer gives token 5000, the model has 216: they do not belong together" in refused(folder)
+
+
+def test_an_encoder_without_a_head_asks_to_be_trained_and_then_is(refused, folder, place):
+    BertModel.from_pretrained(folder).save_pretrained(folder)
+    assert "no trained weights for classifier.bias, classifier.weight: add --finetune" in refused(folder)
+    own = ["--task", "classification", "--data", place.data, "--model", folder, "--out", place.out, "--finetune"]
+    usual = ["--methods", "none", "--seeds", 1, "--levels", 0.5, "--jobs", 1, "--device", "cpu", "--limit", 40]
+    assert main(["run", *map(str, own), *map(str, usual)]) == 0
+
+
+def test_labels_are_matched_by_name_and_those_that_are_missing_are_named(refused, folder):
+    settings(folder, id2label={"0": "POSITIVE", "1": "bad"}, label2id=None)
+    said = refused(folder)
+    assert "the model has no label 'negative', only POSITIVE, bad: rename the labels of the data, or add --fin" in said
+
+
+def test_a_text_longer_than_the_model_has_positions_for_is_cut(folder, place, tmp_path):
+    tokenizer = json.loads((folder / "tokenizer_config.json").read_text())
+    tokenizer.pop("model_max_length")
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    long = tmp_path / "long.jsonl"
+    rows = [{"text": f"film {number} " * 60, "label": ["negative", "positive"][number % 2]} for number in range(60)]
+    long.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    place.model, place.data = folder, long
+    assert place.run("--methods", "none") == 0
+    assert place.run("--methods", "none", "--finetune") == 0
+
+
+@pytest.mark.parametrize("layout", ["org/name", "org--name", "name"])
+def test_an_id_is_found_in_a_mirror_however_that_lays_it_out(tiny_model, place, tmp_path, layout):
+    shutil.copytree(tiny_model, tmp_path / "mirror" / layout)
+    place.model = "org/name"
+    assert place.run("--methods", "none", "--mirror", str(tmp_path / "mirror")) == 0
+    assert [path.name for path in (place.out / "records").iterdir()] == ["classification.tiny.name"]
