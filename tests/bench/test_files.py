@@ -82,6 +82,24 @@ def test_a_build_that_fails_leaves_nothing_and_may_be_tried_again(cache):
     assert [path.name for path in cache.root.iterdir()] == ["key"]
 
 
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_what_another_process_builds_while_we_make_our_folder_is_taken(cache, monkeypatch, before):
+    mkdir = Path.mkdir
+
+    def slow_mkdir(self, **how):
+        monkeypatch.undo()
+        if not before:
+            mkdir(self, **how)
+        cache.folder("key", build)
+        if before:
+            mkdir(self, **how)
+
+    monkeypatch.setattr(Path, "mkdir", slow_mkdir)
+    path = cache.folder("key", lambda _: pytest.fail("built twice"))
+    assert (path / "weights").exists()
+    assert list(cache.root.iterdir()) == [path]
+
+
 def test_what_a_killed_build_left_is_cleared(cache):
     left = cache.root / "key.tmp" / "deep"
     left.mkdir(parents=True)
