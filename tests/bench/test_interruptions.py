@@ -39,10 +39,11 @@ def wait_until(condition, seconds: float = 60.0) -> bool:
     return bool(condition())
 
 
-def until_planned(process) -> None:
-    """Wait until the run has planned its cells: a kill before that finds nothing to disturb."""
+def until_planned(process, jobs_done: int = 0) -> None:
+    """Wait until the run has planned its cells, as a kill before that disturbs nothing, and has done some jobs."""
     for line in process.stdout:
-        if "to do" in line or "done" in line:
+        jobs_done -= line.startswith("[")
+        if jobs_done <= 0 and ("to do" in line or line.startswith("[")):
             return
 
 
@@ -58,18 +59,17 @@ def test_kills_at_random_moments_change_no_record(place, undisturbed, tmp_path):
     draw = random.Random(0)
     place.folder = tmp_path / "disturbed"
     place.folder.mkdir()
-    for round_, whole_group in enumerate((False, True, False, True)):
-        process = place.start(*FLAGS)
-        until_planned(process)
-        # First while workers start and models are trained, later while cells run and are written.
-        time.sleep(draw.uniform(2, 4) if round_ < 2 else draw.uniform(4, 6))
+    for jobs_done, whole_group in ((1, False), (1, True), (0, False), (2, True)):
+        process = place.start(*FLAGS, "--jobs", "1" if whole_group else "2")
+        until_planned(process, jobs_done)
+        time.sleep(draw.uniform(0, 0.7))
         if whole_group:
             os.killpg(process.pid, signal.SIGKILL)
         else:
             process.kill()
         assert wait_until(lambda group=process.pid: not alive(group)), "workers outlive their run"
         process.communicate()
-    process = place.start(*FLAGS)
+    process = place.start(*FLAGS, "--jobs", "1")
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
     assert place.results() == undisturbed
