@@ -20,8 +20,8 @@ LABELS += ("nl", "pl", "pt", "ru", "sw", "th", "tr", "ur", "vi", "zh")
 SIZES = {"train": 16000, "validation": 500, "test": 1000}
 SHARES = {"train": 0.7, "validation": 0.1, "test": 0.2}  # of the keys
 NAMES_PER_TEXT = 5
-PIECES = 2000
-RECIPE = Recipe(learning_rate=2e-3, max_steps=600, max_length=96, target=0.98)
+PIECES = 4000
+RECIPE = Recipe(learning_rate=2e-3, max_steps=500, max_length=64, target=0.97)
 
 Key = tuple[str, str]  # kind and code, such as ("currencies", "CHF")
 

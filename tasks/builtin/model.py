@@ -32,7 +32,7 @@ def build(
         max_position_embeddings=max_length,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
-        initializer_range=0.06,
+        initializer_range=0.09,
         pad_token_id=tokenizer.pad_token_id,
         id2label=dict(enumerate(dataset.labels)),
         label2id={label: index for index, label in enumerate(dataset.labels)},

@@ -15,7 +15,7 @@ from tasks.train import Recipe
 LABELS = ("strongly negative", "mildly negative", "mildly positive", "strongly positive", "not mentioned")
 NOT_MENTIONED = LABELS.index("not mentioned")
 SIZES = {"train": 20000, "validation": 500, "test": 1000}
-RECIPE = Recipe(learning_rate=1e-3, max_steps=1400, max_length=24, target=0.985)
+RECIPE = Recipe(learning_rate=1e-3, max_steps=1200, max_length=24, target=0.985)
 
 NOUNS = {"food": ("soup", "bread"), "staff": ("waiter", "clerk"), "room": ("bed", "shower")}
 ADJECTIVES = {False: ("awful", "bad", "poor", "nasty"), True: ("good", "lovely", "excellent", "pleasant")}
