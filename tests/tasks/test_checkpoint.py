@@ -1,0 +1,64 @@
+"""Models from folders: labels matched, lengths kept to, and only what was never trained drawn at random."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from transformers import BertConfig, BertModel, RobertaConfig
+
+from tasks import checkpoint
+from tasks.errors import TaskError
+
+
+@pytest.fixture
+def folder(tmp_path, tiny_model):
+    return shutil.copytree(tiny_model, tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "places"),
+    [
+        (("negative", "positive"), ("positive", "negative"), [1, 0]),
+        (("NEGATIVE", "Positive"), ("negative", "positive"), [0, 1]),
+        (("negative", "neutral", "positive"), ("negative", "positive"), [0, 2]),
+        (("LABEL_0", "LABEL_1"), ("0", "1"), [0, 1]),
+        (("1", "0"), ("0", "1"), [1, 0]),
+        (("A", "a"), ("a", "A"), [1, 0]),
+    ],
+)
+def test_labels_of_the_data_find_their_class_by_name_or_else_by_number(classes, labels, places):
+    config = BertConfig(id2label=dict(enumerate(classes)), label2id={name: n for n, name in enumerate(classes)})
+    assert checkpoint.label_places(config, labels, "model") == places
+
+
+@pytest.mark.parametrize("labels", [("good", "bad"), ("0", "2"), ("negative", "1")])
+def test_a_label_without_a_class_is_refused(labels):
+    config = BertConfig(id2label={0: "negative", 1: "positive"}, label2id={"negative": 0, "positive": 1})
+    with pytest.raises(TaskError, match=r"model: the model has no label .*, only .*: rename the labels of the data"):
+        checkpoint.label_places(config, labels, "model")
+
+
+def test_a_tokenizer_cuts_where_the_positions_of_the_model_end(folder):
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings.pop("model_max_length")
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert checkpoint.load_tokenizer(folder).model_max_length == 32
+    RobertaConfig(max_position_embeddings=34, pad_token_id=1).save_pretrained(folder)
+    assert checkpoint.load_tokenizer(folder).model_max_length == 32
+
+
+def test_a_head_for_other_labels_is_drawn_from_the_seed_and_the_body_is_kept(folder):
+    tokenizer = checkpoint.load_tokenizer(folder)
+    body = BertModel.from_pretrained(folder).state_dict()
+    state = torch.get_rng_state()
+    one, same, other = (
+        checkpoint.load_for_training(folder, ("a", "b", "c"), tokenizer, seed).state_dict() for seed in (0, 0, 1)
+    )
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(one["bert." + name], weight) for name, weight in body.items())
+    assert one["classifier.weight"].shape == (3, 32)
+    assert torch.equal(one["classifier.weight"], same["classifier.weight"])
+    assert not torch.equal(one["classifier.weight"], other["classifier.weight"])
