@@ -210,7 +210,7 @@ class TextClassification(Task):
         return min(self._recipe.max_length, tokenizer.model_max_length)
 
     def _check_texts(self, tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> None:
-        """Raise TaskError for a text that leaves nothing but special tokens and spaces, or tokens that the model does not have."""
+        """Raise TaskError for a text of nothing but special tokens and spaces, or of tokens unknown to the model."""
         if not self.spec.data and not self.spec.model:
             return
         empty = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
