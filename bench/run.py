@@ -159,12 +159,12 @@ def _execute(jobs: list[TrainJob | CellJob], estimator: Estimator, options: RunO
 
 def _outcome(job: TrainJob | CellJob, value: Record) -> str:
     cell = job.cell
-    where = f"{cell.data}, seed {cell.seed}"
+    where = f"{cell.model}, {cell.data}, seed {cell.seed}"
     if isinstance(job, TrainJob):
         if "failure" in value:
-            return f"training {cell.model} on {where}: failed: {value['failure']}"
+            return f"training {where}: failed: {value['failure']}"
         missed = "" if value.get("target_met") in (True, None) else f", short of its target {value['target']:.2f}"
-        return f"trained {cell.model} on {where}: validation accuracy {value['validation_accuracy']:.3f}{missed}"
+        return f"trained {where}: validation accuracy {value['validation_accuracy']:.3f}{missed}"
     if value["status"] == "failed":
         return f"{cell.method.label} on {where}: failed: {value['reason']}"
     _, curve = mean_curve(value)

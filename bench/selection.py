@@ -42,11 +42,13 @@ def select(method: Method, options: dict[str, Any], view: View, removed: Sequenc
 def _select(method: Method, options: dict[str, Any], view: View, removed: Sequence[int]) -> Selection:
     if method.shape == "selector":
         masks = [method.function(view, len(view.heads) - count, **options) for count in removed]
-        for mask in masks:
+        for count, mask in zip(removed, masks, strict=True):
             if mask.shape != (len(view.heads),) or mask.dtype != torch.bool:
                 raise ValueError(
                     f"mask of shape {tuple(mask.shape)} and {mask.dtype}, expected ({len(view.heads)},) bool"
                 )
+            if int(mask.sum()) != len(mask) - count and not method.control:
+                raise ValueError(f"mask keeps {int(mask.sum())} units, the budget is {len(mask) - count}")
         return Selection(torch.stack(masks)[None], None)
     fields = {field.name for field in dataclasses.fields(Schedule)}
     schedule = Schedule(**{name: value for name, value in options.items() if name in fields})

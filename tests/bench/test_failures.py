@@ -89,7 +89,7 @@ def test_a_training_that_fails_is_reported_by_every_cell_that_needs_it(place, mo
     monkeypatch.setattr("tasks.train.train", diverges)
     assert place.run("--methods", "none,random", "--finetune") == 1
     assert {record["reason"] for record in place.records().values()} == {"FloatingPointError: loss is nan at step 3"}
-    assert "training tiny-bert on tiny, seed 0: failed: loss is nan at step 3" in capsys.readouterr().out
+    assert "training tiny-bert, tiny, seed 0: failed: loss is nan at step 3" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("error", [RuntimeError("out of memory"), RuntimeError()])

@@ -55,6 +55,11 @@ def test_a_selector_is_asked_at_every_budget(selector, view):
     assert chosen.orders is None and chosen.masks.sum(2).tolist() == [[8, 5, 0]]
 
 
+def test_a_mask_that_misses_its_budget_is_refused(selector, view):
+    with pytest.raises(ValueError, match="mask keeps 8 units, the budget is 5"):
+        select(selector(lambda view, keep: torch.ones(8, dtype=torch.bool)), {}, view, REMOVED)
+
+
 @pytest.mark.parametrize(
     "mask", [torch.ones(7, dtype=torch.bool), torch.ones(1, 8, dtype=torch.bool), torch.ones(8), torch.ones(8).long()]
 )
