@@ -8,17 +8,17 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bench import quality
 from bench.cost import counting, peak_bytes, reset_peak, timing
 from bench.latency import LEVELS, alone, beside_others, latency
 from bench.plan import Cell, open_task
 from bench.provenance import provenance
-from bench.selection import select
+from bench.selection import select, view_of
 from bench.suite import count_at
-from methods import METHODS, View
-from methods.heads import HeadMap, remove_heads
+from methods import METHODS
+from methods.heads import remove_heads
 from tasks.cache import Cache
 
 
@@ -67,26 +67,22 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         reset_peak(device)
         training = task.prepare(cell.seed, cache, device)
         model = task.open(cell.seed, cache, device).requires_grad_(False)
-        heads = HeadMap.of(model)
-        view = View(
-            model=model,
-            heads=heads,
-            batches=task.calibration(cell.seed, cell.calibration, device),
-            kept=heads.full_mask(),
-            generator=torch.Generator().manual_seed(cell.seed),
-            forward=task.logits,
-            loss_of_logits=task.loss,
-        )
-        torch.manual_seed(cell.seed)  # for methods that draw from the global generator, as dropout and Gumbel noise do
+        view = view_of(task, model, cell.seed, cell.calibration, device)
+        heads = view.heads
+        timed = {count_at(level, len(heads)) for level in LEVELS}
+        asked = sorted(timed.union(cell.removed))
         with counting(model) as passes, timing(device) as scoring:
-            selection = select(method, cell.method.options, view, cell.removed)
+            selection = select(method, cell.method.options, view, asked)
+        masks = selection.masks[:, [asked.index(count) for count in cell.removed]]  # (draws, levels, units)
         with timing(device) as evaluation:
-            evaluations = quality.evaluate(task, model, heads, selection.masks)
+            evaluations = quality.evaluate(task, model, heads, masks)
         peak = peak_bytes(device)
-        timed = _smaller_for_latency(model, heads, selection.masks[0], cell.removed)
-        gaps = [quality.gap(task, model, heads, smaller, mask) for mask, smaller in timed.values()]
+        smaller, gaps = {}, []
+        for mask in selection.masks[0, [asked.index(count) for count in sorted(timed)]]:
+            smaller[int((~mask).sum())] = remove_heads(model, mask, heads)
+            gaps.append(quality.gap(task, model, heads, smaller[int((~mask).sum())], mask))
     with alone():
-        latencies = latency(task, {removed: smaller for removed, (_, smaller) in timed.items()}, device)
+        latencies = latency(task, smaller, device)
     outcomes = torch.stack([torch.stack([level.outcomes for level in draw]) for draw in evaluations])
     training_seconds = training.pop("seconds", 0.0)
     result = {
@@ -94,7 +90,7 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         "shape": list(heads.shape),
         "removed": list(cell.removed),
         "orders": selection.orders,  # one a draw; a selector has masks only
-        "kept": None if selection.orders else [mask.nonzero().flatten().tolist() for mask in selection.masks[0]],
+        "kept": None if selection.orders else [mask.nonzero().flatten().tolist() for mask in masks[0]],
         "quality": outcomes.double().mean(2).tolist(),  # draws, levels
         "chance": task.chance,
         "parameters": [level.parameters for level in evaluations[0]],  # at each level, of the first draw
@@ -112,17 +108,3 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         "latency": latencies,
     }
     return result, measured, outcomes
-
-
-def _smaller_for_latency(
-    model: nn.Module, heads: HeadMap, masks: Tensor, removed: tuple[int, ...]
-) -> dict[int, tuple[Tensor, nn.Module]]:
-    """Mask and smaller model at the levels at which latency is measured, as far as quality was measured there."""
-    chosen: dict[int, tuple[Tensor, nn.Module]] = {}
-    for level in LEVELS:
-        wanted = count_at(level, len(heads))
-        mask = masks[min(range(len(removed)), key=lambda place: abs(removed[place] - wanted))]
-        gone = int((~mask).sum())
-        if gone not in chosen:
-            chosen[gone] = mask, remove_heads(model, mask, heads)
-    return chosen

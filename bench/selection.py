@@ -9,10 +9,12 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from methods import Method, View
+from methods.heads import HeadMap
 from methods.schedule import Schedule, mask_without, removal_orders
+from tasks.contract import Task
 
 
 class MethodError(RuntimeError):
@@ -25,6 +27,21 @@ class Selection:
 
     masks: Tensor
     orders: list[list[int]] | None
+
+
+def view_of(task: Task, model: nn.Module, seed: int, calibration: int, device: torch.device) -> View:
+    """What a method sees of ``task`` and ``model`` under ``seed``; the global generator starts from the seed too."""
+    torch.manual_seed(seed)  # for methods that draw from it, as dropout does
+    heads = HeadMap.of(model)
+    return View(
+        model=model,
+        heads=heads,
+        batches=task.calibration(seed, calibration, device),
+        kept=heads.full_mask(),
+        generator=torch.Generator().manual_seed(seed),
+        forward=task.logits,
+        loss_of_logits=task.loss,
+    )
 
 
 def select(method: Method, options: dict[str, Any], view: View, removed: Sequence[int]) -> Selection:

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from bench import latency
-from bench.cell import _smaller_for_latency
-from methods.heads import HeadMap, remove_heads
+from methods.heads import remove_heads
 
 
 class Holder:
@@ -112,11 +111,8 @@ def test_a_slow_model_is_sampled_less_often_but_at_least_five_times_and_equally(
     assert {len(s) for samples in got["samples"].values() for s in samples.values()} == {5}
 
 
-def test_latency_is_taken_at_the_levels_nearest_to_those_wanted(tiny_task):
-    heads = HeadMap.of(tiny_task.model)
-    removed = (0, 3, 4, 8)
-    masks = torch.stack([torch.arange(8) >= count for count in removed])
-    chosen = _smaller_for_latency(tiny_task.model, heads, masks, removed)
-    assert list(chosen) == [0, 3, 4, 8]  # 25 % of 8 heads is 2, nearest to 3; 75 % is 6, as near to 4 as to 8
-    for gone, (mask, smaller) in chosen.items():
-        assert int((~mask).sum()) == gone and len(HeadMap.of(smaller)) == 8 - gone
+def test_latency_is_taken_at_its_own_levels_whatever_quality_was_asked_for(place):
+    assert place.run("--methods", "michel", "--seeds", "1", "--levels", "0.4") == 0
+    (record,) = place.records().values()
+    assert record["result"]["removed"] == [0, 3, 8]  # of 8 heads
+    assert set(record["measured"]["latency"]["samples"]["1"]) == {"0", "2", "4", "6", "7"}
