@@ -19,11 +19,16 @@ class NotExact(ArithmeticError):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is left of a model with some of its units removed."""
+    """What a model, or what is left of it, is worth and takes."""
 
     outcomes: Tensor  # (N,) bool, whether each test example is answered right
     parameters: dict[str, int]  # by module
     megabytes: dict[str, float]  # by module, MB of 2**20 bytes
+
+
+def measure(task: Task, model: nn.Module) -> Evaluation:
+    """Evaluate ``model`` as it is. Raises FloatingPointError where logits are not finite."""
+    return Evaluation(task.outcomes(model), count_parameters(model), count_megabytes(model))
 
 
 def evaluate(task: Task, model: nn.Module, heads: HeadMap, masks: Tensor) -> list[list[Evaluation]]:
@@ -38,9 +43,7 @@ def evaluate(task: Task, model: nn.Module, heads: HeadMap, masks: Tensor) -> lis
         for mask in draw:
             name = mask.numpy().tobytes()
             if name not in known:
-                smaller = remove_heads(model, mask, heads)
-                outcomes = task.outcomes(smaller)
-                known[name] = Evaluation(outcomes, count_parameters(smaller), count_megabytes(smaller))
+                known[name] = measure(task, remove_heads(model, mask, heads))
             row.append(known[name])
         rows.append(row)
     return rows
