@@ -9,16 +9,22 @@ import sys
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 DEFAULT_OUT = "runs/{suite}"
 OWN = ("model", "data", "text", "label", "finetune", "limit")  # flags that need --task
 ABOUT = "Compare methods for pruning attention heads of transformers."
+DEVICE: dict[str, Any] = {
+    "choices": ("auto", "cpu", "cuda"),
+    "default": "auto",
+    "help": "default: a GPU if there is one",
+}
 EXAMPLES = """\
 examples:
   headbench run                                    every method on the built-in tasks
   headbench run --methods none,random,michel:layer_norm=false --tasks mnli --seeds 1
   headbench run --task classification --model DIR --data FILE --text COLUMN --label COLUMN
+  headbench prune --task classification --model DIR --data FILE --method michel --keep 0.5 --out SMALLER
   headbench list methods                           the methods and their options
   headbench leaderboard runs/mini                  the leaderboard of an earlier run
 
@@ -56,6 +62,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
     run = _verb(verbs, "run", "run a suite, or your own model and data, and show the leaderboard", _run)
     _add_suite(run)
+    _add_own(run, "your own model and data (instead of a suite's tasks)")
     run.add_argument(
         "--jobs", type=_positive, metavar="N", help="processes, one thread each (default: one a core; 1 on a GPU)"
     )
@@ -68,6 +75,18 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "what", metavar="WHAT", choices=("methods", "tasks", "suites", "cells"), help="methods, tasks, suites or cells"
     )
     _add_suite(listing)
+    _add_own(listing, "your own model and data (instead of a suite's tasks)")
+
+    prune = _verb(verbs, "prune", "remove heads from a model and save the smaller checkpoint", _prune)
+    prune.add_argument("--method", required=True, metavar="NAME:OPTION=VALUE", help="method that chooses the heads")
+    prune.add_argument("--keep", required=True, metavar="0.5|50%|N", help="share, or number, of units to keep")
+    prune.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder to write, not there yet")
+    prune.add_argument("--seed", type=_whole, default=0, metavar="N", help="of training, sample and draws (default: 0)")
+    prune.add_argument(
+        "--calibration", type=_positive, default=128, metavar="N", help="training texts to score on (default: 128)"
+    )
+    prune.add_argument("--device", **DEVICE)
+    _add_own(prune, "model and data")
 
     board = _verb(verbs, "leaderboard", "draw the leaderboard from records alone", _leaderboard)
     mini = DEFAULT_OUT.format(suite="mini")
@@ -94,8 +113,11 @@ def _add_suite(parser: argparse.ArgumentParser) -> None:
     add("--seeds", metavar="N|A,B,C", help="number of seeds, or the seeds; 7, is seed 7 alone (default: the suite's)")
     add("--levels", metavar="all|A,B", help="shares of heads removed at which quality is measured, as 0.5 or 50%%")
     add("--out", type=Path, metavar="DIR", help=f"where records go (default: {DEFAULT_OUT})")
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one")
-    add = parser.add_argument_group("your own model and data (instead of a suite's tasks)").add_argument
+    add("--device", **DEVICE)
+
+
+def _add_own(parser: argparse.ArgumentParser, title: str) -> None:
+    add = parser.add_argument_group(title).add_argument
     add("--task", type=_filled, metavar="NAME", help="task adapter (see `headbench list tasks`)")
     add("--model", type=_filled, metavar="DIR|ID", help="model (default: a small one, trained on the data)")
     add("--data", type=_filled, metavar="FILE|DIR|ID", help="JSONL, CSV, Parquet, a folder of them, or a hub id")
@@ -116,6 +138,12 @@ def _positive(text: str) -> int:
     return number
 
 
+def _whole(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**63:
+        raise argparse.ArgumentTypeError(f"expected a whole number, at least 0, not {text!r}")
+    return int(text)
+
+
 def _filled(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError("expected a value, not an empty one")
@@ -126,23 +154,16 @@ def _suite(options: argparse.Namespace):
     """The suite that the command line asks for. Raises InputError."""
     from dataclasses import replace
 
-    from bench.errors import InputError, unknown
+    from bench.errors import unknown
     from bench.plugins import quiet_libraries
-    from bench.suite import check_own, check_task, parse_columns, parse_levels, parse_methods, parse_seeds
+    from bench.suite import check_task, parse_levels, parse_methods, parse_seeds
     from bench.suite_file import load_suite
-    from tasks.contract import TaskSpec
 
     quiet_libraries()
     suite = load_suite(options.suite)
-    own = {name: value for name in OWN if (value := getattr(options, name)) not in (None, False)}
-    if own and not options.task:
-        raise InputError(f"--{next(iter(own))} is for a task of your own: add --task NAME")
-    if options.task:
-        if options.text is not None:
-            own["text"] = parse_columns(options.text)
-        task = check_own(TaskSpec(check_task(options.task), **own))
+    if task := _own_task(options):
         suite = replace(suite, name=f"own-{options.task}", tasks=(task,))
-    mirror = options.mirror or os.environ.get("HEADBENCH_MIRROR", "")
+    mirror = _mirror(options)
     suite = replace(suite, tasks=tuple(replace(task, mirror=task.mirror or mirror) for task in suite.tasks))
     if options.tasks is not None:
         wanted = [check_task(name.strip()) for name in options.tasks.split(",")]
@@ -156,6 +177,26 @@ def _suite(options: argparse.Namespace):
         seeds=suite.seeds if options.seeds is None else parse_seeds(options.seeds),
         levels=suite.levels if options.levels is None else parse_levels(options.levels),
     )
+
+
+def _own_task(options: argparse.Namespace):
+    """The task that the flags of one's own task ask for, None where they ask for none. Raises InputError."""
+    from bench.errors import InputError
+    from bench.suite import check_own, check_task, parse_columns
+    from tasks.contract import TaskSpec
+
+    own = {name: value for name in OWN if (value := getattr(options, name)) not in (None, False)}
+    if not options.task:
+        if own:
+            raise InputError(f"--{next(iter(own))} is for a task of your own: add --task NAME")
+        return None
+    if options.text is not None:
+        own["text"] = parse_columns(options.text)
+    return check_own(TaskSpec(check_task(options.task), mirror=_mirror(options), **own))
+
+
+def _mirror(options: argparse.Namespace) -> str:
+    return options.mirror or os.environ.get("HEADBENCH_MIRROR", "")
 
 
 def _out(options: argparse.Namespace, suite) -> Path:
@@ -180,6 +221,26 @@ def _run(options: argparse.Namespace) -> int:
     jobs = options.jobs or (1 if device == "cuda" else len(os.sched_getaffinity(0)))
     return run(
         suite, RunOptions(_out(options, suite), jobs, device, options.retry_failed, options.dry_run, options.no_cache)
+    )
+
+
+def _prune(options: argparse.Namespace) -> int:
+    from bench.errors import InputError
+    from bench.jobs import start_process
+    from bench.prune import PruneOptions, prune
+    from bench.suite import parse_methods
+    from tasks.cache import Cache, default_root
+
+    start_process()
+    task = _own_task(options)
+    if task is None:
+        raise InputError("--task NAME is needed: it says what the model is for (see `headbench list tasks`)")
+    methods = parse_methods(options.method)
+    if len(methods) != 1:
+        raise InputError(f"--method {options.method}: expected one method, with its options")
+    return prune(
+        PruneOptions(task, methods[0], options.keep, options.out, options.seed, options.calibration, _device(options)),
+        Cache(default_root()),
     )
 
 

@@ -13,6 +13,9 @@ import transformers
 import methods
 import tasks
 from bench.errors import InputError
+from methods.heads import load_pruned
+from methods.heads.save import PRUNING
+from tasks.checkpoint import LOADERS
 
 
 def quiet_libraries() -> None:
@@ -23,10 +26,11 @@ def quiet_libraries() -> None:
 
 @cache
 def load_plugins() -> None:
-    """Fill ``methods.METHODS`` and ``tasks.contract.TASKS``.
+    """Fill ``methods.METHODS`` and ``tasks.contract.TASKS``, and let tasks load pruned checkpoints.
 
     Raises InputError, naming the package, where a module of another package does not load.
     """
+    LOADERS[PRUNING] = load_pruned
     for package, group in ((methods, "headbench.methods"), (tasks, "headbench.tasks")):
         _import_all(package)
         for entry in entry_points(group=group):

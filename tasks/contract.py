@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -72,6 +73,10 @@ class Task(ABC):
     @abstractmethod
     def open(self, seed: int, cache: Cache, device: torch.device) -> nn.Module:
         """The model of ``seed``, in evaluation mode."""
+
+    @abstractmethod
+    def save_tokenizer(self, folder: Path) -> None:
+        """Write what is needed to feed the opened model, other than its weights, to ``folder``."""
 
     @abstractmethod
     def calibration(self, seed: int, size: int, device: torch.device) -> Sequence[Batch]:

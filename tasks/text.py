@@ -166,6 +166,9 @@ class TextClassification(Task):
             report["weights"] = digest_of_files(sorted(empty.glob("*.safetensors")))
         (empty / REPORT).write_text(json.dumps(report), encoding="utf-8")
 
+    def save_tokenizer(self, folder: Path) -> None:
+        self._tokenizer.save_pretrained(folder)
+
     # Batches, loss and outcomes
 
     def calibration(self, seed: int, size: int, device: torch.device) -> list[Batch]:

@@ -1,0 +1,85 @@
+"""The card of a pruned checkpoint: what was removed, by what, what it costs and brings, how to load it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.provenance import provenance
+
+LOAD = """\
+## Load it
+
+```python
+from methods.heads import load_pruned
+from transformers import AutoTokenizer
+model, tokenizer = load_pruned({path!r}), AutoTokenizer.from_pretrained({path!r})
+```
+"""
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What a card tells; pairs are (before, after)."""
+
+    model: str
+    task: str
+    data: str
+    method: str  # with its options
+    source: str
+    seed: int
+    units: tuple[int, int]
+    kept: Mapping[str, Sequence[int]]  # query heads by site, as the model had them before
+    heads: Mapping[str, int]  # query heads of each site before
+    examples: int  # of the test split
+    accuracy: tuple[float, float]
+    parameters: tuple[int, int]
+    megabytes: tuple[float, float]
+    milliseconds: Mapping[int, tuple[float, float]]  # median, by batch size
+    device: str
+    gap: float  # between gated and smaller model, of the logits' scale
+
+
+def card(pruned: Pruned, path: str) -> str:
+    """The card in Markdown; what comes before ``## Load it`` is also what the command prints."""
+    before, after = pruned.units
+    rows = [
+        ("", "before", "after", "change"),
+        _row("accuracy (%)", [100 * value for value in pruned.accuracy], "{:.1f}", "{:+.1f} points", difference=True),
+        _row("parameters", pruned.parameters, "{:,}", "{:+.1f} %"),
+        _row("MB", pruned.megabytes, "{:.2f}", "{:+.1f} %"),
+    ]
+    for size, times in pruned.milliseconds.items():
+        rows.append(_row(f"ms, batch {size}, {pruned.device}", times, "{:.2f}", "{:+.1f} %"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
+    ]
+    lines.insert(1, "| " + " | ".join("-" * width for width in widths) + " |")
+    sites = [
+        f"- {name}: {len(kept)} of {pruned.heads[name]}" + (f" ({', '.join(map(str, kept))})" if kept else "")
+        for name, kept in pruned.kept.items()
+    ]
+    return "\n".join(
+        [
+            f"# {pruned.model} with {after} of {before} units of attention heads",
+            "",
+            f"Pruned for {pruned.task} on {pruned.data} by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
+            f"with headbench {provenance()['packages']['headbench']}. Accuracy is that of {pruned.examples} test examples. "
+            f"The smaller model's logits are those of the gated one to {pruned.gap:.0e} of their scale.",
+            "",
+            *lines,
+            "",
+            "Heads kept, by attention module:",
+            "",
+            *sites,
+            "",
+            LOAD.format(path=path),
+        ]
+    )
+
+
+def _row(name: str, pair: Sequence[float], form: str, change: str, difference: bool = False) -> tuple[str, ...]:
+    before, after = pair
+    moved = after - before if difference else 100 * (after / before - 1)
+    return name, form.format(before), form.format(after), change.format(moved)

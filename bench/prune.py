@@ -1,0 +1,111 @@
+"""The verb ``prune``: from a model and a task to a smaller checkpoint that loads."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from bench import quality
+from bench.card import Pruned, card
+from bench.errors import InputError
+from bench.latency import BATCHES, alone, beside_others, latency
+from bench.plan import open_task
+from bench.selection import select, view_of
+from bench.suite import MethodSpec
+from methods import METHODS
+from methods.heads import HeadMap, remove_heads, save_pruned
+from tasks.cache import Cache
+from tasks.contract import TaskSpec
+
+
+@dataclass(frozen=True)
+class PruneOptions:
+    """What to prune, with which method, how far, and where to."""
+
+    task: TaskSpec
+    method: MethodSpec
+    keep: str  # share of the units, such as 0.5 or 50%, or a number of units
+    out: Path
+    seed: int
+    calibration: int
+    device: str
+
+
+def prune(options: PruneOptions, cache: Cache) -> int:
+    """Score, remove, check, evaluate and save; 0. Raises InputError, and what the task or the model raises."""
+    if options.out.exists():
+        raise InputError(f"--out {options.out}: exists already; give a folder that is not there yet")
+    torch.set_num_threads(1)  # as in a run, whose trained models this shares
+    device = torch.device(options.device)
+    task = open_task(options.task)
+    keep = units_to_keep(options.keep, len(HeadMap.of(task.validate())))
+    with beside_others():
+        task.prepare(options.seed, cache, device)
+        model: Any = task.open(options.seed, cache, device).requires_grad_(False)
+        view = view_of(task, model, options.seed, options.calibration, device)
+        chosen = select(METHODS[options.method.name], options.method.options, view, [len(view.heads) - keep])
+        mask = chosen.masks[0, 0]
+        removed = int((~mask).sum())  # a control may keep more than it was asked to
+        smaller: Any = remove_heads(model, mask, view.heads)
+        gap = quality.gap(task, model, view.heads, smaller, mask)
+        before, after = quality.measure(task, model), quality.measure(task, smaller)
+    with alone():
+        times = latency(task, {0: model, removed: smaller} if removed else {0: model}, device)
+    pruned = Pruned(
+        model=task.model_name,
+        task=options.task.task,
+        data=task.data_name,
+        method=options.method.label,
+        source=METHODS[options.method.name].source,
+        seed=options.seed,
+        units=(len(mask), len(mask) - removed),
+        kept=view.heads.kept(mask),
+        heads={site.name: site.num_heads for site in view.heads.sites},
+        examples=len(before.outcomes),
+        accuracy=(before.outcomes.double().mean().item(), after.outcomes.double().mean().item()),
+        parameters=(before.parameters["model"], after.parameters["model"]),
+        megabytes=(before.megabytes["model"], after.megabytes["model"]),
+        milliseconds={size: _medians(times["samples"][str(size)], removed) for size in BATCHES},
+        device=times["device"],
+        gap=gap,
+    )
+    text = card(pruned, str(options.out))
+    _save(smaller, task, text, options.out)
+    print(text.partition("## Load it")[0].rstrip())
+    print(f"\nSaved: {options.out}")
+    return 0
+
+
+def units_to_keep(text: str, units: int) -> int:
+    """``0.5``, ``50%`` or a whole number of units, as a number of units. Raises InputError."""
+    share = text.endswith("%") or "." in text
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= (1 if share else units) or not (share or number.is_integer()):
+        raise InputError(f"--keep {text}: expected a share such as 0.5 or 50%, or a number of units from 0 to {units}")
+    return int(number * units + 0.5) if share else int(number)
+
+
+def _medians(samples: dict[str, list[float]], removed: int) -> tuple[float, float]:
+    """Median milliseconds of the whole and of the smaller model."""
+    return 1e3 * median(samples["0"]), 1e3 * median(samples[str(removed)])
+
+
+def _save(smaller: Any, task: Any, text: str, out: Path) -> None:
+    """Write checkpoint, tokenizer and card to a folder beside ``out``, then give it its name."""
+    temporary = out.with_name(f".{out.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        save_pruned(smaller.cpu(), temporary)
+        task.save_tokenizer(temporary)
+        (temporary / "README.md").write_text(text, encoding="utf-8")
+        temporary.rename(out)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
