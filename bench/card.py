@@ -65,7 +65,8 @@ def card(pruned: Pruned, path: str) -> str:
             f"# {pruned.model} with {after} of {before} units of attention heads",
             "",
             f"Pruned for {pruned.task} on {pruned.data} by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
-            f"with headbench {provenance()['packages']['headbench']}. Accuracy is that of {pruned.examples} test examples. "
+            f"with headbench {provenance()['packages']['headbench']}. Accuracy is that of {pruned.examples} test "
+            "examples. "
             f"The smaller model's logits are those of the gated one to {pruned.gap:.0e} of their scale.",
             "",
             *lines,

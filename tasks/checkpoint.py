@@ -150,7 +150,7 @@ def _loaded(folder: Path, load: Callable[[Path], PreTrainedModel], num_labels: i
     try:
         model = load(folder).float()
     except ValueError as error:
-        raise TaskError(first_line(error)) from error
+        raise TaskError(str(error)) from error
     if num_labels not in (None, model.config.num_labels):
         raise TaskError(f"{folder}: has a head for {model.config.num_labels} labels, the data has {num_labels}")
     return model
