@@ -2,8 +2,8 @@
 
 Half of the pairs tell an event in both voices, with or without its roles swapped or one side negated: "anna thanked
 boris" entails "boris was thanked by anna" and says nothing about "anna was thanked by boris". The other half put
-quantifiers over nouns and their hypernyms: "every bird is old" entails "every owl is old". The words of a pair, or of the hypothesis alone, say little
-about the label; their order and their match across the two texts decide it.
+quantifiers over nouns and their hypernyms: "every bird is old" entails "every owl is old". The words of a pair, or of
+the hypothesis alone, say little about the label; their order and their match across the two texts decide it.
 """
 
 from __future__ import annotations
