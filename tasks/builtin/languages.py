@@ -22,7 +22,7 @@ SHARES = {"train": 0.7, "validation": 0.1, "test": 0.2}  # of the keys
 NAMES_PER_TEXT = 5  # three leave languages that borrow from each other in doubt
 PIECES = 4000
 # Fewer than one text in ten is longer than this, and is cut at its end.
-RECIPE = Recipe(learning_rate=2e-3, max_steps=320, max_length=48, evaluate_every=40, target=0.98)
+RECIPE = Recipe(learning_rate=2e-3, max_steps=320, max_length=48, evaluate_every=40)
 
 Key = tuple[str, str]  # kind and code, such as ("currencies", "CHF")
 
