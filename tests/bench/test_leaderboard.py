@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -122,3 +124,10 @@ def test_a_folder_of_records_becomes_three_files(make_record, tmp_path):
     assert summary(tmp_path) == "no cell has a result yet"
     assert [path.name for path in write(tmp_path)] == ["leaderboard.md", "leaderboard.csv"]
     assert show(tmp_path, "md") == (tmp_path / "leaderboard.md").read_text()
+
+
+def test_the_committed_leaderboard_is_drawn_from_the_committed_records(tmp_path):
+    committed = Path(__file__).parents[2] / "results"
+    shutil.copytree(committed / "records", tmp_path / "records")
+    for path in write(tmp_path):
+        assert path.read_bytes() == (committed / path.name).read_bytes(), path.name
