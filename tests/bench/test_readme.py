@@ -1,0 +1,35 @@
+"""What the README shows can be typed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from bench.cli import parse
+from methods import METHODS
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+COMMANDS = [line for kind, block in BLOCKS for line in block.splitlines() if not kind and line.startswith("headbench ")]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_its_commands_are_understood(command):
+    assert callable(parse(shlex.split(command)[1:]).verb)
+
+
+def test_its_method_is_found_and_run(plugin, place):
+    code = next(block for kind, block in BLOCKS if kind == "python" and "@scorer" in block)
+    plugin(code)
+    assert "magnitude" in METHODS
+    assert place.run("--methods", "magnitude:schedule=greedy", "--seeds", "1") == 0
+
+
+def test_every_module_is_on_its_map():
+    told = README.partition("## Map of the code")[2]
+    for room in ("bench", "tasks"):
+        for path in (Path(__file__).parents[2] / room).glob("*.py"):
+            assert path.name in told or path.name.startswith("__"), path
