@@ -161,6 +161,9 @@ class Zoo:
             inputs["decoder_input_ids"] = torch.randint(3, 40, (4, 5), generator=torch.Generator().manual_seed(3))
         return inputs
 
+    def families(self) -> list[str]:
+        return list(FAMILIES)
+
     def computes_in_float32(self, family: str) -> bool:
         return family in FLOAT32_INSIDE
 
