@@ -28,9 +28,11 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         _drop_output()  # it may be the output that cannot be written
         where = f"{error.filename}: " if error.filename else ""
-        return _complain(f"{where}{error.strerror or error}; what was finished is kept, run again to go on")
+        kept = "; what was finished is kept, run again to go on" if options.name == "run" else ""
+        return _complain(f"{where}{error.strerror or error}{kept}")
     except KeyboardInterrupt:
-        print("\nheadbench: stopped; what was finished is kept, run again to go on", file=sys.stderr)
+        kept = "; what was finished is kept, run again to go on" if options.name == "run" else ""
+        print(f"\nheadbench: stopped{kept}", file=sys.stderr)
         return 130
 
 

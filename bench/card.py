@@ -10,6 +10,8 @@ from bench.provenance import provenance
 LOAD = """\
 ## Load it
 
+With headbench installed, from the folder that this one is in:
+
 ```python
 from methods.heads import load_pruned
 from transformers import AutoTokenizer
@@ -40,8 +42,11 @@ class Pruned:
     gap: float  # between gated and smaller model, of the logits' scale
 
 
-def card(pruned: Pruned, path: str) -> str:
-    """The card in Markdown; what comes before ``## Load it`` is also what the command prints."""
+def card(pruned: Pruned, name: str) -> str:
+    """The card, in Markdown, of what is saved in a folder called ``name``.
+
+    What comes before ``## Load it`` is also what the command prints.
+    """
     before, after = pruned.units
     rows = [
         ("", "before", "after", "change"),
@@ -60,6 +65,7 @@ def card(pruned: Pruned, path: str) -> str:
         f"- {name}: {len(kept)} of {pruned.heads[name]}" + (f" ({', '.join(map(str, kept))})" if kept else "")
         for name, kept in pruned.kept.items()
     ]
+    exactness = f"to {pruned.gap:.0e} of their scale" if pruned.gap else "exactly"
     return "\n".join(
         [
             f"# {pruned.model} with {after} of {before} units of attention heads",
@@ -67,7 +73,7 @@ def card(pruned: Pruned, path: str) -> str:
             f"Pruned for {pruned.task} on {pruned.data} by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
             f"with headbench {provenance()['packages']['headbench']}. Accuracy is that of {pruned.examples} test "
             "examples. "
-            f"The smaller model's logits are those of the gated one to {pruned.gap:.0e} of their scale.",
+            f"The smaller model's logits are those of the gated one {exactness}.",
             "",
             *lines,
             "",
@@ -75,7 +81,7 @@ def card(pruned: Pruned, path: str) -> str:
             "",
             *sites,
             "",
-            LOAD.format(path=path),
+            LOAD.format(path=name),
         ]
     )
 

@@ -50,7 +50,7 @@ def describe(cell: Cell) -> dict[str, Any]:
         "options": cell.method.options,
         "source": method.source,
         "shape": method.shape,
-        "control": method.control,
+        "control": method.control or bool(cell.method.options.get("inverse")),
         "seed": cell.seed,
         "calibration": cell.calibration,
         "device": cell.device,

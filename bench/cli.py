@@ -79,7 +79,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
     prune = _verb(verbs, "prune", "remove heads from a model and save the smaller checkpoint", _prune)
     prune.add_argument("--method", required=True, metavar="NAME:OPTION=VALUE", help="method that chooses the heads")
-    prune.add_argument("--keep", required=True, metavar="0.5|50%|N", help="share, or number, of units to keep")
+    prune.add_argument(
+        "--keep",
+        required=True,
+        metavar="0.5|50%|N",
+        help="share (0.5, 50%%) or whole number of units to keep; 1 is one unit",
+    )
     prune.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder to write, not there yet")
     prune.add_argument("--seed", type=_whole, default=0, metavar="N", help="of training, sample and draws (default: 0)")
     prune.add_argument(
@@ -214,11 +219,18 @@ def _device(options: argparse.Namespace) -> str:
     return "cuda" if options.device != "cpu" and torch.cuda.is_available() else "cpu"
 
 
+def _cores() -> int:
+    """Processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def _run(options: argparse.Namespace) -> int:
     from bench.run import RunOptions, run
 
     suite, device = _suite(options), _device(options)
-    jobs = options.jobs or (1 if device == "cuda" else len(os.sched_getaffinity(0)))
+    jobs = options.jobs or (1 if device == "cuda" else _cores())
     return run(
         suite, RunOptions(_out(options, suite), jobs, device, options.retry_failed, options.dry_run, options.no_cache)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pandas as pd
@@ -31,11 +31,12 @@ COLUMNS = {
 TASK = ["task", "data", "model"]
 LEGEND = """\
 How to read it. *acc. at 50 %*, *75 %*: test accuracy with that share of the heads removed. *area*: mean accuracy over
-all shares removed, scaled so that chance is 0 and the unpruned model is 1. *heads off*: largest share removed, among
-the levels measured, before accuracy has fallen by more than 1 or 5 points. *MB*, *speed-up*: of the physically smaller
-model with half of its heads, against the unpruned one in the same interleaved repeats. *scoring*: wall seconds, and
-calibration examples sent forward and backward through the model. Numbers are means over seeds, with the standard
-deviation over seeds after ±. Random draws are averaged within a seed. Controls calibrate the eye: `none` removes
+all shares removed, scaled so that chance (always giving the commonest answer of the test split) is 0 and the unpruned
+model is 1. *heads off*: largest share removed, among the levels measured, before accuracy has fallen by more than 1 or
+5 points. *MB* (of 2^20 bytes), *speed-up*: of the physically smaller model with half of its heads, against the unpruned
+one in the same interleaved repeats. *scoring*: wall seconds, and calibration examples sent forward and backward through
+the model. Numbers are means over seeds, with the standard deviation over seeds after ±; no ± means one seed. Random
+draws are averaged within a seed; size and speed are those of the first. Controls calibrate the eye: `none` removes
 nothing, `random` has no score, an inverse removes first what its score holds most important. No difference here has
 been tested for significance; with few seeds, read close rows as ties."""
 
@@ -136,11 +137,7 @@ def _cell(mean: float, spread: float, factor: float, digits: int) -> str:
     if pd.isna(mean):
         return "–"
     text = f"{mean * factor:.{digits}f}"
-    return (
-        text
-        if pd.isna(spread) or not f"{spread * factor:.{digits}f}".strip("0.")
-        else f"{text} ±{spread * factor:.{digits}f}"
-    )
+    return text if pd.isna(spread) else f"{text} ±{spread * factor:.{digits}f}"
 
 
 def _literal(text: str) -> str:
@@ -174,7 +171,7 @@ def _notes(records: list[Record]) -> list[str]:
                 f"{r['cell']['data']}, {r['cell']['model']}, seed {r['cell']['seed']}: training ended short of its "
                 f"target ({training['validation_accuracy']:.3f} of {training['target']:.3f} on validation)"
             )
-    notes += sorted(short)
+    notes += sorted(short) + _mixed_settings(records)
     for what, values in (
         ("processors", Counter(r["provenance"]["processor"] for r in records)),
         ("torch versions", Counter(r["provenance"]["packages"]["torch"] for r in records)),
@@ -184,6 +181,24 @@ def _notes(records: list[Record]) -> list[str]:
         if len(values) > 1:
             notes.append(f"records of several {what}: {', '.join(f'{k} ({n})' for k, n in sorted(values.items()))}")
     return ["## Notes", "", *(f"- {_literal(note)}" for note in notes)] if notes else []
+
+
+def _mixed_settings(records: list[Record]) -> list[str]:
+    """Tasks whose records were measured in different ways: their means should not be compared."""
+    settings: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    for record in records:
+        if record["status"] == "done":
+            cell, asked = record["cell"], record["cell"]["asked"]
+            settings[cell["task"], cell["data"], cell["model"]][
+                f"{len(record['result']['removed'])} levels, {cell['calibration']} calibration texts"
+                + (f", limit {asked['limit']}" if asked["limit"] else "")
+                + (", fine-tuned" if asked["finetune"] else "")
+            ] += 1
+    return [
+        f"{', '.join(names)}: records of several settings: {'; '.join(f'{k} ({n})' for k, n in sorted(kinds.items()))}"
+        for names, kinds in sorted(settings.items())
+        if len(kinds) > 1
+    ]
 
 
 def _where(record: Record) -> str:

@@ -28,11 +28,13 @@ def methods() -> str:
     blocks = []
     for name, method in sorted(METHODS.items()):
         values = method.configure({})
-        role = f"{method.shape}, control" if method.control else method.shape
-        lines = [f"{name} ({role}; {method.source})", *_wrap(method.summary)]
-        lines += [_option(o, values[o.name]) for o in method.options.values() if o.name not in SCHEDULE]
-        preset = [f"{name}={_plain(value)}" for name, value in method.presets.items()]
-        lines += [f"    short for {method.base}:{','.join(preset)}"] if preset else []
+        role = f"{method.shape}, control" if method.control and method.source != "control" else method.shape
+        lines = [f"{name} ({role}; {method.source})"]
+        if preset := [f"{option}={_plain(value)}" for option, value in method.presets.items()]:
+            lines += [f"    short for {method.base}:{','.join(preset)}"]
+        else:
+            lines += _wrap(method.summary)
+            lines += [_option(o, values[o.name]) for o in method.options.values() if o.name not in SCHEDULE]
         blocks.append("\n".join(lines))
     schedule = next(method.options for method in METHODS.values() if method.shape == "scorer")
     blocks.append(

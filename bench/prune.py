@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -15,8 +15,9 @@ from bench.card import Pruned, card
 from bench.errors import InputError
 from bench.latency import BATCHES, alone, beside_others, latency
 from bench.plan import open_task
+from bench.run import check_writable
 from bench.selection import select, view_of
-from bench.suite import MethodSpec
+from bench.suite import MethodSpec, count_at
 from methods import METHODS
 from methods.heads import HeadMap, remove_heads, save_pruned
 from tasks.cache import Cache
@@ -40,6 +41,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     """Score, remove, check, evaluate and save; 0. Raises InputError, and what the task or the model raises."""
     if options.out.exists():
         raise InputError(f"--out {options.out}: exists already; give a folder that is not there yet")
+    check_writable(options.out.resolve().parent)
     torch.set_num_threads(1)  # as in a run, whose trained models this shares
     device = torch.device(options.device)
     task = open_task(options.task)
@@ -74,7 +76,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         device=times["device"],
         gap=gap,
     )
-    text = card(pruned, str(options.out))
+    text = card(pruned, options.out.name)
     _save(smaller, task, text, options.out)
     print(text.partition("## Load it")[0].rstrip())
     print(f"\nSaved: {options.out}")
@@ -90,7 +92,7 @@ def units_to_keep(text: str, units: int) -> int:
         number = -1.0
     if not 0 <= number <= (1 if share else units) or not (share or number.is_integer()):
         raise InputError(f"--keep {text}: expected a share such as 0.5 or 50%, or a number of units from 0 to {units}")
-    return int(number * units + 0.5) if share else int(number)
+    return count_at(number, units) if share else int(number)
 
 
 def _medians(samples: dict[str, list[float]], removed: int) -> tuple[float, float]:
@@ -100,12 +102,9 @@ def _medians(samples: dict[str, list[float]], removed: int) -> tuple[float, floa
 
 def _save(smaller: Any, task: Any, text: str, out: Path) -> None:
     """Write checkpoint, tokenizer and card to a folder beside ``out``, then give it its name."""
-    temporary = out.with_name(f".{out.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        save_pruned(smaller.cpu(), temporary)
-        task.save_tokenizer(temporary)
-        (temporary / "README.md").write_text(text, encoding="utf-8")
-        temporary.rename(out)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary:
+        folder = Path(temporary) / out.name
+        save_pruned(smaller.cpu(), folder)
+        task.save_tokenizer(folder)
+        (folder / "README.md").write_text(text, encoding="utf-8")
+        folder.rename(out)

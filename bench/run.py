@@ -43,7 +43,7 @@ def run(suite: Suite, options: RunOptions) -> int:
         store = Store(options.out)
         cells = plan(suite, options.device)
         if not options.dry_run:
-            _writable(options.out)
+            check_writable(options.out)
         states = survey(store, cells, set_aside=not options.dry_run)
         if not options.dry_run:
             _set_aside_others(store, cells)
@@ -62,9 +62,10 @@ def run(suite: Suite, options: RunOptions) -> int:
     for cell, state in undone.items():
         reason = store.read(store.path(cell))["reason"] if state == "failed" else "its record was changed meanwhile"
         print(f"{state}: {cell.name}: {reason}")
-    print(f"Records: {store.folder}; {', '.join(path.name for path in written)} in {options.out}")
+    print(f"\nRecords: {store.folder}; {', '.join(path.name for path in written)} in {options.out}")
     print(
-        "Next: headbench list methods; headbench run --levels all; headbench run --model DIR --data FILE (see README)"
+        "Next: headbench list methods; headbench run --levels all; "
+        "headbench run --task classification --model DIR --data FILE (see README)"
     )
     return 1 if undone else 0
 
@@ -163,17 +164,17 @@ def _outcome(job: TrainJob | CellJob, value: Record) -> str:
     if isinstance(job, TrainJob):
         if "failure" in value:
             return f"training {where}: failed: {value['failure']}"
-        missed = "" if value.get("target_met") in (True, None) else f", short of its target {value['target']:.2f}"
+        missed = "" if value.get("target_met") in (True, None) else f", short of its target {value['target']:.3f}"
         return f"trained {where}: validation accuracy {value['validation_accuracy']:.3f}{missed}"
     if value["status"] == "failed":
         return f"{cell.method.label} on {where}: failed: {value['reason']}"
-    _, curve = mean_curve(value)
-    middle = curve[len(curve) // 2]
-    share = value["result"]["removed"][len(curve) // 2] / value["result"]["units"]
-    return f"{cell.method.label} on {where}: accuracy {curve[0]:.3f}, {middle:.3f} with {share:.0%} of the heads gone"
+    share, curve = mean_curve(value)
+    middle = len(curve) // 2
+    left = "" if cell.method.name == "none" else f", {curve[middle]:.3f} with {share[middle]:.0%} of the heads gone"
+    return f"{cell.method.label} on {where}: accuracy {curve[0]:.3f}{left}"
 
 
-def _writable(out: Path) -> None:
+def check_writable(out: Path) -> None:
     """Raise InputError where nothing can be written to ``out``."""
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -36,7 +36,7 @@ def gnorm(
         Literal["sentence", "batch"], "norm per sentence (Eq. 15), or of a batch as in the published code"
     ] = "sentence",
 ) -> Tensor:
-    """Product over W_Q, W_K, W_V of a head's mean gradient norm, E_x || d s(x) / d W ||_F. Returns (units,).
+    """Product over W_Q, W_K, W_V of a head's mean gradient norm, E_x || d s(x) / d W ||_F.
 
     No weight gradient is formed: with X the projection's input and G the gradient at its output, both for one sentence,
     the norm of the weight gradient X^T G follows from X and G, for all heads and sentences of a batch at once. Where

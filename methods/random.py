@@ -12,5 +12,5 @@ from methods.view import View
 
 @scorer("random", source="control", control=True)
 def random(view: View, *, draws: Annotated[int, "independent removal orders", AtLeast(1)] = 10) -> Tensor:
-    """Importances drawn uniformly: (draws, units), each row an order of its own."""
+    """Importances drawn uniformly, a removal order for each draw. Returns (draws, units)."""
     return torch.rand(draws, len(view.heads), generator=view.generator)

@@ -45,7 +45,7 @@ def removal_orders(score: Callable[[View], Tensor], view: View, plan: Schedule) 
             now = replace(view, kept=kept)
             draws = _checked(score(now), now)
         if len(draws) > 1:
-            raise ValueError(f"{len(draws)} draws under a greedy schedule, which follows one")
+            raise ValueError(f"{len(draws)} draws under a greedy schedule, which follows one: give draws=1")
         next_removed = _order(draws[0], now, plan)[: plan.step]
         kept = kept.clone()
         kept[next_removed] = False

@@ -14,8 +14,6 @@ from torch import Tensor, nn
 from tasks.cache import Cache
 from tasks.encode import Batch
 
-Progress = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class TaskSpec:

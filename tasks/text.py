@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -95,11 +96,11 @@ class TextClassification(Task):
         return model
 
     def fingerprints(self, seed: int) -> dict[str, Any]:
-        model: dict[str, Any] = {}
+        model: dict[str, Any] = {"read": digest_of_source(checkpoint, encode, sys.modules[__name__])}
         if self.folder is not None:
             model["weights"] = digest_of_files(checkpoint.weight_files(self.folder))
         if self.trains:
-            code = (encode, train, checkpoint) if self.folder else (encode, train, small)
+            code = (train,) if self.folder else (train, small)
             model |= {
                 "recipe": asdict(self._recipe),
                 "pieces": self._pieces,
@@ -137,7 +138,7 @@ class TextClassification(Task):
     @cached_property
     def _recipe(self) -> train.Recipe:
         if self.folder is None:
-            return replace(self.recipe, max_length=OWN_LENGTH) if self.spec.data else self.recipe
+            return replace(self.recipe, max_length=OWN_LENGTH, target=None) if self.spec.data else self.recipe
         recipe = train.fine_tuning(len(self.dataset.train))
         longest = checkpoint.load_tokenizer(self.folder).model_max_length
         return replace(recipe, max_length=min(recipe.max_length, longest))
