@@ -191,13 +191,15 @@ def make_record() -> Callable[..., dict[str, Any]]:
         megabytes: Sequence[float] | None = None,
         samples: dict[str, list[float]] | None = None,
         training: dict[str, Any] | None = None,
+        limit: int = 0,
     ) -> dict[str, Any]:
         samples = samples or {"0": [2.0], "4": [1.0]}
         sizes = megabytes or [4.0 - count / 4 for count in removed]
         cell = {"task": "classification", "data": data, "model": model, "label": label, "seed": seed}
         return {
             "status": "done",
-            "cell": cell | {"control": control, "device": "cpu"},
+            "cell": cell
+            | {"control": control, "device": "cpu", "calibration": 128, "asked": {"limit": limit, "finetune": False}},
             "provenance": {"processor": "A", "commit": "a" * 40, "packages": {"torch": "1"}},
             "result": {
                 "units": 8,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -43,7 +45,10 @@ def test_the_lines_of_the_card_load_it_in_a_new_process(prune, tmp_path):
     card = (tmp_path / "small" / "README.md").read_text()
     code = re.search(r"```python\n(.*?)```", card, re.DOTALL)[1]
     code += "\nprint(model(**tokenizer('good film', return_tensors='pt')).logits.tolist())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    path = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | path, capture_output=True, text=True, check=True
+    )
     from transformers import AutoTokenizer
 
     inputs = AutoTokenizer.from_pretrained(tmp_path / "small")("good film", return_tensors="pt")
