@@ -22,6 +22,7 @@ from methods import METHODS
 from methods.heads import HeadMap, remove_heads, save_pruned
 from tasks.cache import Cache
 from tasks.contract import TaskSpec
+from tasks.files import system_errors
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def _medians(samples: dict[str, list[float]], removed: int) -> tuple[float, floa
 
 def _save(smaller: Any, task: Any, text: str, out: Path) -> None:
     """Write checkpoint, tokenizer and card to a folder beside ``out``, then give it its name."""
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary:
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary, system_errors():
         folder = Path(temporary) / out.name
         save_pruned(smaller.cpu(), folder)
         task.save_tokenizer(folder)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import platformdirs
 
-from tasks.files import TEMPORARY, locked
+from tasks.files import TEMPORARY, locked, system_errors
 
 
 def default_root() -> Path:
@@ -50,7 +50,8 @@ class Cache:
                 for left in temporary.iterdir():
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
                 try:
-                    build(temporary)
+                    with system_errors():
+                        build(temporary)
                     temporary.rename(path)
                 except BaseException:
                     shutil.rmtree(temporary, ignore_errors=True)

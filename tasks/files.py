@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from safetensors import SafetensorError
 
 TEMPORARY = ".tmp"
 
@@ -25,6 +28,18 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[Callable[[], bool]]:
         yield lambda: path.exists() and os.path.samestat(os.fstat(handle), path.stat())
     finally:
         os.close(handle)
+
+
+@contextmanager
+def system_errors() -> Iterator[None]:
+    """Turn what safetensors says of a full disk or a missing permission into the OSError that it is."""
+    try:
+        yield
+    except SafetensorError as error:
+        found = re.search(r"\(os error (\d+)\)", str(error))
+        if not found:
+            raise
+        raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -87,6 +87,13 @@ def test_bad_input_is_one_line_and_writes_nothing(prune, tmp_path, capsys, flags
     assert not (tmp_path / "small").exists()
 
 
+def test_a_full_disk_is_one_line_and_leaves_nothing(prune, tmp_path, capsys, file_size_limit):
+    with file_size_limit(4000):
+        assert prune("--method", "michel", "--keep", "0.5") == 2
+    assert capsys.readouterr().err == "headbench: error: File too large\n"
+    assert not (tmp_path / "small").exists() and not list(tmp_path.glob(".small*"))
+
+
 def test_a_folder_that_is_there_is_not_overwritten(prune, tmp_path, capsys):
     (tmp_path / "small").mkdir()
     assert prune("--method", "michel", "--keep", "0.5") == 2
