@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bench.records import Record
+from bench.suite import count_at
 
 SPEED_LEVEL = 0.5  # share of units removed at which size and speed are compared
 
@@ -65,7 +66,7 @@ def frame(records: Iterable[Record]) -> pd.DataFrame:
 
 def _at(level: float, result: dict[str, Any]) -> int | None:
     """Place, among the levels measured, of the number of units nearest to ``level``; None where it was not measured."""
-    wanted = int(level * result["units"] + 0.5)
+    wanted = count_at(level, result["units"])
     return result["removed"].index(wanted) if wanted in result["removed"] else None
 
 
