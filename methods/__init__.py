@@ -1,11 +1,24 @@
 """Methods that decide which attention heads a model can do without: one file a method.
 
 A new method is a new file in this folder (or a third-party module named by a ``headbench.methods`` entry point)
-that decorates one function with :func:`scorer` or :func:`selector`.
+that decorates one function with :func:`scorer`, :func:`selector` or :func:`joint`.
 """
 
 from methods.options import AtLeast, OptionError
-from methods.registry import METHODS, Method, scorer, selector
-from methods.view import View
+from methods.registry import METHODS, Method, Trained, joint, scorer, selector
+from methods.schedule import Importance
+from methods.view import Training, View
 
-__all__ = ["METHODS", "AtLeast", "Method", "OptionError", "View", "scorer", "selector"]
+__all__ = [
+    "METHODS",
+    "AtLeast",
+    "Importance",
+    "Method",
+    "OptionError",
+    "Trained",
+    "Training",
+    "View",
+    "joint",
+    "scorer",
+    "selector",
+]

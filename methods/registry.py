@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Literal, get_type_hints
 
+from torch import Tensor, nn
+
 from methods.options import Option, OptionError
 from methods.schedule import Schedule
 
@@ -17,12 +19,13 @@ from methods.schedule import Schedule
 class Method:
     """A registered method, or one variant of it by name.
 
-    shape: ``scorer`` (importances, to which the runner applies a schedule) or ``selector`` (a mask for a budget).
+    shape: ``scorer`` (importances, to which the runner applies a schedule), ``selector`` (a mask for a budget) or
+        ``joint`` (a mask for each budget, with the weights that were trained for it).
     base, presets: a variant's main name, and the options in which it differs.
     """
 
     name: str
-    shape: Literal["scorer", "selector"]
+    shape: Literal["scorer", "selector", "joint"]
     function: Callable[..., Any]
     options: Mapping[str, Option]
     source: str
@@ -58,11 +61,15 @@ class Method:
 METHODS: dict[str, Method] = {}
 
 
-def scorer(name: str, *, source: str, control: bool = False, variants: Mapping[str, Mapping[str, Any]] | None = None):
+Variants = Mapping[str, Mapping[str, Any]] | None  # options of each further name
+
+
+def scorer(name: str, *, source: str, control: bool = False, variants: Variants = None):
     """Register ``function(view, *, option=default, ...) -> importance`` as a scorer.
 
     The importance has shape (units,), larger means keep; a scorer that is random by nature may return (draws, units),
-    one trajectory a draw. ``variants`` names combinations of options, such as ``{"inverse-ae": {"inverse": True}}``.
+    one trajectory a draw, and one that ranks neurons too an Importance. ``variants`` names combinations of options,
+    such as ``{"inverse-ae": {"inverse": True}}``.
     Raises ValueError where a name is taken, OptionError (a ValueError) where a default or a variant cannot be.
     """
 
@@ -70,19 +77,13 @@ def scorer(name: str, *, source: str, control: bool = False, variants: Mapping[s
         own, shared = _signature_options(function), _schedule_options()
         if taken := own.keys() & shared.keys():
             raise ValueError(f"method {name!r}: every scorer has an option {', '.join(sorted(taken))} already")
-        named: dict[str, Mapping[str, Any]] = {name: {}, **(variants or {})}
-        methods = []
-        for variant, presets in named.items():
-            method = Method(variant, "scorer", function, own | shared, source, control, name)
-            presets = {option: method.configure(presets)[option] for option in presets}
-            methods.append(replace(method, presets=presets, control=control or presets.get("inverse", False)))
-        _add(*methods)
+        _add(Method(name, "scorer", function, own | shared, source, control, name), variants)
         return function
 
     return register
 
 
-def selector(name: str, *, source: str, control: bool = False):
+def selector(name: str, *, source: str, control: bool = False, variants: Variants = None):
     """Register ``function(view, keep, *, option=default, ...) -> mask`` as a selector.
 
     ``keep`` is the budget in units; the mask has shape (units,), true where a unit is kept. Raises ValueError where the
@@ -90,13 +91,49 @@ def selector(name: str, *, source: str, control: bool = False):
     """
 
     def register(function):
-        _add(Method(name, "selector", function, _signature_options(function), source, control, name))
+        _add(Method(name, "selector", function, _signature_options(function), source, control, name), variants)
         return function
 
     return register
 
 
-def _add(*methods: Method) -> None:
+@dataclass(frozen=True)
+class Trained:
+    """What a joint method found for one budget.
+
+    mask: (units,) bool, the units kept; as many as the budget says.
+    model: the whole model, no head removed yet, with the weights trained for this mask, in evaluation mode and without
+        hooks. The model of the view itself where no weight was trained.
+    report: plain numbers worth recording, such as the temperature that training ended at.
+    """
+
+    mask: Tensor
+    model: nn.Module
+    report: Mapping[str, float] = field(default_factory=dict)
+
+
+def joint(name: str, *, source: str, variants: Variants = None):
+    """Register ``function(view, budgets, *, option=default, ...) -> iterator of Trained`` as a joint method.
+
+    It trains gates, and perhaps the weights of a copy of the model, on ``view.training``; it yields a Trained for each
+    budget (a number of units to keep, 0 to all), in the order of ``budgets``. What it costs is recorded as training.
+    Raises ValueError where the name is taken.
+    """
+
+    def register(function):
+        _add(Method(name, "joint", function, _signature_options(function), source, False, name), variants)
+        return function
+
+    return register
+
+
+def _add(base: Method, variants: Variants) -> None:
+    named: dict[str, Mapping[str, Any]] = {base.name: {}, **(variants or {})}
+    methods = []
+    for name, presets in named.items():
+        presets = {option: base.configure(presets)[option] for option in presets}
+        control = base.control or presets.get("inverse", False)
+        methods.append(replace(base, name=name, presets=presets, control=control))
     for method in methods:
         if method.name in METHODS:
             other = METHODS[method.name].function.__module__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -16,6 +16,19 @@ from methods.view import View
 
 class NonFiniteScore(ArithmeticError):
     """A method gave a NaN or an infinite importance to a unit that is still there."""
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Importances of heads and of neurons; larger means keep.
+
+    units: (units,) or (draws, units); None where no head is to be removed.
+    neurons: by name of the feed-forward layer (``methods.heads.find_mlps``), (width,) or (draws, width); the same share
+        of every layer's neurons is removed as of the units. None where no neuron is to be removed.
+    """
+
+    units: Tensor | None
+    neurons: Mapping[str, Tensor] | None = None
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from methods.heads import HeadMap
 
@@ -24,6 +26,24 @@ class Batch(Protocol):
         """Index of each example's class, (B,)."""
 
 
+class Training(Protocol):
+    """What gates or weights may be trained on, and how the task itself trains its model."""
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps that a method may take for one budget: a share of the task's own training."""
+
+    @property
+    def clip(self) -> float:
+        """Largest norm of the gradient of all weights together."""
+
+    def batches(self) -> Iterator[Batch]:
+        """Batches of shuffled training examples, without end; the same ones at each call."""
+
+    def optimizer(self, model: nn.Module) -> tuple[Optimizer, LRScheduler]:
+        """The task's own optimizer for the weights of ``model``, with its schedule over ``steps``."""
+
+
 @dataclass(frozen=True)
 class View:
     """The model as it is now, and what may be used to score its heads.
@@ -33,6 +53,7 @@ class View:
     batches: the calibration set.
     kept: (units,) bool, the units not removed yet; scores of the others are ignored.
     generator: the source of all the method's random draws, on the CPU.
+    training: the rest of the training split, for methods that train; scorers leave it alone.
     """
 
     model: nn.Module
@@ -42,6 +63,7 @@ class View:
     generator: torch.Generator
     forward: Callable[[nn.Module, Any], Tensor]
     loss_of_logits: Callable[[Tensor, Any], Tensor]
+    training: Training | None = None
 
     @property
     def examples(self) -> int:
