@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from methods.heads import HeadMap, count_megabytes, count_parameters, gated, remove_heads
+from bench.choice import Choice
+from methods.heads import count_megabytes, count_parameters
 from tasks.contract import Task
 
 TOLERANCE = 1e-5  # of the logits' scale, in float32
@@ -31,37 +33,32 @@ def measure(task: Task, model: nn.Module) -> Evaluation:
     return Evaluation(task.outcomes(model), count_parameters(model), count_megabytes(model))
 
 
-def evaluate(task: Task, model: nn.Module, heads: HeadMap, masks: Tensor) -> list[list[Evaluation]]:
-    """Evaluate the smaller model of every mask, (draws, levels, units), each distinct mask once.
+def evaluate(task: Task, choices: Sequence[Sequence[Choice]]) -> list[list[Evaluation]]:
+    """Evaluate the smaller model of every choice (draws, levels), each distinct one once.
 
     Raises FloatingPointError where logits are not finite.
     """
-    known: dict[bytes, Evaluation] = {}
-    rows = []
-    for draw in masks:
-        row = []
-        for mask in draw:
-            name = mask.numpy().tobytes()
-            if name not in known:
-                known[name] = measure(task, remove_heads(model, mask, heads))
-            row.append(known[name])
-        rows.append(row)
-    return rows
+    known: dict[tuple[object, ...], Evaluation] = {}
+    for draw in choices:
+        for choice in draw:
+            if choice.identity not in known:
+                known[choice.identity] = measure(task, choice.smaller())
+    return [[known[choice.identity] for choice in draw] for draw in choices]
 
 
 @torch.no_grad()
-def gap(task: Task, model: nn.Module, heads: HeadMap, smaller: nn.Module, mask: Tensor) -> float:
-    """Largest difference between the logits of ``smaller`` and of ``model`` gated by ``mask``, in units of their scale.
+def gap(task: Task, choice: Choice, smaller: nn.Module) -> float:
+    """Largest difference between the logits of ``smaller`` and of the gated model, in units of their scale.
 
     Raises NotExact above the tolerance.
     """
-    batch = task.probe(8, next(model.parameters()).device)
-    with gated(model, mask.float(), heads):
-        expected = task.logits(model, batch)
+    batch = task.probe(8, next(choice.model.parameters()).device)
+    with choice.gated() as whole:
+        expected = task.logits(whole, batch)
     difference = (task.logits(smaller, batch) - expected).abs().max() / expected.abs().max().clamp_min(1)
     if not difference <= TOLERANCE:
         raise NotExact(
-            f"with {int((~mask).sum())} of {len(mask)} units removed, gated and smaller model differ by "
+            f"with {choice.removed} of {len(choice.mask)} units removed, gated and smaller model differ by "
             f"{difference:.1e} of the logits' scale"
         )
     return float(difference)

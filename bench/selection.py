@@ -1,19 +1,20 @@
-"""Ask a method which units to keep, at each number removed."""
+"""Ask a method what to keep, at each number of units removed."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from bench.choice import Choice
 from methods import Method, View
 from methods.heads import HeadMap
-from methods.schedule import Schedule, mask_without, removal_orders
+from methods.schedule import Schedule, Trajectory, trajectories
 from tasks.contract import Task
 
 
@@ -23,14 +24,24 @@ class MethodError(RuntimeError):
 
 @dataclass(frozen=True)
 class Selection:
-    """What a method chose: ``masks`` (draws, levels, units) bool, and the removal orders behind them if it has any."""
+    """What a method chose.
 
-    masks: Tensor
-    orders: list[list[int]] | None
+    choices: at each draw and level. trajectories: those behind the choices of a scorer, one a draw.
+    reports: what a joint method says of its training, by number of units removed.
+    """
+
+    choices: list[list[Choice]]
+    trajectories: list[Trajectory] = field(default_factory=list)
+    reports: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
 
-def view_of(task: Task, model: nn.Module, seed: int, calibration: int, device: torch.device) -> View:
-    """What a method sees of ``task`` and ``model`` under ``seed``; the global generator starts from the seed too."""
+def view_of(
+    task: Task, model: nn.Module, seed: int, calibration: int, training: float, device: torch.device
+) -> View:
+    """What a method sees of ``task`` and ``model`` under ``seed``; the global generator starts from the seed too.
+
+    calibration: number of examples to score on. training: share of the task's own training that a joint method takes.
+    """
     torch.manual_seed(seed)  # for methods that draw from it, as dropout does
     heads = HeadMap.of(model)
     return View(
@@ -41,35 +52,69 @@ def view_of(task: Task, model: nn.Module, seed: int, calibration: int, device: t
         generator=torch.Generator().manual_seed(seed),
         forward=task.logits,
         loss_of_logits=task.loss,
+        training=task.training(seed, training, device),
     )
 
 
 def select(method: Method, options: dict[str, Any], view: View, removed: Sequence[int]) -> Selection:
-    """Masks of ``method`` with ``removed`` units gone.
+    """Choices of ``method`` with ``removed`` units gone.
 
     Raises NonFiniteScore; ValueError for a wrong mask; whatever the method raises, but no OSError: that would read as
     one of the run's own, such as a full disk.
     """
+    shapes = {"scorer": _score, "selector": _select, "joint": _train}
     try:
-        return _select(method, options, view, removed)
+        return shapes[method.shape](method, options, view, removed)
     except OSError as error:
         raise MethodError(f"{type(error).__name__}: {error}") from error
 
 
-def _select(method: Method, options: dict[str, Any], view: View, removed: Sequence[int]) -> Selection:
-    if method.shape == "selector":
-        masks = [method.function(view, len(view.heads) - count, **options) for count in removed]
-        for count, mask in zip(removed, masks, strict=True):
-            if mask.shape != (len(view.heads),) or mask.dtype != torch.bool:
-                raise ValueError(
-                    f"mask of shape {tuple(mask.shape)} and {mask.dtype}, expected ({len(view.heads)},) bool"
-                )
-            if int(mask.sum()) != len(mask) - count and not method.control:
-                raise ValueError(f"mask keeps {int(mask.sum())} units, the budget is {len(mask) - count}")
-        return Selection(torch.stack(masks)[None], None)
+def _score(method: Method, options: dict[str, Any], view: View, removed: Sequence[int]) -> Selection:
     fields = {field.name for field in dataclasses.fields(Schedule)}
     schedule = Schedule(**{name: value for name, value in options.items() if name in fields})
     own = {name: value for name, value in options.items() if name not in fields}
-    orders = removal_orders(partial(method.function, **own), view, schedule)
-    masks = [torch.stack([mask_without(order, count) for count in removed]) for order in orders]
-    return Selection(torch.stack(masks), [order.tolist() for order in orders])
+    found = trajectories(partial(method.function, **own), view, schedule)
+    units = len(view.heads)
+    choices = [
+        [
+            Choice(view.model, view.heads, path.units_kept(count, units), path.neurons_kept(count, units))
+            for count in removed
+        ]
+        for path in found
+    ]
+    return Selection(choices, found)
+
+
+def _select(method: Method, options: dict[str, Any], view: View, removed: Sequence[int]) -> Selection:
+    masks = []
+    for count in removed:
+        mask = method.function(view, len(view.heads) - count, **options)
+        masks.append(_checked(mask, view, None if method.control else count))
+    return Selection([[Choice(view.model, view.heads, mask) for mask in masks]])
+
+
+def _train(method: Method, options: dict[str, Any], view: View, removed: Sequence[int]) -> Selection:
+    units = len(view.heads)
+    budgets = [units - count for count in removed if count]  # with nothing removed it is the model as it was
+    trained = iter(method.function(view, budgets, **options))
+    choices, reports = [], {}
+    for count in removed:
+        choice = Choice(view.model, view.heads, view.heads.full_mask())
+        if count:
+            result = next(trained, None)
+            if result is None:
+                raise ValueError(f"gave results for {len(reports)} of {len(budgets)} budgets")
+            choice = Choice(result.model, view.heads, _checked(result.mask, view, count))
+            reports[count] = dict(result.report)
+        choices.append(choice)
+    return Selection([choices], reports=reports)
+
+
+def _checked(mask: Tensor, view: View, removed: int | None) -> Tensor:
+    """``mask`` on the CPU. Raises ValueError for another shape or dtype, or unless ``removed`` units are gone."""
+    units = len(view.heads)
+    if mask.shape != (units,) or mask.dtype != torch.bool:
+        raise ValueError(f"mask of shape {tuple(mask.shape)} and {mask.dtype}, expected ({units},) bool")
+    if removed is not None and int(mask.sum()) != units - removed:
+        raise ValueError(f"mask keeps {int(mask.sum())} units, the budget is {units - removed}")
+    return mask.cpu()

@@ -43,34 +43,90 @@ class Schedule:
     )
 
 
-def removal_orders(score: Callable[[View], Tensor], view: View, plan: Schedule) -> list[Tensor]:
-    """Removal orders of all units, each a (units,) tensor of unit indices, first removed first.
+@dataclass(frozen=True)
+class Trajectory:
+    """What is removed first, of the units and of each feed-forward layer's neurons.
 
-    One order, unless the scorer is random by nature and returns (draws, units). Raises NonFiniteScore; ValueError for
-    scores of another shape, or several draws under a greedy schedule.
+    order: (units,) indices of units, first removed first; None where units stay.
+    neurons: by name of the layer, (width,) indices of neurons, likewise; None where neurons stay.
     """
-    if plan.schedule == "one-shot":
-        return [_order(draw, view, plan) for draw in _checked(score(view), view)]
+
+    order: Tensor | None
+    neurons: Mapping[str, Tensor] | None = None
+
+    def units_kept(self, removed: int, units: int) -> Tensor:
+        """Mask, (units,) bool, of what is kept when the first ``removed`` of ``units`` are gone."""
+        mask = torch.ones(units, dtype=torch.bool)
+        if self.order is not None:
+            mask[self.order[:removed]] = False
+        return mask
+
+    def neurons_kept(self, removed: int, units: int) -> dict[str, Tensor] | None:
+        """Masks, (width,) bool by layer, when the share removed/units of every layer's neurons is gone; halves go up."""
+        if self.neurons is None:
+            return None
+        masks = {}
+        for name, order in self.neurons.items():
+            masks[name] = torch.ones(len(order), dtype=torch.bool)
+            masks[name][order[: (2 * removed * len(order) + units) // (2 * units)]] = False
+        return masks
+
+
+def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan: Schedule) -> list[Trajectory]:
+    """What ``plan`` makes of a score: one trajectory, or one a draw if the score is random by nature.
+
+    Raises NonFiniteScore; ValueError for importances of another shape, several draws under a greedy schedule, which
+    follows one, or a greedy schedule for neurons.
+    """
+    if plan.schedule == "greedy":
+        return [Trajectory(_greedy_order(score, view, plan))]
+    given = score(view)
+    importance = given if isinstance(given, Importance) else Importance(given)
+    if importance.units is None and importance.neurons is None:
+        raise ValueError("an importance of nothing: give units, neurons or both")
+    orders: list[Tensor | None] = [None]
+    if importance.units is not None:
+        orders = [_order(draw, view, plan) for draw in _checked(importance.units, view)]
+    if importance.neurons is None:
+        return [Trajectory(order) for order in orders]
+    layers = {name: _order_of_neurons(name, scores, plan) for name, scores in importance.neurons.items()}
+    draws = {len(orders)} if importance.units is not None else set()
+    draws |= {len(layer) for layer in layers.values()}
+    if len(draws) != 1:
+        raise ValueError(f"importances of units and neurons with different numbers of draws: {sorted(draws)}")
+    return [
+        Trajectory(orders[draw % len(orders)], {name: layer[draw] for name, layer in layers.items()})
+        for draw in range(draws.pop())
+    ]
+
+
+def _greedy_order(score: Callable[[View], Tensor | Importance], view: View, plan: Schedule) -> Tensor:
+    """Removal order, (units,), of a score that is taken anew after every step."""
     order: list[Tensor] = []
     kept = view.kept.clone()
     while kept.any():
         with gated(view.model, kept.float(), view.heads):
             now = replace(view, kept=kept)
-            draws = _checked(score(now), now)
+            scores = score(now)
+            if isinstance(scores, Importance):
+                raise ValueError("a greedy schedule removes heads alone, this score ranks neurons too")
+            draws = _checked(scores, now)
         if len(draws) > 1:
             raise ValueError(f"{len(draws)} draws under a greedy schedule, which follows one: give draws=1")
         next_removed = _order(draws[0], now, plan)[: plan.step]
         kept = kept.clone()
         kept[next_removed] = False
         order.append(next_removed)
-    return [torch.cat(order)]
+    return torch.cat(order)
 
 
-def mask_without(order: Tensor, removed: int) -> Tensor:
-    """Mask, (units,) bool, of what is kept when the first ``removed`` units of ``order`` are gone."""
-    mask = torch.ones(len(order), dtype=torch.bool)
-    mask[order[:removed]] = False
-    return mask
+def _order_of_neurons(name: str, scores: Tensor, plan: Schedule) -> Tensor:
+    """Removal orders of a layer's neurons, (draws, width)."""
+    scores = scores.detach().double().cpu().reshape(-1, scores.shape[-1])
+    if not scores.isfinite().all():
+        neuron = int((~scores.isfinite()).nonzero()[0, 1])
+        raise NonFiniteScore(f"importance {scores[:, neuron].tolist()} for neuron {neuron} of {name}")
+    return (scores * (-1 if plan.inverse else 1)).argsort(dim=1, stable=True)
 
 
 def _checked(scores: Tensor, view: View) -> Tensor:

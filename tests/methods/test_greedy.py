@@ -12,7 +12,7 @@ from methods.entropy import attention_entropy
 from methods.gnorm import gnorm
 from methods.heads import HeadMap, Unit, gated, remove_heads
 from methods.michel import michel
-from methods.schedule import Schedule, removal_orders
+from methods.schedule import Schedule, trajectories
 
 SCORERS = {
     "gnorm": gnorm,
@@ -59,9 +59,9 @@ def slow_greedy(view, score, step, inverse):
 def test_removing_for_good_gives_the_same_order(tiny, architecture, scorer, step, inverse):
     view = tiny.scene(architecture, seed=1, dtype=torch.float64)
     plan = Schedule(schedule="greedy", step=step, inverse=inverse)
-    (actual,) = removal_orders(SCORERS[scorer], view, plan)
-    assert sorted(actual.tolist()) == list(range(len(view.heads)))  # nothing comes back, nothing is forgotten
-    assert actual.tolist() == slow_greedy(view, SCORERS[scorer], step, inverse)
+    (actual,) = trajectories(SCORERS[scorer], view, plan)
+    assert sorted(actual.order.tolist()) == list(range(len(view.heads)))  # nothing comes back, nothing is forgotten
+    assert actual.order.tolist() == slow_greedy(view, SCORERS[scorer], step, inverse)
 
 
 @pytest.mark.parametrize("scorer", list(SCORERS))
@@ -79,5 +79,5 @@ def test_a_gated_model_scores_like_the_smaller_one(tiny, architecture, scorer):
 
 def test_greedy_differs_from_one_shot(tiny):
     view = tiny.scene("bert", seed=1)
-    one_shot, greedy = (removal_orders(gnorm, view, Schedule(schedule=name))[0] for name in ("one-shot", "greedy"))
-    assert one_shot.tolist() != greedy.tolist()
+    one_shot, greedy = (trajectories(gnorm, view, Schedule(schedule=name))[0] for name in ("one-shot", "greedy"))
+    assert one_shot.order.tolist() != greedy.order.tolist()

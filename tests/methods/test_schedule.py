@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from methods.heads import remove_heads
-from methods.schedule import NonFiniteScore, Schedule, mask_without, removal_orders
+from methods.schedule import Importance, NonFiniteScore, Schedule, Trajectory, trajectories
 
 FEW = st.sampled_from([0.0, -0.0, 1.0, 2.0, -3.0])  # few values, so that there are ties
 VALUE = st.one_of(FEW, st.floats(-1e30, 1e30))
@@ -32,8 +32,8 @@ def unequal(tiny):
 
 
 def order(view, scores, **plan):
-    (result,) = removal_orders(lambda view: torch.tensor(scores, dtype=torch.float64), view, Schedule(**plan))
-    return result.tolist()
+    (result,) = trajectories(lambda view: torch.tensor(scores, dtype=torch.float64), view, Schedule(**plan))
+    return result.order.tolist()
 
 
 @settings(deadline=None)
@@ -89,31 +89,31 @@ def test_greedy_on_scores_that_never_change_is_one_shot(equal, scores, plan):
 
 
 @given(removed=st.integers(0, 8), seed=st.integers(0, 99))
-def test_mask_without(removed, seed):
+def test_units_kept_are_those_not_yet_removed(removed, seed):
     permutation = torch.randperm(8, generator=torch.Generator().manual_seed(seed))
-    mask = mask_without(permutation, removed)
+    mask = Trajectory(permutation).units_kept(removed, 8)
     assert mask.dtype == torch.bool
     assert set(mask.nonzero().flatten().tolist()) == set(permutation[removed:].tolist())
 
 
 def test_every_draw_has_its_order(equal):
     scores = torch.rand(3, 8)
-    orders = removal_orders(lambda view: scores, equal, Schedule())
-    assert [result.tolist() for result in orders] == [row.argsort().tolist() for row in scores]
+    orders = trajectories(lambda view: scores, equal, Schedule())
+    assert [result.order.tolist() for result in orders] == [row.argsort().tolist() for row in scores]
 
 
 @pytest.mark.parametrize("schedule", ["one-shot", "greedy"])
 @pytest.mark.parametrize("shape", [(), (7,), (16,), (0, 8), (8, 2), (2, 2, 8)])
 def test_scores_of_a_wrong_shape_are_refused(equal, schedule, shape):
     with pytest.raises(ValueError, match=r"expected \(8,\): one entry a unit"):
-        removal_orders(lambda view: torch.zeros(shape), equal, Schedule(schedule=schedule))
+        trajectories(lambda view: torch.zeros(shape), equal, Schedule(schedule=schedule))
 
 
 def test_greedy_follows_one_draw(equal):
     plan = Schedule(schedule="greedy")
-    assert removal_orders(lambda view: torch.arange(8.0)[None], equal, plan)[0].tolist() == list(range(8))
+    assert trajectories(lambda view: torch.arange(8.0)[None], equal, plan)[0].order.tolist() == list(range(8))
     with pytest.raises(ValueError, match="2 draws"):
-        removal_orders(lambda view: torch.rand(2, 8), equal, plan)
+        trajectories(lambda view: torch.rand(2, 8), equal, plan)
 
 
 @pytest.mark.parametrize("schedule", ["one-shot", "greedy"])
@@ -122,18 +122,18 @@ def test_a_score_that_is_no_number_is_named(equal, tiny, schedule, value):
     scores = torch.zeros(8)
     scores[6] = value
     with pytest.raises(NonFiniteScore, match=rf"importance {value} for head 2 of bert.encoder.layer.1.attention.*\(1 "):
-        removal_orders(lambda view: scores, equal, Schedule(schedule=schedule))
+        trajectories(lambda view: scores, equal, Schedule(schedule=schedule))
     grouped = tiny.view(tiny.model("llama"), [])
     with pytest.raises(NonFiniteScore, match=r"head 2, 3 of model\.layers\.0\.self_attn"):
-        removal_orders(lambda view: torch.tensor([0.0, value, 0.0, 0.0]), grouped, Schedule(schedule=schedule))
+        trajectories(lambda view: torch.tensor([0.0, value, 0.0, 0.0]), grouped, Schedule(schedule=schedule))
 
 
 def test_scores_of_removed_units_may_be_anything(equal):
     """A greedy scorer may give NaN to what is gone."""
     scores = torch.arange(8.0)
     plan = Schedule(schedule="greedy", step=3)
-    (result,) = removal_orders(lambda view: scores.where(view.kept, math.nan), equal, plan)
-    assert result.tolist() == list(range(8))
+    (result,) = trajectories(lambda view: scores.where(view.kept, math.nan), equal, plan)
+    assert result.order.tolist() == list(range(8))
 
 
 @pytest.mark.parametrize("plan", [{}, {"inverse": True}, {"allocation": "layer"}])
@@ -142,3 +142,42 @@ def test_many_ties_go_by_index(tiny, plan):
     many = tiny.view(tiny.model("bert", layers=8), [])
     actual = order(many, [0.0] * 32, **plan)
     assert actual == (slow_layer_order(many, [0.0] * 32, False) if plan.get("allocation") else list(range(32)))
+
+
+@given(width=st.integers(1, 12), removed=st.integers(0, 8), seed=st.integers(0, 99), inverse=st.booleans())
+def test_every_layer_loses_the_same_share_of_its_neurons(equal, width, removed, seed, inverse):
+    scores = {"a": torch.rand(width), "b": torch.rand(2 * width)}
+    importance = Importance(torch.arange(8.0), scores)
+    (result,) = trajectories(lambda view: importance, equal, Schedule(inverse=inverse))
+    assert result.units_kept(removed, 8).sum() == 8 - removed
+    kept = result.neurons_kept(removed, 8)
+    for name, mask in kept.items():
+        gone = math.floor(len(mask) * removed / 8 + 0.5)
+        assert (~mask).sum() == gone
+        worst = scores[name].argsort(descending=inverse)[:gone]
+        assert not mask[worst].any()
+
+
+def test_neurons_alone_leave_every_head(equal):
+    (result,) = trajectories(lambda view: Importance(None, {"a": torch.rand(4)}), equal, Schedule())
+    assert result.units_kept(8, 8).all() and not result.neurons_kept(8, 8)["a"].any()
+    assert Trajectory(torch.arange(8)).neurons_kept(4, 8) is None
+
+
+def test_draws_of_units_and_of_neurons_go_together(equal):
+    units, neurons = torch.rand(3, 8), torch.rand(3, 5)
+    results = trajectories(lambda view: Importance(units, {"a": neurons}), equal, Schedule())
+    for draw, result in enumerate(results):
+        assert result.order.tolist() == units[draw].argsort().tolist()
+        assert result.neurons["a"].tolist() == neurons[draw].argsort().tolist()
+    with pytest.raises(ValueError, match="different numbers of draws"):
+        trajectories(lambda view: Importance(units, {"a": neurons[:2]}), equal, Schedule())
+
+
+def test_importances_that_cannot_be_are_refused(equal):
+    with pytest.raises(ValueError, match="importance of nothing"):
+        trajectories(lambda view: Importance(None), equal, Schedule())
+    with pytest.raises(ValueError, match="removes heads alone"):
+        trajectories(lambda view: Importance(torch.rand(8)), equal, Schedule(schedule="greedy"))
+    with pytest.raises(NonFiniteScore, match=r"neuron 1 of a\.mlp"):
+        trajectories(lambda view: Importance(None, {"a.mlp": torch.tensor([0, math.nan])}), equal, Schedule())
