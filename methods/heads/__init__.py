@@ -4,7 +4,7 @@ from methods.heads.count import count_megabytes, count_parameters
 from methods.heads.gate import gated
 from methods.heads.head_map import HeadMap, Unit
 from methods.heads.layouts import UnsupportedArchitecture
-from methods.heads.neurons import Mlp, find_mlps, remove_neurons
+from methods.heads.neurons import Mlp, find_mlps, gated_neurons, remove_neurons
 from methods.heads.observe import observed
 from methods.heads.remove import remove_heads
 from methods.heads.save import load_pruned, save_pruned
@@ -20,6 +20,7 @@ __all__ = [
     "count_parameters",
     "find_mlps",
     "gated",
+    "gated_neurons",
     "load_pruned",
     "observed",
     "remove_heads",

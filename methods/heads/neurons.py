@@ -1,9 +1,11 @@
-"""Removing neurons of feed-forward layers for good."""
+"""The neurons of feed-forward layers: found, gated, and removed for good."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from types import MethodType
 from typing import Any, cast
 
 import torch
@@ -81,31 +83,58 @@ def find_mlps(model: nn.Module) -> tuple[Mlp, ...]:
     return tuple(mlps)
 
 
+@contextmanager
+def gated_neurons(model: nn.Module, gates: Mapping[str, torch.Tensor]) -> Iterator[None]:
+    """Inside, multiply each neuron by its gate, just before the down projection.
+
+    gates: for each feed-forward layer, by name, float or bool (width,). 1 keeps, 0 removes. All layers are listed. May
+    require grad. Contexts nest, also with ``gated``: gates multiply. The activations keep their dtype.
+
+    Raises ValueError for an unknown or missing layer, or for gates of another shape or dtype.
+    """
+    mlps = find_mlps(model)
+    _check_names(mlps, gates, "gates")
+    for mlp in mlps:
+        gate = gates[mlp.name]
+        if gate.shape != (mlp.width,) or not (gate.is_floating_point() or gate.dtype == torch.bool):
+            raise ValueError(
+                f"gates of {mlp.name} are float or bool of shape ({mlp.width},), "
+                f"not {gate.dtype} of shape {tuple(gate.shape)}"
+            )
+    with ExitStack() as hooks:
+        for mlp in mlps:
+            hook = model.get_submodule(mlp.output).register_forward_pre_hook(_multiply(gates[mlp.name]))
+            hooks.callback(hook.remove)
+        yield
+
+
+def _multiply(gate: torch.Tensor) -> Callable:
+    def hook(module: nn.Module, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        return (args[0] * gate.to(args[0].device, args[0].dtype), *args[1:])  # (..., width)
+
+    return hook
+
+
 def remove_neurons(
     model: nn.Module, keep: Mapping[str, Sequence[int] | torch.Tensor], *, in_place: bool = False
 ) -> nn.Module:
     """Remove all neurons but those to keep, and return the smaller model.
 
     keep: for each feed-forward layer, by name, the indices of the neurons that stay, or a BoolTensor (width,). All
-    layers are listed. Otherwise as ``remove_heads``.
+    layers are listed, and one may lose all its neurons. Otherwise as ``remove_heads``.
 
     Raises ValueError for an unknown or missing layer, or for neurons that it does not have.
     """
     mlps = find_mlps(model)
-    if keep.keys() != {mlp.name for mlp in mlps}:
-        odd = sorted(keep.keys() ^ {mlp.name for mlp in mlps})
-        raise ValueError(f"keep must list every feed-forward layer and no other; it differs in {', '.join(odd)}")
+    _check_names(mlps, keep, "keep")
     kept = {mlp.name: _indices(mlp, keep[mlp.name]) for mlp in mlps}
     narrowed: dict[int, nn.Parameter] = {}
     for mlp in mlps:
         rows = kept[mlp.name]
-        output = cast(Linear, model.get_submodule(mlp.output))
-        if isinstance(output, Conv1D) and not len(rows):
-            raise ValueError(f"{mlp.name} must keep a neuron: Conv1D cannot run without inputs")
         outputs = torch.cat([rows, rows + mlp.width]) if mlp.halves else rows
         for name in mlp.inputs:
             narrowed |= select_outputs(cast(Linear, model.get_submodule(name)), outputs)
-        narrowed |= select_inputs(output, rows)
+        narrowed |= select_inputs(cast(Linear, model.get_submodule(mlp.output)), rows)
     smaller = replace_parameters(model, narrowed, in_place=in_place)
     for mlp in mlps:
         for name in (*mlp.inputs, mlp.output):
@@ -113,7 +142,20 @@ def remove_neurons(
         module: Any = smaller.get_submodule(mlp.name)
         if hasattr(module, "intermediate_size"):
             module.intermediate_size = len(kept[mlp.name])
+        output: Any = smaller.get_submodule(mlp.output)
+        if not isinstance(output, nn.Linear) and not len(kept[mlp.name]):
+            output.forward = MethodType(_forward_without_inputs, output)
     return smaller
+
+
+def _forward_without_inputs(self: Conv1D, x: torch.Tensor) -> torch.Tensor:
+    """What Conv1D computes, without the view of its own that is ambiguous for no input: the bias, (..., d)."""
+    return x @ self.weight + self.bias
+
+
+def _check_names(mlps: tuple[Mlp, ...], given: Mapping[str, Any], what: str) -> None:
+    if odd := sorted(given.keys() ^ {mlp.name for mlp in mlps}):
+        raise ValueError(f"{what} must list every feed-forward layer and no other; it differs in {', '.join(odd)}")
 
 
 def _indices(mlp: Mlp, keep: Sequence[int] | torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Watching heads at work: attention rows, contexts and gradients, one call of one site at a time."""
+"""Watching heads and neurons at work: attention rows, contexts, gradients and activations, one call at a time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from transformers import PretrainedConfig
 
 from methods.heads.head_map import HeadMap
 from methods.heads.layouts import ROLES
+from methods.heads.neurons import find_mlps
 from methods.heads.sites import Site
 
 Tensors = dict[str, torch.Tensor]
@@ -26,6 +27,7 @@ def observed(
     attention: Callable[[int, torch.Tensor], None] | None = None,
     context: Callable[[int, torch.Tensor], None] | None = None,
     gradients: Callable[[int, Tensors, Tensors], None] | None = None,
+    neurons: Callable[[str, torch.Tensor], None] | None = None,
 ) -> Iterator[None]:
     """Inside, call back once for each call of each site, with the site's index in ``heads.sites``. Nothing is kept.
 
@@ -38,6 +40,8 @@ def observed(
         "value": the projection's input (B, T, d), detached, and the gradient at its output (B, T, heads, d_h), where
         heads is H for the query and the number of key/value heads for the others. In cross attention T is the
         source's length for key and value. No parameter requires a gradient inside, so none gets one.
+    neurons(name, values): input of the down projection of the feed-forward layer of that name, (B, T, width) or, in
+        OPT, (B * T, width), as gated by the gates entered before, with its graph. Once for each call of the layer.
 
     Everything is left as it was found, also after an error.
     """
@@ -64,6 +68,10 @@ def observed(
                 stack.callback(output.register_forward_pre_hook(_context_hook(index, site, context)).remove)
             if gradients is not None:
                 _watch_gradients(model, index, site, gradients, stack)
+        if neurons is not None:
+            for mlp in find_mlps(model):
+                hook = model.get_submodule(mlp.output).register_forward_pre_hook(_neurons_hook(mlp.name, neurons))
+                stack.callback(hook.remove)
         yield
 
 
@@ -122,6 +130,13 @@ def _context_hook(index: int, site: Site, callback: Callable[[int, torch.Tensor]
         z = args[0].unflatten(-1, (site.num_heads, site.head_dim))  # (B, T, H, d_h)
         callback(index, z)
         return (z.flatten(-2), *args[1:])  # computed from z, so that z has a gradient
+
+    return hook
+
+
+def _neurons_hook(name: str, callback: Callable[[str, torch.Tensor], None]) -> Callable:
+    def hook(module: nn.Module, args: tuple[torch.Tensor, ...]) -> None:
+        callback(name, args[0])
 
     return hook
 
