@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from bench.selection import select
+from methods import METHODS
+from methods.heads import find_mlps
 from methods.none import none
 from methods.random import random
 
@@ -22,6 +25,35 @@ def test_random_draws_from_its_generator_only(tiny):
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
+
+
+def test_heads_are_drawn_alike_whatever_goes_with_them(tiny, architecture):
+    """A record of random removal keeps its meaning: these are the first draws of the seed's generator."""
+    heads, both, neurons = (
+        random(tiny.view(tiny.model(architecture), [], tiny.unit(architecture), seed=3), draws=2, parts=parts)
+        for parts in ("heads", "both", "neurons")
+    )
+    assert torch.equal(heads, torch.rand(heads.shape, generator=torch.Generator().manual_seed(3)))
+    assert torch.equal(both.units, heads)
+    assert neurons.units is None
+    assert {name: scores.shape for name, scores in neurons.neurons.items()} == {
+        mlp.name: (2, mlp.width) for mlp in find_mlps(tiny.model(architecture))
+    }
+    assert all(torch.equal(neurons.neurons[name], both.neurons[name]) for name in both.neurons)
+    rows = [row for scores in both.neurons.values() for row in scores]
+    assert all(0 <= row.min() <= row.max() < 1 for row in rows)
+    assert len(torch.unique(torch.stack(rows), dim=0)) == len(rows)
+
+
+def test_random_takes_the_same_share_of_every_layer(tiny, architecture):
+    view, method = tiny.view(tiny.model(architecture), [], tiny.unit(architecture)), METHODS["random"]
+    options = method.configure({"parts": "both", "allocation": "layer", "draws": 3})
+    layers, per_layer = len(view.heads.shape), view.heads.shape[0]
+    for draw in select(method, options, view, [layers * count for count in range(per_layer + 1)]).choices:
+        for count, choice in enumerate(draw):
+            lost = torch.bincount(view.heads.site_of_unit[~choice.mask], minlength=layers)
+            assert lost.tolist() == [count] * layers
+            assert {int((~mask).sum()) for mask in choice.neurons.values()} == {12 * count // per_layer}
 
 
 def test_random_is_uniform(tiny):

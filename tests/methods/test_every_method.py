@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bench.selection import select
-from methods import METHODS
+from methods import METHODS, Importance
 from methods.heads import gated
 from methods.schedule import Schedule
 
@@ -25,12 +25,14 @@ def pytest_generate_tests(metafunc):
 
 
 def answer(base, view):
-    """A scorer's importance, or a selector's mask with half of the units kept."""
+    """A scorer's importances of units and of each layer's neurons, or a selector's mask with half of the units kept."""
     method = METHODS[base]
     options = {name: value for name, value in method.configure({}).items() if name not in SCHEDULE}
-    if method.shape == "scorer":
-        return method.function(view, **options)
-    return method.function(view, len(view.heads) // 2, **options)
+    budget = () if method.shape == "scorer" else (len(view.heads) // 2,)
+    given = method.function(view, *budget, **options)
+    if isinstance(given, Importance):
+        return {"units": given.units, **given.neurons}
+    return {"units": given}
 
 
 def state(view):
@@ -106,7 +108,7 @@ def test_an_entry_for_every_unit(tiny, architecture, name):
     draws = len(selection.masks)
     assert selection.masks.dtype == torch.bool
     assert selection.masks.shape == (draws, len(levels), units)
-    if method.shape == "scorer":
+    if selection.orders:
         assert [sorted(order) for order in selection.orders] == [list(range(units))] * draws
         assert (~selection.masks).sum(2).tolist() == [levels] * draws
         assert (selection.masks[:, :-1] >= selection.masks[:, 1:]).all()  # what is gone stays gone
@@ -121,7 +123,7 @@ def test_batch_size_and_padding_do_not_matter(tiny, architecture, base):
         [tiny.batch(sentences, side, extra=5)],
         [tiny.batch(sentences[5:], side, extra=1), tiny.batch(sentences[:3]), tiny.batch(sentences[3:5], side)],
     ]
-    expected, *others = (answer(base, tiny.view(model, batches, tiny.unit(architecture))).double() for batches in ways)
+    expected, *others = (answer(base, tiny.view(model, batches, tiny.unit(architecture))) for batches in ways)
     for other in others:
         torch.testing.assert_close(other, expected, rtol=1e-3, atol=1e-5)
 
@@ -134,13 +136,13 @@ def test_a_layer_may_be_gone(tiny, architecture, base, dtype):
         kept = view.heads.site_of_unit != layer
         with gated(model, kept, view.heads):
             scores = answer(base, dataclasses.replace(view, kept=kept))
-        assert scores.shape[-1] == len(view.heads)
-        assert scores.isfinite().all()
+        assert scores["units"].shape[-1] == len(view.heads)
+        assert all(values.isfinite().all() for values in scores.values())
 
 
 def test_bfloat16_says_much_the_same(tiny, architecture, base):
     expected, actual = (
-        answer(base, tiny.scene(architecture, seed=5, dtype=dtype)).double()
-        for dtype in (torch.float32, torch.bfloat16)
+        answer(base, tiny.scene(architecture, seed=5, dtype=dtype)) for dtype in (torch.float32, torch.bfloat16)
     )
-    assert (actual - expected).abs().max() < 0.1 * expected.abs().max()
+    for name, values in expected.items():
+        assert (actual[name].double() - values.double()).abs().max() < 0.1 * values.double().abs().max()
