@@ -33,6 +33,7 @@ class Pruned:
     units: tuple[int, int]
     kept: Mapping[str, Sequence[int]]  # query heads by site, as the model had them before
     heads: Mapping[str, int]  # query heads of each site before
+    neurons: Mapping[str, tuple[int, int]]  # by feed-forward layer; empty where they all stay
     examples: int  # of the test split
     accuracy: tuple[float, float]
     parameters: tuple[int, int]
@@ -65,6 +66,7 @@ def card(pruned: Pruned, name: str) -> str:
         f"- {name}: {len(kept)} of {pruned.heads[name]}" + (f" ({', '.join(map(str, kept))})" if kept else "")
         for name, kept in pruned.kept.items()
     ]
+    neurons = [f"- {name}: {kept} of {width}" for name, (width, kept) in pruned.neurons.items()]
     exactness = f"to {pruned.gap:.0e} of their scale" if pruned.gap else "exactly"
     return "\n".join(
         [
@@ -81,6 +83,7 @@ def card(pruned: Pruned, name: str) -> str:
             "",
             *sites,
             "",
+            *(["Neurons kept, by feed-forward layer:", "", *neurons, ""] if neurons else []),
             LOAD.format(path=name),
         ]
     )

@@ -18,24 +18,28 @@ from bench.provenance import provenance
 from bench.selection import select, view_of
 from bench.suite import count_at
 from methods import METHODS
-from methods.heads import remove_heads
+from methods.schedule import Trajectory
 from tasks.cache import Cache
 
+Arrays = dict[str, Tensor]
 
-def run_cell(cell: Cell, cache: Cache) -> tuple[dict[str, Any], Tensor | None]:
-    """The record of ``cell`` and its outcomes (draws, levels, N); the record of the failure where it fails.
+
+def run_cell(cell: Cell, cache: Cache) -> tuple[dict[str, Any], Arrays]:
+    """The record of ``cell`` and what lies beside it; the record of the failure, and nothing else, where it fails.
+
+    Beside it lie the ``outcomes``, (draws, levels, N) bool, and, where neurons were removed, their removal orders.
 
     Raises OSError: a full disk or a missing permission is no property of a cell.
     """
     record: dict[str, Any] = {"key": cell.key, "cell": describe(cell), "provenance": provenance()}
     try:
-        result, measured, outcomes = _measure(cell, cache)
+        result, measured, arrays = _measure(cell, cache)
     except OSError:
         raise
     except Exception as error:  # a method's own fault must not stop the others
         reason = f"{type(error).__name__}: {str(error).strip() or 'no message'}".splitlines()[0]
-        return record | {"status": "failed", "reason": reason, "traceback": traceback.format_exc()}, None
-    return record | {"status": "done", "result": result, "measured": measured}, outcomes
+        return record | {"status": "failed", "reason": reason, "traceback": traceback.format_exc()}, {}
+    return record | {"status": "done", "result": result, "measured": measured}, arrays
 
 
 def describe(cell: Cell) -> dict[str, Any]:
@@ -53,12 +57,13 @@ def describe(cell: Cell) -> dict[str, Any]:
         "control": method.control or bool(cell.method.options.get("inverse")),
         "seed": cell.seed,
         "calibration": cell.calibration,
+        "trained": cell.training if method.shape == "joint" else None,  # share of the task's own training
         "device": cell.device,
         "asked": asdict(cell.task),
     }
 
 
-def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], Tensor]:
+def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], Arrays]:
     begin = time.perf_counter()
     device = torch.device(cell.device)
     task = open_task(cell.task)
@@ -67,44 +72,60 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         reset_peak(device)
         training = task.prepare(cell.seed, cache, device)
         model = task.open(cell.seed, cache, device).requires_grad_(False)
-        view = view_of(task, model, cell.seed, cell.calibration, device)
-        heads = view.heads
-        timed = {count_at(level, len(heads)) for level in LEVELS}
+        view = view_of(task, model, method, cell.seed, cell.calibration, cell.training, device)
+        units = len(view.heads)
+        timed = {count_at(level, units) for level in LEVELS}
         asked = sorted(timed.union(cell.removed))
-        with counting(model) as passes, timing(device) as scoring:
+        with counting(model) as passes, timing(device) as choosing:
             selection = select(method, cell.method.options, view, asked)
-        masks = selection.masks[:, [asked.index(count) for count in cell.removed]]  # (draws, levels, units)
+        choices = [[draw[asked.index(count)] for count in cell.removed] for draw in selection.choices]
         with timing(device) as evaluation:
-            evaluations = quality.evaluate(task, model, heads, masks)
+            evaluations = quality.evaluate(task, choices)
         peak = peak_bytes(device)
         smaller, gaps = {}, []
-        for mask in selection.masks[0, [asked.index(count) for count in sorted(timed)]]:
-            smaller[int((~mask).sum())] = remove_heads(model, mask, heads)
-            gaps.append(quality.gap(task, model, heads, smaller[int((~mask).sum())], mask))
+        for count in sorted(timed):
+            choice = selection.choices[0][asked.index(count)]
+            key = choice.removed if choice.neurons is None else count  # a control may keep more than its budget
+            smaller[key] = choice.smaller()
+            gaps.append(quality.gap(task, choice, smaller[key]))
     with alone():
         latencies = latency(task, smaller, device)
     outcomes = torch.stack([torch.stack([level.outcomes for level in draw]) for draw in evaluations])
     training_seconds = training.pop("seconds", 0.0)
+    cost, no_cost = {"forward": passes.forward, "backward": passes.backward}, {"forward": 0, "backward": 0}
+    trains = method.shape == "joint"
     result = {
-        "units": len(heads),
-        "shape": list(heads.shape),
+        "units": units,
+        "shape": list(view.heads.shape),
         "removed": list(cell.removed),
-        "orders": selection.orders,  # one a draw; a selector has masks only
-        "kept": None if selection.orders else [mask.nonzero().flatten().tolist() for mask in masks[0]],
+        "orders": selection.orders,  # one a draw; where there is none, the masks
+        "kept": None if selection.orders else [choice.mask.nonzero().flatten().tolist() for choice in choices[0]],
+        "neurons": any(path.neurons for path in selection.trajectories),  # the same share of them is removed
         "quality": outcomes.double().mean(2).tolist(),  # draws, levels
         "chance": task.chance,
         "parameters": [level.parameters for level in evaluations[0]],  # at each level, of the first draw
         "megabytes": [level.megabytes for level in evaluations[0]],
-        "passes": {"forward": passes.forward, "backward": passes.backward},  # examples, of scoring
+        "passes": no_cost if trains else cost,  # examples, of scoring
         "gap": max(gaps),
-        "training": training,
+        "training": training,  # of the task's model
+        "method_training": {"passes": cost, "reports": selection.reports} if trains else None,
     }
     measured = {
         "seconds": time.perf_counter() - begin,
-        "scoring_seconds": scoring[0],
+        "scoring_seconds": 0.0 if trains else choosing[0],
+        "method_training_seconds": choosing[0] if trains else 0.0,
         "evaluation_seconds": evaluation[0],
         "training_seconds": training_seconds,
         "peak_bytes": peak,
         "latency": latencies,
     }
-    return result, measured, outcomes
+    return result, measured, {"outcomes": outcomes} | _neuron_orders(selection.trajectories)
+
+
+def _neuron_orders(trajectories: list[Trajectory]) -> Arrays:
+    """Removal orders of neurons, (width,) int32, by draw and feed-forward layer."""
+    return {
+        f"neurons.{draw}.{name}": order.int()
+        for draw, path in enumerate(trajectories)
+        for name, order in (path.neurons or {}).items()
+    }

@@ -19,6 +19,10 @@ DEVICE: dict[str, Any] = {
     "default": "auto",
     "help": "default: a GPU if there is one",
 }
+SHARE: dict[str, Any] = {
+    "metavar": "SHARE",
+    "help": "share of the task's own training that methods which train take for each budget",
+}
 EXAMPLES = """\
 examples:
   headbench run                                    every method on the built-in tasks
@@ -90,6 +94,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     prune.add_argument(
         "--calibration", type=_positive, default=128, metavar="N", help="training texts to score on (default: 128)"
     )
+    prune.add_argument("--training", type=_share, default=1.0, **SHARE)
     prune.add_argument("--device", **DEVICE)
     _add_own(prune, "model and data")
 
@@ -118,6 +123,7 @@ def _add_suite(parser: argparse.ArgumentParser) -> None:
     add("--seeds", metavar="N|A,B,C", help="number of seeds, or the seeds; 7, is seed 7 alone (default: the suite's)")
     add("--levels", metavar="all|A,B", help="shares of heads removed at which quality is measured, as 0.5 or 50%%")
     add("--out", type=Path, metavar="DIR", help=f"where records go (default: {DEFAULT_OUT})")
+    add("--training", type=_share, **SHARE)
     add("--device", **DEVICE)
 
 
@@ -141,6 +147,16 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number, at least 1, not {text!r}")
     return number
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"expected a share over 0, at most 1, not {text!r}")
+    return share
 
 
 def _whole(text: str) -> int:
@@ -181,6 +197,7 @@ def _suite(options: argparse.Namespace):
         methods=suite.methods if options.methods is None else parse_methods(options.methods),
         seeds=suite.seeds if options.seeds is None else parse_seeds(options.seeds),
         levels=suite.levels if options.levels is None else parse_levels(options.levels),
+        training=suite.training if options.training is None else options.training,
     )
 
 
@@ -250,10 +267,17 @@ def _prune(options: argparse.Namespace) -> int:
     methods = parse_methods(options.method)
     if len(methods) != 1:
         raise InputError(f"--method {options.method}: expected one method, with its options")
-    return prune(
-        PruneOptions(task, methods[0], options.keep, options.out, options.seed, options.calibration, _device(options)),
-        Cache(default_root()),
+    wanted = PruneOptions(
+        task=task,
+        method=methods[0],
+        keep=options.keep,
+        out=options.out,
+        seed=options.seed,
+        calibration=options.calibration,
+        training=options.training,
+        device=_device(options),
     )
+    return prune(wanted, Cache(default_root()))
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -24,10 +24,13 @@ class Passes:
 
 @contextmanager
 def counting(model: nn.Module) -> Iterator[Passes]:
-    """Count the examples that pass through ``model`` inside, whoever sends them."""
+    """Count the examples that pass through ``model``, and copies made of it, inside, whoever sends them."""
     passes = Passes()
+    counted = True  # copies keep the hook
 
     def on_forward(module, args, output):
+        if not counted:
+            return
         logits = output.logits
         passes.forward += len(logits)
         if logits.requires_grad:
@@ -40,6 +43,7 @@ def counting(model: nn.Module) -> Iterator[Passes]:
     try:
         yield passes
     finally:
+        counted = False
         handle.remove()
 
 

@@ -31,11 +31,12 @@ def metrics(record: Record) -> dict[str, float]:
     result, measured = record["result"], record["measured"]
     share, quality = curve(record)
     removed = share
-    if result["kept"]:  # a selector may keep more than its budget, as the control none does
+    if result["kept"] and not result["neurons"]:  # a selector may keep more than its budget, as the control none does
         removed = 1 - np.array([len(kept) for kept in result["kept"]]) / result["units"]
     base, chance = quality[0], result["chance"]
     loss = base - quality
     middle = _at(SPEED_LEVEL, result)
+    parameters = [size["model"] for size in result["parameters"]]
     return {
         "base": base,
         "chance": chance,
@@ -51,13 +52,18 @@ def metrics(record: Record) -> dict[str, float]:
         "scoring_seconds": measured["scoring_seconds"],
         "forward": result["passes"]["forward"],
         "backward": result["passes"]["backward"],
+        "training_seconds": measured["method_training_seconds"],
+        "parameters50": 1 - _value(parameters, middle) / parameters[0],
     }
 
 
 def frame(records: Iterable[Record]) -> pd.DataFrame:
-    """One row for each finished cell: what it is (task, data, model, label, seed, control) and its ``metrics``."""
+    """One row for each finished cell: what it is (task, data, model, label, seed, control, whether it
+    removes neurons too) and its ``metrics``."""
     rows = [
-        {key: record["cell"][key] for key in ("task", "data", "model", "label", "seed", "control")} | metrics(record)
+        {key: record["cell"][key] for key in ("task", "data", "model", "label", "seed", "control")}
+        | {"neurons": record["result"]["neurons"]}
+        | metrics(record)
         for record in records
         if record["status"] == "done"
     ]

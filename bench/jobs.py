@@ -47,8 +47,8 @@ class CellJob:
 
     def __call__(self) -> dict[str, Any]:
         """The record, as written."""
-        record, outcomes = run_cell(self.cell, Cache(self.cache))
-        Store(self.out).write(self.cell, record, outcomes)
+        record, arrays = run_cell(self.cell, Cache(self.cache))
+        Store(self.out).write(self.cell, record, arrays)
         return record
 
     def died(self, reason: str) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class CellJob:
             "status": "failed",
             "reason": reason,
         }
-        Store(self.out).write(self.cell, record, None)
+        Store(self.out).write(self.cell, record, {})
         return record
 
 

@@ -21,14 +21,17 @@ COLUMNS = {
     "area": ("area", 1, 3),
     "within1": ("heads off, -1 pt (%)", 100, 0),
     "within5": ("heads off, -5 pt (%)", 100, 0),
+    "parameters50": ("parameters off at 50 % (%)", 100, 1),
     "mb": ("MB at 50 %", 1, 3),
     "speedup1": ("speed-up, batch 1", 1, 2),
     "speedup32": ("speed-up, batch 32", 1, 2),
     "scoring_seconds": ("scoring (s)", 1, 2),
     "forward": ("forward", 1, 0),
     "backward": ("backward", 1, 0),
+    "training_seconds": ("training (s)", 1, 1),
 }
 TASK = ["task", "data", "model"]
+ROW = ["label", "control", "neurons"]
 LEGEND = """\
 How to read it. *acc. at 50 %*, *75 %*: test accuracy with that share of the heads removed. *area*: mean accuracy over
 all shares removed, scaled so that chance (always giving the commonest answer of the test split) is 0 and the unpruned
@@ -37,7 +40,10 @@ model is 1. *heads off*: largest share removed, among the levels measured, befor
 one in the same interleaved repeats. *scoring*: wall seconds, and calibration examples sent forward and backward through
 the model. Numbers are means over seeds, with the standard deviation over seeds after ±; no ± means one seed. Random
 draws are averaged within a seed; size and speed are those of the first. Controls calibrate the eye: `none` removes
-nothing, `random` has no score, an inverse removes first what its score holds most important. No difference here has
+nothing, `random` has no score, an inverse removes first what its score holds most important. A row marked *neurons*
+removes the same share of every feed-forward layer's neurons too, or of these alone: compare it with others by the
+*parameters off*, not at the same level. *training*: wall seconds in which a method trained gates, or gates and weights,
+over all levels together; the other methods leave the weights as they are. No difference here has
 been tested for significance; with few seeds, read close rows as ties."""
 
 
@@ -81,7 +87,7 @@ def markdown(records: list[Record], table: pd.DataFrame) -> str:
                 f"Unpruned accuracy {100 * part['base'].mean():.1f} %, chance {100 * first['chance']:.1f} %, "
                 f"{first['mb_base']:.3f} MB; seeds {', '.join(map(str, sorted(set(part['seed']))))}.",
                 "",
-                _table(part.groupby(["label", "control", "seed"], sort=False)[list(COLUMNS)].mean()),
+                _table(part.groupby([*ROW, "seed"], sort=False)[list(COLUMNS)].mean()),
                 "",
             ]
         parts += [LEGEND, ""]
@@ -109,27 +115,28 @@ def _records(folder: Path) -> list[Record]:
 def _overall(table: pd.DataFrame) -> str:
     """Mean over tasks, of the methods that have every task; the others are named below."""
     tasks = table.groupby(TASK).ngroups
-    per_seed = table.groupby(["label", "control", "seed"])[list(COLUMNS)].mean(skipna=False)
-    whole = table.groupby(["label", "control", "seed"]).size() == tasks
+    per_seed = table.groupby([*ROW, "seed"])[list(COLUMNS)].mean(skipna=False)
+    whole = table.groupby([*ROW, "seed"]).size() == tasks
     parts = [f"## Overall: mean over {tasks} {'task' if tasks == 1 else 'tasks'}", "", _table(per_seed[whole])]
     if not whole.all():
-        missing = sorted({f"{label} (seed {seed})" for label, _, seed in per_seed[~whole].index})
+        missing = sorted({f"{label} (seed {seed})" for label, _, _, seed in per_seed[~whole].index})
         parts += ["", f"Not shown, as some task is missing: {_literal(', '.join(missing))}."]
     return "\n".join(parts)
 
 
 def _table(per_seed: pd.DataFrame) -> str:
-    """Methods, best area first, with mean and spread over the seeds in ``per_seed`` (label, control, seed)."""
-    by_method = per_seed.groupby(["label", "control"])
+    """Methods, best area first, with mean and spread over the seeds in ``per_seed`` (ROW, seed)."""
+    by_method = per_seed.groupby(ROW)
     means, spreads = by_method.mean(skipna=False), by_method.std()  # a mean over some seeds only would mislead
     order = means.sort_index().sort_values("area", ascending=False, kind="stable")
     rows = [["method", *(heading for heading, _, _ in COLUMNS.values())]]
-    for label, control in order.index:
+    for row in order.index:
         cells = [
-            _cell(means.loc[(label, control), name], spreads.loc[(label, control), name], factor, digits)
+            _cell(means.loc[row, name], spreads.loc[row, name], factor, digits)
             for name, (_, factor, digits) in COLUMNS.items()
         ]
-        rows.append([_literal(label) + (" (control)" if control else ""), *cells])
+        label, control, neurons = row
+        rows.append([_literal(label) + " (control)" * control + " (neurons)" * neurons, *cells])
     return _aligned(rows)
 
 

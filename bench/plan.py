@@ -6,20 +6,25 @@ import importlib
 import inspect
 import pkgutil
 import re
+import sys
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
+from typing import Any
 
 import methods.heads
 import methods.schedule
 import methods.view
-from bench import quality, selection
+import tasks.train
+from bench import choice, quality, selection
 from bench.errors import InputError
 from bench.suite import MethodSpec, Suite
 from methods import METHODS
 from tasks.contract import TASKS, Task, TaskSpec
 from tasks.digest import digest_of, digest_of_source
 
-PROTOCOL = 1  # raise it when results of before and after must not be compared
+PROTOCOL = 2  # raise it when results of before and after must not be compared
+SHARED = ("methods", "methods.registry", "methods.options", "methods.schedule", "methods.view")  # no method's own
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class Cell:
     seed: int
     removed: tuple[int, ...]  # numbers of units removed at which quality is measured
     calibration: int
+    training: float
     device: str
     key: str
 
@@ -71,10 +77,20 @@ def plan(suite: Suite, device: str) -> list[Cell]:
                 "device": device,
             }
             for method in suite.methods:
-                own = digest_of_source(inspect.getmodule(METHODS[method.name].function))
-                key = digest_of({**shared, "method": [method.name, method.options, own]})
+                key = digest_of({**shared, "method": _own(method, suite.training)})
                 cells.append(
-                    Cell(spec, task.data_name, task.model_name, method, seed, removed, suite.calibration, device, key)
+                    Cell(
+                        task=spec,
+                        data=task.data_name,
+                        model=task.model_name,
+                        method=method,
+                        seed=seed,
+                        removed=removed,
+                        calibration=suite.calibration,
+                        training=suite.training,
+                        device=device,
+                        key=key,
+                    )
                 )
     places: dict[str, Cell] = {}
     for cell in cells:
@@ -87,8 +103,31 @@ def plan(suite: Suite, device: str) -> list[Cell]:
     return cells
 
 
+def _own(spec: MethodSpec, training: float) -> list[Any]:
+    """What of a key is the method's own."""
+    method = METHODS[spec.name]
+    own = [spec.name, spec.options, digest_of_source(*_modules_of(sys.modules[method.function.__module__]))]
+    return [*own, training, digest_of_source(tasks.train)] if method.shape == "joint" else own
+
+
+def _modules_of(module: ModuleType) -> list[ModuleType]:
+    """``module`` and what it takes from other modules of its package, but for code that all methods share."""
+    package = module.__name__.partition(".")[0]
+    found = {module.__name__: module}
+    waiting = [module]
+    while waiting:
+        for value in vars(waiting.pop()).values():
+            owner = value if isinstance(value, ModuleType) else inspect.getmodule(value) if callable(value) else None
+            if owner is None or owner.__name__ in found or owner.__name__ in SHARED:
+                continue
+            if owner.__name__.partition(".")[0] == package and not owner.__name__.startswith("methods.heads"):
+                found[owner.__name__] = owner
+                waiting.append(owner)
+    return [found[name] for name in sorted(found)]
+
+
 def _shared_code() -> str:
     """Digest of the code that every method's result goes through."""
     package = methods.heads
     heads = [importlib.import_module(f"{package.__name__}.{m.name}") for m in pkgutil.iter_modules(package.__path__)]
-    return digest_of_source(*heads, methods.schedule, methods.view, selection, quality)
+    return digest_of_source(*heads, methods.schedule, methods.view, choice, selection, quality)

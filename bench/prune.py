@@ -19,7 +19,7 @@ from bench.run import check_writable
 from bench.selection import select, view_of
 from bench.suite import MethodSpec, count_at
 from methods import METHODS
-from methods.heads import HeadMap, remove_heads, save_pruned
+from methods.heads import HeadMap, save_pruned
 from tasks.cache import Cache
 from tasks.contract import TaskSpec
 from tasks.files import system_errors
@@ -35,6 +35,7 @@ class PruneOptions:
     out: Path
     seed: int
     calibration: int
+    training: float
     device: str
 
 
@@ -50,15 +51,14 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     with beside_others():
         task.prepare(options.seed, cache, device)
         model: Any = task.open(options.seed, cache, device).requires_grad_(False)
-        view = view_of(task, model, options.seed, options.calibration, device)
-        chosen = select(METHODS[options.method.name], options.method.options, view, [len(view.heads) - keep])
-        mask = chosen.masks[0, 0]
-        removed = int((~mask).sum())  # a control may keep more than it was asked to
-        smaller: Any = remove_heads(model, mask, view.heads)
-        gap = quality.gap(task, model, view.heads, smaller, mask)
+        method = METHODS[options.method.name]
+        view = view_of(task, model, method, options.seed, options.calibration, options.training, device)
+        choice = select(method, options.method.options, view, [len(view.heads) - keep]).choices[0][0]
+        smaller: Any = choice.smaller()
+        gap = quality.gap(task, choice, smaller)
         before, after = quality.measure(task, model), quality.measure(task, smaller)
     with alone():
-        times = latency(task, {0: model, removed: smaller} if removed else {0: model}, device)
+        times = latency(task, {0: model, 1: smaller}, device)
     pruned = Pruned(
         model=task.model_name,
         task=options.task.task,
@@ -66,14 +66,15 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         method=options.method.label,
         source=METHODS[options.method.name].source,
         seed=options.seed,
-        units=(len(mask), len(mask) - removed),
-        kept=view.heads.kept(mask),
+        units=(len(choice.mask), len(choice.mask) - choice.removed),
+        kept=view.heads.kept(choice.mask),
+        neurons={name: (len(mask), int(mask.sum())) for name, mask in (choice.neurons or {}).items()},
         heads={site.name: site.num_heads for site in view.heads.sites},
         examples=len(before.outcomes),
         accuracy=(before.outcomes.double().mean().item(), after.outcomes.double().mean().item()),
         parameters=(before.parameters["model"], after.parameters["model"]),
         megabytes=(before.megabytes["model"], after.megabytes["model"]),
-        milliseconds={size: _medians(times["samples"][str(size)], removed) for size in BATCHES},
+        milliseconds={size: _medians(times["samples"][str(size)]) for size in BATCHES},
         device=times["device"],
         gap=gap,
     )
@@ -96,9 +97,9 @@ def units_to_keep(text: str, units: int) -> int:
     return count_at(number, units) if share else int(number)
 
 
-def _medians(samples: dict[str, list[float]], removed: int) -> tuple[float, float]:
+def _medians(samples: dict[str, list[float]]) -> tuple[float, float]:
     """Median milliseconds of the whole and of the smaller model."""
-    return 1e3 * median(samples["0"]), 1e3 * median(samples[str(removed)])
+    return 1e3 * median(samples["0"]), 1e3 * median(samples["1"])
 
 
 def _save(smaller: Any, task: Any, text: str, out: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -26,7 +26,7 @@ class CorruptRecord(ValueError):
 
 
 class Store:
-    """Records below a folder: ``records/<cell>.json``, and ``.safetensors`` beside it with the outcomes."""
+    """Records below a folder: ``records/<cell>.json``, and ``.safetensors`` beside it with its arrays."""
 
     def __init__(self, folder: Path):
         self.folder = folder / "records"
@@ -35,23 +35,26 @@ class Store:
         """Where the record of ``cell`` lies."""
         return self.folder / f"{cell.name}.json"
 
-    def write(self, cell: Cell, record: Record, outcomes: Tensor | None) -> None:
-        """Write a record and its outcomes (draws, levels, N): a record that is there is complete.
+    def write(self, cell: Cell, record: Record, arrays: Mapping[str, Tensor]) -> None:
+        """Write a record and the ``arrays`` beside it, if there are any: a record that is there is complete.
+
+        ``outcomes``, (draws, levels, N) bool, is stored in bits.
 
         Raises OSError, and ValueError for a number in ``record`` that is not finite; what was there then stays.
         """
         path = self.path(cell)
         beside = path.with_suffix(".safetensors")
         files: dict[Path, bytes] = {}
-        if outcomes is not None:
-            packed = {"outcomes": np.packbits(outcomes.numpy(), axis=-1)}
-            files[beside] = save(packed, {"examples": str(outcomes.shape[-1])})
+        if arrays:
+            stored = {name: array.numpy() for name, array in arrays.items()}
+            examples = {"examples": str(stored["outcomes"].shape[-1])}
+            files[beside] = save(stored | {"outcomes": np.packbits(stored["outcomes"], axis=-1)}, examples)
             record = record | {"outcomes": sha256(files[beside]).hexdigest()}
         files[path] = _text(record | {"digest": digest_of(record)}).encode()
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.folder):
             write_together(files)
-            if outcomes is None:
+            if not arrays:
                 beside.unlink(missing_ok=True)
 
     def read(self, path: Path) -> Record:

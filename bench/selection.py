@@ -34,11 +34,22 @@ class Selection:
     trajectories: list[Trajectory] = field(default_factory=list)
     reports: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
+    @property
+    def masks(self) -> Tensor:
+        """Units kept, (draws, levels, units) bool."""
+        return torch.stack([torch.stack([choice.mask for choice in draw]) for draw in self.choices])
+
+    @property
+    def orders(self) -> list[list[int]] | None:
+        """Removal order of the units, one a draw; None where there is none."""
+        orders = [path.order.tolist() for path in self.trajectories if path.order is not None]
+        return orders or None
+
 
 def view_of(
-    task: Task, model: nn.Module, seed: int, calibration: int, training: float, device: torch.device
+    task: Task, model: nn.Module, method: Method, seed: int, calibration: int, training: float, device: torch.device
 ) -> View:
-    """What a method sees of ``task`` and ``model`` under ``seed``; the global generator starts from the seed too.
+    """What ``method`` sees of ``task`` and ``model`` under ``seed``; the global generator starts from the seed too.
 
     calibration: number of examples to score on. training: share of the task's own training that a joint method takes.
     """
@@ -52,7 +63,7 @@ def view_of(
         generator=torch.Generator().manual_seed(seed),
         forward=task.logits,
         loss_of_logits=task.loss,
-        training=task.training(seed, training, device),
+        training=task.training(seed, training, device) if method.shape == "joint" else None,
     )
 
 
@@ -97,7 +108,8 @@ def _train(method: Method, options: dict[str, Any], view: View, removed: Sequenc
     units = len(view.heads)
     budgets = [units - count for count in removed if count]  # with nothing removed it is the model as it was
     trained = iter(method.function(view, budgets, **options))
-    choices, reports = [], {}
+    choices: list[Choice] = []
+    reports: dict[int, Mapping[str, float]] = {}
     for count in removed:
         choice = Choice(view.model, view.heads, view.heads.full_mask())
         if count:

@@ -36,6 +36,7 @@ class Suite:
     seeds: tuple[int, ...]
     levels: tuple[float, ...]
     calibration: int  # examples a method may score on
+    training: float  # share of the task's own training that a joint method takes for one budget
 
     def removed(self, units: int) -> list[int]:
         """Numbers of units removed at which quality is measured, ascending, of ``units`` in all."""

@@ -44,7 +44,7 @@ def built_in_suites() -> list[str]:
 
 
 def _suite(name: str, content: dict[str, Any], where: str) -> Suite:
-    known = {"tasks", "methods", "seeds", "levels", "calibration"}
+    known = {"tasks", "methods", "seeds", "levels", "calibration", "training"}
     for key in content:
         if key not in known:
             raise unknown(f"key in {where}:", key, known)
@@ -54,6 +54,9 @@ def _suite(name: str, content: dict[str, Any], where: str) -> Suite:
     calibration = content.get("calibration", 128)
     if type(calibration) is not int or calibration < 1:
         raise InputError(f"{where}: calibration = {calibration!r}: expected a whole number of examples, at least 1")
+    training = content.get("training", 1.0)
+    if type(training) not in (int, float) or not 0 < training <= 1:
+        raise InputError(f"{where}: training = {training!r}: expected a share of the task's own training, over 0 to 1")
     try:
         return Suite(
             name=name,
@@ -62,6 +65,7 @@ def _suite(name: str, content: dict[str, Any], where: str) -> Suite:
             seeds=parse_seeds(_text(content, "seeds", "3")),
             levels=parse_levels(_text(content, "levels", "0.125,0.25,0.375,0.5,0.625,0.75,0.875")),
             calibration=calibration,
+            training=float(training),
         )
     except InputError as error:
         raise InputError(str(error) if where in str(error) else f"{where}: {error}") from error

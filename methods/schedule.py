@@ -62,7 +62,7 @@ class Trajectory:
         return mask
 
     def neurons_kept(self, removed: int, units: int) -> dict[str, Tensor] | None:
-        """Masks, (width,) bool by layer, when the share removed/units of every layer's neurons is gone; halves go up."""
+        """Masks, (width,) bool by layer, when the share removed/units of each layer's neurons is gone; halves go up."""
         if self.neurons is None:
             return None
         masks = {}

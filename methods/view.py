@@ -53,7 +53,7 @@ class View:
     batches: the calibration set.
     kept: (units,) bool, the units not removed yet; scores of the others are ignored.
     generator: the source of all the method's random draws, on the CPU.
-    training: the rest of the training split, for methods that train; scorers leave it alone.
+    training: the training split, for joint methods; None for all others.
     """
 
     model: nn.Module

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from tasks.cache import Cache
 from tasks.encode import Batch
@@ -27,6 +29,19 @@ class TaskSpec:
     finetune: bool = False  # train the model on the training split first
     limit: int = 0  # most examples of each split; 0 is all
     mirror: str = ""  # folder with local copies of hub ids
+
+
+class Training(Protocol):
+    """What a method that trains gates or weights trains on, and how the task trains its own model."""
+
+    steps: int  # a method may take for one budget
+    clip: float  # largest norm of the gradient of all weights together
+
+    def batches(self) -> Iterator[Batch]:
+        """Batches of shuffled training examples, without end; the same ones at each call."""
+
+    def optimizer(self, model: nn.Module) -> tuple[Optimizer, LRScheduler]:
+        """The task's own optimizer for the weights of ``model``, with its schedule over ``steps``."""
 
 
 class Task(ABC):
@@ -79,6 +94,13 @@ class Task(ABC):
     @abstractmethod
     def calibration(self, seed: int, size: int, device: torch.device) -> Sequence[Batch]:
         """``size`` training examples (all, if fewer) drawn by ``seed``, in batches."""
+
+    @abstractmethod
+    def training(self, seed: int, share: float, device: torch.device) -> Training:
+        """Batches of the training split, in an order drawn by ``seed``, and the task's own optimizer.
+
+        ``share``, 0 to 1, is the part of the task's own training steps that it is for.
+        """
 
     @abstractmethod
     def probe(self, size: int, device: torch.device) -> Batch:

@@ -178,6 +178,9 @@ class TextClassification(Task):
         examples = self._encode([pool[place] for place in chosen.tolist()])
         return list(encode.batches(examples, self._tokenizer, BATCH, by_length=True, device=device))
 
+    def training(self, seed: int, share: float, device: torch.device) -> train.Lessons:
+        return train.Lessons(self._train_set, self._tokenizer, self._recipe.shortened(share), seed, device)
+
     def probe(self, size: int, device: torch.device) -> Batch:
         by_length = sorted(self._test, key=lambda example: len(example.tokens["input_ids"]))
         middle = max(0, (len(by_length) - size) // 2)
@@ -201,6 +204,10 @@ class TextClassification(Task):
                 raise FloatingPointError(f"logits are not finite, first for test example {first}")
             right[batch.indices] = (logits.argmax(1) == batch.labels).cpu()
         return right
+
+    @cached_property
+    def _train_set(self) -> list[Encoded]:
+        return self._encode(self.dataset.train)
 
     @cached_property
     def _test(self) -> list[Encoded]:

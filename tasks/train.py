@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tasks.dataset import Dataset
-from tasks.encode import Encoded, batches, collate, encode, padding_id
+from tasks.encode import Batch, Encoded, batches, collate, encode, padding_id
 
 EVALUATION_BATCH = 128
 
@@ -33,6 +34,11 @@ class Recipe:
     evaluate_every: int = 50  # steps between looks at the validation split
     target: float | None = None  # validation accuracy, 0 to 1, at which training stops early
 
+    def shortened(self, share: float) -> Recipe:
+        """The same recipe in that share of its steps, warm-up included; at least one step."""
+        steps = max(1, round(share * self.max_steps))
+        return replace(self, max_steps=steps, warmup_steps=round(share * self.warmup_steps))
+
 
 def fine_tuning(examples: int, *, epochs: int = 3, batch_size: int = 32, max_length: int = 128) -> Recipe:
     """Recipe to fine-tune a pretrained encoder of about BERT-base's size on ``examples`` training examples.
@@ -50,6 +56,38 @@ def fine_tuning(examples: int, *, epochs: int = 3, batch_size: int = 32, max_len
         max_length=max_length,
         evaluate_every=max(1, -(-steps_per_epoch // 2)),
     )
+
+
+class Lessons:
+    """Training examples in shuffled batches, and the optimizer that goes with their recipe.
+
+    The order of the examples follows from the seed: each call of ``batches`` gives the same ones.
+    """
+
+    def __init__(
+        self,
+        examples: Sequence[Encoded],
+        tokenizer: PreTrainedTokenizerBase,
+        recipe: Recipe,
+        seed: int,
+        device: torch.device | str,
+    ):
+        self.steps, self.clip = recipe.max_steps, recipe.clip
+        self._examples, self._tokenizer, self._recipe = examples, tokenizer, recipe
+        self._seed, self._device = seed, device
+
+    def batches(self) -> Iterator[Batch]:
+        """Batches without end, from epoch to epoch; an epoch's last one may be smaller."""
+        pad_id, side = padding_id(self._tokenizer), self._tokenizer.padding_side
+        generator = torch.Generator().manual_seed(self._seed)
+        while True:
+            for indices in torch.randperm(len(self._examples), generator=generator).split(self._recipe.batch_size):
+                yield collate(self._examples, indices.tolist(), pad_id, side, self._device)
+
+    def optimizer(self, model: nn.Module) -> tuple[torch.optim.AdamW, LambdaLR]:
+        """AdamW over the weights of ``model`` that require a gradient, and its schedule over ``steps``."""
+        optimizer = _optimizer(model, self._recipe)
+        return optimizer, LambdaLR(optimizer, lambda step: _rate(step, self._recipe))
 
 
 def train(
@@ -81,21 +119,20 @@ def train(
     started = time.perf_counter()
     device = torch.device(device)
     nn.Module.to(model, device)
-    train_set = encode(dataset.train, tokenizer, recipe.max_length)
     validation_set = encode(dataset.validation, tokenizer, recipe.max_length)
-    pad_id = padding_id(tokenizer)
-    optimizer = _optimizer(model, recipe)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, recipe))
+    train_set = encode(dataset.train, tokenizer, recipe.max_length)
+    lessons = Lessons(train_set, tokenizer, recipe, seed, device)
+    optimizer, schedule = lessons.optimizer(model)
     best_accuracy, best_step = -1.0, 0
     best_weights: dict[str, Tensor] = {}
     step = examples = 0
 
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)  # for dropout
-        order = _endless(len(train_set), recipe.batch_size, seed)
+        lesson = lessons.batches()
         while step < recipe.max_steps and not _met(best_accuracy, recipe.target):
             model.train()
-            batch = collate(train_set, next(order), pad_id, tokenizer.padding_side, device)
+            batch = next(lesson)
             loss = F.cross_entropy(model(**batch.inputs).logits.float(), batch.labels)
             step += 1
             examples += len(batch.labels)
@@ -145,7 +182,7 @@ def predict(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, encoded:
     return predicted
 
 
-def _optimizer(model: PreTrainedModel, recipe: Recipe) -> torch.optim.AdamW:
+def _optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": recipe.weight_decay},
@@ -159,14 +196,6 @@ def _rate(step: int, recipe: Recipe) -> float:
     if step < recipe.warmup_steps:
         return (step + 1) / (recipe.warmup_steps + 1)
     return (recipe.max_steps - step) / max(1, recipe.max_steps - recipe.warmup_steps)
-
-
-def _endless(examples: int, batch_size: int, seed: int) -> Iterator[list[int]]:
-    """Indices of one batch after another, from epoch to epoch; an epoch's last batch may be smaller."""
-    generator = torch.Generator().manual_seed(seed)
-    while True:
-        for indices in torch.randperm(examples, generator=generator).split(batch_size):
-            yield indices.tolist()
 
 
 def _met(accuracy: float, target: float | None) -> bool:

@@ -192,14 +192,23 @@ def make_record() -> Callable[..., dict[str, Any]]:
         samples: dict[str, list[float]] | None = None,
         training: dict[str, Any] | None = None,
         limit: int = 0,
+        neurons: bool = False,
+        trained: float | None = None,
     ) -> dict[str, Any]:
         samples = samples or {"0": [2.0], "4": [1.0]}
         sizes = megabytes or [4.0 - count / 4 for count in removed]
+        asked = {"limit": limit, "finetune": False}
         cell = {"task": "classification", "data": data, "model": model, "label": label, "seed": seed}
         return {
             "status": "done",
             "cell": cell
-            | {"control": control, "device": "cpu", "calibration": 128, "asked": {"limit": limit, "finetune": False}},
+            | {
+                "control": control,
+                "device": "cpu",
+                "calibration": 128,
+                "trained": trained,
+                "asked": asked,
+            },
             "provenance": {"processor": "A", "commit": "a" * 40, "packages": {"torch": "1"}},
             "result": {
                 "units": 8,
@@ -207,11 +216,17 @@ def make_record() -> Callable[..., dict[str, Any]]:
                 "kept": kept,
                 "quality": [list(draw) for draw in quality],
                 "chance": chance,
+                "neurons": neurons,
+                "parameters": [{"model": int(2**18 * size)} for size in sizes],
                 "megabytes": [{"model": size} for size in sizes],
                 "passes": {"forward": 128, "backward": 0},
                 "training": training or {},
             },
-            "measured": {"scoring_seconds": 0.5, "latency": {"samples": {"1": samples, "32": samples}}},
+            "measured": {
+                "scoring_seconds": 0.5,
+                "method_training_seconds": 0.0 if trained is None else 2.5,
+                "latency": {"samples": {"1": samples, "32": samples}},
+            },
         }
 
     return make

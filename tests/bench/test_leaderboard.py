@@ -137,9 +137,9 @@ def test_a_folder_of_records_becomes_three_files(make_record, tmp_path):
     load_plugins()
     store = Store(tmp_path)
     for seed in (0, 1):
-        cell = Cell(TaskSpec("t"), "data", "model", MethodSpec("none", {}), seed, (0, 4, 8), 8, "cpu", "k")
+        cell = Cell(TaskSpec("t"), "data", "model", MethodSpec("none", {}), seed, (0, 4, 8), 8, 1.0, "cpu", "k")
         record = make_record(seed=seed) | {"key": "k", "status": "failed", "reason": "no"}
-        store.write(cell, record, None)
+        store.write(cell, record, {})
     assert summary(tmp_path) == "no cell has a result yet"
     assert [path.name for path in write(tmp_path)] == ["leaderboard.md", "leaderboard.csv"]
     assert show(tmp_path, "md") == (tmp_path / "leaderboard.md").read_text()

@@ -39,7 +39,7 @@ def job():
     load_plugins()
 
     def make(method: str = "none", data: str = "data", model: str = "model", train: bool = False):
-        cell = Cell(TaskSpec("t"), data, model, MethodSpec(method, {}), 0, (0, 8), 128, "cpu", "key")
+        cell = Cell(TaskSpec("t"), data, model, MethodSpec(method, {}), 0, (0, 8), 128, 1.0, "cpu", "key")
         return TrainJob(cell, Path()) if train else CellJob(cell, Path(), Path())
 
     return make

@@ -6,41 +6,47 @@ import pytest
 import torch
 
 from bench import quality
+from bench.choice import Choice
 from bench.cost import counting
-from methods.heads import HeadMap, gated, remove_heads
+from methods.heads import HeadMap, count_parameters, find_mlps, gated, remove_heads
 
 
 @pytest.fixture
-def heads(tiny_task) -> HeadMap:
-    return HeadMap.of(tiny_task.model)
-
-
-@pytest.fixture
-def masks() -> torch.Tensor:
+def choices(tiny_task) -> list[list[Choice]]:
     """Two draws at three levels; four masks are distinct."""
+    heads = HeadMap.of(tiny_task.model)
     full, none = torch.ones(8, dtype=torch.bool), torch.zeros(8, dtype=torch.bool)
-    return torch.stack([torch.stack([full, torch.arange(8) % 2 == draw, none]) for draw in (0, 1)])
+    masks = [[full, torch.arange(8) % 2 == draw, none] for draw in (0, 1)]
+    return [[Choice(tiny_task.model, heads, mask) for mask in draw] for draw in masks]
 
 
-def test_identical_masks_are_evaluated_once(tiny_task, heads, masks, monkeypatch):
+@pytest.fixture
+def with_neurons(tiny_task) -> Choice:
+    """Half of the heads, and uneven shares of the neurons."""
+    generator = torch.Generator().manual_seed(0)
+    neurons = {mlp.name: torch.rand(mlp.width, generator=generator) < 0.6 for mlp in find_mlps(tiny_task.model)}
+    return Choice(tiny_task.model, HeadMap.of(tiny_task.model), torch.arange(8) % 2 == 0, neurons)
+
+
+def test_identical_masks_are_evaluated_once(tiny_task, choices, monkeypatch):
     evaluated = []
     outcomes = tiny_task.task.outcomes
     monkeypatch.setattr(tiny_task.task, "outcomes", lambda model: evaluated.append(model) or outcomes(model))
-    rows = quality.evaluate(tiny_task.task, tiny_task.model, heads, masks)
+    rows = quality.evaluate(tiny_task.task, choices)
     assert len(evaluated) == 4
     assert rows[0][0] is rows[1][0] and rows[0][2] is rows[1][2] and rows[0][1] is not rows[1][1]
 
 
-def test_quality_is_that_of_the_gated_model(tiny_task, heads, masks):
-    rows = quality.evaluate(tiny_task.task, tiny_task.model, heads, masks)
-    for draw, row in zip(masks, rows, strict=True):
-        for mask, evaluation in zip(draw, row, strict=True):
-            with gated(tiny_task.model, mask.float(), heads):
+def test_quality_is_that_of_the_gated_model(tiny_task, choices):
+    rows = quality.evaluate(tiny_task.task, choices)
+    for draw, row in zip(choices, rows, strict=True):
+        for choice, evaluation in zip(draw, row, strict=True):
+            with gated(tiny_task.model, choice.mask):
                 assert torch.equal(evaluation.outcomes, tiny_task.task.outcomes(tiny_task.model))
 
 
-def test_parameters_are_those_of_the_smaller_model(tiny_task, heads, masks):
-    full, half, none = quality.evaluate(tiny_task.task, tiny_task.model, heads, masks)[0]
+def test_parameters_are_those_of_the_smaller_model(tiny_task, choices):
+    full, half, none = quality.evaluate(tiny_task.task, choices)[0]
     # Two layers of 4 heads of 8 dimensions, 32 wide: 3 * (32 + 1) * 8 + 8 * 32 parameters a head.
     a_head = 3 * (32 + 1) * 8 + 8 * 32
     total = sum(parameter.numel() for parameter in tiny_task.model.parameters())
@@ -50,24 +56,38 @@ def test_parameters_are_those_of_the_smaller_model(tiny_task, heads, masks):
     assert full.megabytes["model"] == pytest.approx(total * 4 / 2**20)
 
 
-def test_a_right_removal_has_hardly_a_gap(tiny_task, heads, masks):
-    mask = masks[0, 1]
-    smaller = remove_heads(tiny_task.model, mask, heads)
-    assert 0 <= quality.gap(tiny_task.task, tiny_task.model, heads, smaller, mask) <= quality.TOLERANCE
+def test_a_right_removal_has_hardly_a_gap(tiny_task, choices):
+    choice = choices[0][1]
+    assert 0 <= quality.gap(tiny_task.task, choice, choice.smaller()) <= quality.TOLERANCE
 
 
-def test_a_wrong_removal_is_found_out(tiny_task, heads, masks):
-    wrong = remove_heads(tiny_task.model, ~masks[0, 1], heads)
+def test_neurons_are_gated_and_removed_alike(tiny_task, with_neurons):
+    smaller = with_neurons.smaller()
+    assert 0 <= quality.gap(tiny_task.task, with_neurons, smaller) <= quality.TOLERANCE
+    heads_alone = remove_heads(tiny_task.model, with_neurons.mask)
+    assert count_parameters(smaller)["model"] < count_parameters(heads_alone)["model"]
+    with pytest.raises(quality.NotExact):
+        quality.gap(tiny_task.task, with_neurons, heads_alone)
+
+
+def test_choices_that_differ_in_neurons_alone_are_evaluated_apart(tiny_task, with_neurons):
+    heads_alone = Choice(with_neurons.model, with_neurons.heads, with_neurons.mask)
+    rows = quality.evaluate(tiny_task.task, [[with_neurons, heads_alone]])
+    assert rows[0][0].parameters["model"] < rows[0][1].parameters["model"]
+
+
+def test_a_wrong_removal_is_found_out(tiny_task, choices):
+    wrong = remove_heads(tiny_task.model, ~choices[0][1].mask)
     with pytest.raises(quality.NotExact, match="with 4 of 8 units removed"):
-        quality.gap(tiny_task.task, tiny_task.model, heads, wrong, masks[0, 1])
+        quality.gap(tiny_task.task, choices[0][1], wrong)
 
 
-def test_a_gap_that_is_not_a_number_is_no_small_gap(tiny_task, heads, masks):
-    wrong = remove_heads(tiny_task.model, masks[0, 1], heads)
+def test_a_gap_that_is_not_a_number_is_no_small_gap(tiny_task, choices):
+    wrong = choices[0][1].smaller()
     with torch.no_grad():
         wrong.classifier.bias[0] = torch.nan
     with pytest.raises(quality.NotExact):
-        quality.gap(tiny_task.task, tiny_task.model, heads, wrong, masks[0, 1])
+        quality.gap(tiny_task.task, choices[0][1], wrong)
 
 
 def test_a_bug_in_removing_fails_every_cell_that_removes(place, monkeypatch, capsys):
@@ -79,7 +99,7 @@ def test_a_bug_in_removing_fails_every_cell_that_removes(place, monkeypatch, cap
                     parameter[:, -1:] = 0
         return smaller
 
-    monkeypatch.setattr("bench.cell.remove_heads", forgets_the_last_head)
+    monkeypatch.setattr("bench.choice.remove_heads", forgets_the_last_head)
     assert place.run("--methods", "none,michel") == 1
     records = place.records()
     assert records["none/seed0"]["status"] == "done"

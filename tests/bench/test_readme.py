@@ -11,7 +11,8 @@ import pytest
 from bench.cli import parse
 from methods import METHODS
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
 COMMANDS = [line for kind, block in BLOCKS for line in block.splitlines() if not kind and line.startswith("headbench ")]
 
@@ -21,15 +22,20 @@ def test_its_commands_are_understood(command):
     assert callable(parse(shlex.split(command)[1:]).verb)
 
 
-def test_its_method_is_found_and_run(plugin, place):
-    code = next(block for kind, block in BLOCKS if kind == "python" and "@scorer" in block)
-    plugin(code)
-    assert "magnitude" in METHODS
+def test_its_method_is_the_file_and_runs(place):
+    (code,) = (block for kind, block in BLOCKS if kind == "python" and "@scorer" in block)
+    assert code == (ROOT / "methods" / "magnitude.py").read_text(encoding="utf-8")
     assert place.run("--methods", "magnitude:schedule=greedy", "--seeds", "1") == 0
+
+
+def test_its_method_would_do_as_a_package_of_ones_own(plugin):
+    (code,) = (block for kind, block in BLOCKS if kind == "python" and "@scorer" in block)
+    plugin(code.replace('@scorer("magnitude"', '@scorer("my-own"'))
+    assert METHODS["my-own"].summary == METHODS["magnitude"].summary
 
 
 def test_every_module_is_on_its_map():
     told = README.partition("## Map of the code")[2]
     for room in ("bench", "tasks"):
-        for path in (Path(__file__).parents[2] / room).glob("*.py"):
+        for path in (ROOT / room).glob("*.py"):
             assert path.name in told or path.name.startswith("__"), path

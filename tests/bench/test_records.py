@@ -29,7 +29,7 @@ PARTS = st.recursive(
 @pytest.fixture(scope="module")
 def cell() -> Cell:
     load_plugins()
-    return Cell(TaskSpec("classification"), "data", "model", MethodSpec("none", {}), 0, (0, 8), 128, "cpu", "key")
+    return Cell(TaskSpec("classification"), "data", "model", MethodSpec("none", {}), 0, (0, 8), 128, 1.0, "cpu", "key")
 
 
 @pytest.fixture
@@ -39,13 +39,13 @@ def store(tmp_path) -> Store:
 
 def write(store: Store, cell: Cell, quality: float = 0.5, right: bool = True) -> None:
     record = {"key": cell.key, "cell": {"seed": cell.seed}, "status": "done", "result": {"quality": quality}}
-    store.write(cell, record, torch.full((1, 2, 9), right))
+    store.write(cell, record, {"outcomes": torch.full((1, 2, 9), right)})
 
 
 @given(content=PARTS, seed=st.integers(0, 3))
 def test_what_is_read_is_what_was_written(tmp_path_factory, cell, content, seed):
     store, cell = Store(tmp_path_factory.mktemp("store")), replace(cell, seed=seed)
-    store.write(cell, {"key": "k", "status": "failed", "content": content}, None)
+    store.write(cell, {"key": "k", "status": "failed", "content": content}, {})
     assert store.read(store.path(cell)) == {"key": "k", "status": "failed", "content": content}
 
 
@@ -54,7 +54,7 @@ def test_outcomes_come_back_bit_for_bit(tmp_path_factory, cell, draws, levels, e
     store = Store(tmp_path_factory.mktemp("store"))
     outcomes = torch.tensor([random.random() < 0.5 for _ in range(draws * levels * examples)])
     outcomes = outcomes.reshape(draws, levels, examples)
-    store.write(cell, {"key": "k", "status": "done"}, outcomes)
+    store.write(cell, {"key": "k", "status": "done"}, {"outcomes": outcomes})
     again = read_outcomes(store.path(cell))
     assert again.dtype == bool and np.array_equal(again, outcomes.numpy())
 
@@ -140,7 +140,7 @@ def test_missing_and_damaged_outcomes_are_found_out(store, cell):
 
 def test_a_failure_leaves_no_outcomes_of_before(store, cell):
     write(store, cell)
-    store.write(cell, {"key": "k", "status": "failed", "reason": "r"}, None)
+    store.write(cell, {"key": "k", "status": "failed", "reason": "r"}, {})
     assert store.read(store.path(cell))["status"] == "failed"
     assert [path.name for path in store.path(cell).parent.iterdir()] == ["seed0.json"]
 

@@ -45,14 +45,14 @@ def test_levels_are_shares_or_percentages_and_always_hold_both_ends():
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5), st.integers(1, 200))
 def test_numbers_of_units_removed_ascend_from_none_to_all(levels, units):
     parsed = parse_levels(",".join(map(repr, levels)))
-    removed = Suite("s", (), (), (), parsed, 1).removed(units)
+    removed = Suite("s", (), (), (), parsed, 1, 1.0).removed(units)
     assert removed[0] == 0 and removed[-1] == units
     assert removed == sorted(set(removed))
     assert all(abs(count_at(level, units) - level * units) <= 0.5 for level in parsed)
 
 
 def test_all_levels_are_every_number_of_units():
-    assert Suite("s", (), (), (), (), 1).removed(3) == [0, 1, 2, 3]
+    assert Suite("s", (), (), (), (), 1, 1.0).removed(3) == [0, 1, 2, 3]
 
 
 def test_all_methods_are_every_one_once_and_none_comes_first():
