@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from bench.cli import parse
-from methods import METHODS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -26,12 +25,6 @@ def test_its_method_is_the_file_and_runs(place):
     (code,) = (block for kind, block in BLOCKS if kind == "python" and "@scorer" in block)
     assert code == (ROOT / "methods" / "magnitude.py").read_text(encoding="utf-8")
     assert place.run("--methods", "magnitude:schedule=greedy", "--seeds", "1") == 0
-
-
-def test_its_method_would_do_as_a_package_of_ones_own(plugin):
-    (code,) = (block for kind, block in BLOCKS if kind == "python" and "@scorer" in block)
-    plugin(code.replace('@scorer("magnitude"', '@scorer("my-own"'))
-    assert METHODS["my-own"].summary == METHODS["magnitude"].summary
 
 
 def test_every_module_is_on_its_map():
