@@ -1,0 +1,41 @@
+"""Taylor importance score: the first-order effect of a head's attention map on the loss."""
+
+import torch
+from torch import Tensor
+
+from methods.heads import observed
+from methods.registry import scorer
+from methods.view import Batch, View
+
+
+@scorer("tis", source="Hao et al. 2021, the Taylor baseline, after Michel et al. 2019")
+def tis(view: View) -> Tensor:
+    """Mean over examples of |sum_ij A_ij dL/dA_ij|, where A is the head's attention map. Returns (units,).
+
+    A head's context is linear in its map, z = A V, so that the sum is <z, dL/dz>: no map is formed, and rows of padded
+    queries, on which the loss does not depend, add nothing. A tied layer's maps are summed before the absolute value,
+    which is taken for each head of a unit; where a unit is one head, this is ``michel:layer_norm=false``.
+    """
+    totals = [torch.zeros(size, dtype=torch.float64) for size in view.heads.shape]
+    for batch in view.batches:
+        for site, products in _products(view, batch).items():
+            totals[site] += view.per_unit(site, products.abs().sum(0).double().cpu())
+    return torch.cat(totals) / view.examples
+
+
+def _products(view: View, batch: Batch) -> dict[int, Tensor]:
+    """<z, dL/dz> by site, summed over its calls: (B, H)."""
+    sites: list[int] = []
+    contexts: list[Tensor] = []
+
+    def keep(site: int, z: Tensor) -> None:
+        sites.append(site)
+        contexts.append(z.requires_grad_())  # before the first site, nothing of a frozen model requires a gradient
+
+    with observed(view.model, view.heads, context=keep):
+        loss = view.loss(batch).sum()
+    products: dict[int, Tensor] = {}
+    for site, z, gradient in zip(sites, contexts, torch.autograd.grad(loss, contexts), strict=True):
+        product = torch.einsum("bthd,bthd->bh", z.detach(), gradient)
+        products[site] = products.get(site, torch.zeros_like(product)) + product
+    return products
