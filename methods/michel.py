@@ -13,13 +13,15 @@ from methods.registry import scorer
 from methods.view import View
 
 
-@scorer("michel", source="Michel et al. 2019, Eq. 2")
+@scorer("michel", source="Michel et al. 2019, Eq. 2", variants={"greedy-michel": {"schedule": "greedy"}})
 def michel(
     view: View, *, layer_norm: Annotated[bool, "divide by the L2 norm over the layer's kept units"] = True
 ) -> Tensor:
     """Mean over examples of |d loss / d gate|.
 
-    The absolute value is taken per example, before the mean (Li, Cotterell & Sachan 2021, Eq. 21). Returns (units,).
+    The absolute value is taken per example, before the mean (Li, Cotterell & Sachan 2021, Eq. 21), not per batch as in
+    the published code, and heads removed before do not count in the norm. ``greedy-michel`` scores again after every
+    ``step`` units, where the paper scores once. Returns (units,).
     """
     total = torch.zeros(len(view.heads), dtype=torch.float64)
     for batch in view.batches:

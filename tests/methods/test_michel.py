@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from bench.selection import select
+from methods import METHODS
 from methods.heads import gated
 from methods.michel import michel
 
@@ -78,6 +80,26 @@ def test_a_backward_for_each_text(tiny, architecture):
 
 def _keep_context(output: nn.Module, contexts: list):
     return output.register_forward_pre_hook(lambda module, args: contexts.append((module, args[0])))
+
+
+@pytest.mark.parametrize("step", [1, 3])
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_greedy_follows_finite_differences(tiny, architecture, layer_norm, step):
+    """Again and again: slopes with what was removed gated away, the norm over what is left, and the least ones go."""
+    sentences = tiny.sentences(2, count=2, longest=5)
+    model = tiny.model(architecture, 2, torch.float64)
+    view = tiny.view(model, [tiny.batch(sentences)], tiny.unit(architecture))
+    kept, expected = view.heads.full_mask(), []
+    while kept.any():
+        with gated(view.model, kept, view.heads):
+            scores = slow_sensitivity(view, tiny.alone(sentences))
+        if layer_norm:
+            scores = per_layer(view, scores, kept)
+        expected += sorted(kept.nonzero().flatten().tolist(), key=lambda unit: scores[unit])[:step]
+        kept[expected] = False
+    method = METHODS["greedy-michel"]
+    options = method.configure({"layer_norm": layer_norm, "step": step})
+    assert select(method, options, view, [0]).orders == [expected]
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])
