@@ -23,7 +23,7 @@ def attr(
         Literal["right", "left"], "alpha at the end of each step, k/m, or at its start as in the published code"
     ] = "right",
 ) -> Tensor:
-    """Mean over examples of the largest entry of Attr_h = A_h * 1/m sum_k dF(alpha_k A) / dA_h. Returns (units,).
+    """Mean over examples of the largest entry of Attr_h = A_h * 1/m sum_k dF(alpha_k A) / dA_h.
 
     F is the probability of the right class, A holds the maps of all heads of one layer, and alpha_k = k/m; other layers
     run as they are. Entries of padded queries and keys do not count. Where layers are tied, each is studied by itself,
@@ -31,7 +31,7 @@ def attr(
 
     Contexts are linear in A: alpha A has the context alpha z, and dF/dA[t,s] = <dF/dz[t], v[s]>. A and V do not depend
     on alpha, so that gradients at contexts are averaged, and one product with V gives the map. ``steps`` times
-    layers forward and backward passes.
+    layers forward and backward passes. Returns (units,).
     """
     alphas = [(step + (variant == "right")) / steps for step in range(steps)]
     totals = [torch.zeros(size, dtype=torch.float64) for size in view.heads.shape]

@@ -10,11 +10,12 @@ from methods.view import Batch, View
 
 @scorer("tis", source="Hao et al. 2021, the Taylor baseline, after Michel et al. 2019")
 def tis(view: View) -> Tensor:
-    """Mean over examples of |sum_ij A_ij dL/dA_ij|, where A is the head's attention map. Returns (units,).
+    """Mean over examples of |sum_ij A_ij dL/dA_ij|, where A is the head's attention map.
 
     A head's context is linear in its map, z = A V, so that the sum is <z, dL/dz>: no map is formed, and rows of padded
     queries, on which the loss does not depend, add nothing. A tied layer's maps are summed before the absolute value,
     which is taken for each head of a unit; where a unit is one head, this is ``michel:layer_norm=false``.
+    Returns (units,).
     """
     totals = [torch.zeros(size, dtype=torch.float64) for size in view.heads.shape]
     for batch in view.batches:
