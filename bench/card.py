@@ -18,6 +18,12 @@ from transformers import AutoTokenizer
 model, tokenizer = load_pruned({path!r}), AutoTokenizer.from_pretrained({path!r})
 ```
 """
+PLAIN = """\
+All layers have the same shape, so `from_pretrained` of transformers loads it as well, without headbench.
+"""
+UNEVEN = """\
+`from_pretrained` of transformers does not load it: its configuration has no words for what is left of this model.
+"""
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,6 @@ class Pruned:
     method: str  # with its options
     source: str
     seed: int
-    units: tuple[int, int]
     kept: Mapping[str, Sequence[int]]  # query heads by site, as the model had them before
     heads: Mapping[str, int]  # query heads of each site before
     neurons: Mapping[str, tuple[int, int]]  # by feed-forward layer; empty where they all stay
@@ -43,12 +48,14 @@ class Pruned:
     gap: float  # between gated and smaller model, of the logits' scale
 
 
-def card(pruned: Pruned, name: str) -> str:
+def card(pruned: Pruned, name: str, plain: bool) -> str:
     """The card, in Markdown, of what is saved in a folder called ``name``.
+
+    plain: whether ``from_pretrained`` of transformers loads it too.
 
     What comes before ``## Load it`` is also what the command prints.
     """
-    before, after = pruned.units
+    before, after = sum(pruned.heads.values()), sum(map(len, pruned.kept.values()))
     rows = [
         ("", "before", "after", "change"),
         _row("accuracy (%)", [100 * value for value in pruned.accuracy], "{:.1f}", "{:+.1f} points", difference=True),
@@ -70,7 +77,7 @@ def card(pruned: Pruned, name: str) -> str:
     exactness = f"to {pruned.gap:.0e} of their scale" if pruned.gap else "exactly"
     return "\n".join(
         [
-            f"# {pruned.model} with {after} of {before} units of attention heads",
+            f"# {pruned.model}, {after} of {before} attention heads kept",
             "",
             f"Pruned for {pruned.task} on {pruned.data} by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
             f"with headbench {provenance()['packages']['headbench']}. Accuracy is that of {pruned.examples} test "
@@ -85,6 +92,7 @@ def card(pruned: Pruned, name: str) -> str:
             "",
             *(["Neurons kept, by feed-forward layer:", "", *neurons, ""] if neurons else []),
             LOAD.format(path=name),
+            PLAIN if plain else UNEVEN,
         ]
     )
 

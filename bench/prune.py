@@ -21,7 +21,7 @@ from bench.suite import MethodSpec, count_at
 from methods import METHODS
 from methods.heads import HeadMap, save_pruned
 from tasks.cache import Cache
-from tasks.contract import TaskSpec
+from tasks.contract import Task, TaskSpec
 from tasks.files import system_errors
 
 
@@ -66,7 +66,6 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         method=options.method.label,
         source=METHODS[options.method.name].source,
         seed=options.seed,
-        units=(len(choice.mask), len(choice.mask) - choice.removed),
         kept=view.heads.kept(choice.mask),
         neurons={name: (len(mask), int(mask.sum())) for name, mask in (choice.neurons or {}).items()},
         heads={site.name: site.num_heads for site in view.heads.sites},
@@ -78,8 +77,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         device=times["device"],
         gap=gap,
     )
-    text = card(pruned, options.out.name)
-    _save(smaller, task, text, options.out)
+    text = _save(smaller, task, pruned, options.out)
     print(text.partition("## Load it")[0].rstrip())
     print(f"\nSaved: {options.out}")
     return 0
@@ -102,11 +100,12 @@ def _medians(samples: dict[str, list[float]]) -> tuple[float, float]:
     return 1e3 * median(samples["0"]), 1e3 * median(samples["1"])
 
 
-def _save(smaller: Any, task: Any, text: str, out: Path) -> None:
-    """Write checkpoint, tokenizer and card to a folder beside ``out``, then give it its name."""
+def _save(smaller: Any, task: Task, pruned: Pruned, out: Path) -> str:
+    """Write checkpoint, tokenizer and card to a folder beside ``out``, then give it its name; the card."""
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary, system_errors():
         folder = Path(temporary) / out.name
-        save_pruned(smaller.cpu(), folder)
+        text = card(pruned, out.name, plain=save_pruned(smaller.cpu(), folder))
         task.save_tokenizer(folder)
         (folder / "README.md").write_text(text, encoding="utf-8")
         folder.rename(out)
+    return text

@@ -25,11 +25,12 @@ FORMAT = 1
 WEIGHTS, BUFFERS, PRUNING = "model.safetensors", "buffers.safetensors", "pruning.json"
 
 
-def save_pruned(model: PreTrainedModel, path: str | Path) -> None:
+def save_pruned(model: PreTrainedModel, path: str | Path) -> bool:
     """Write ``model`` into a new folder: config.json, weights, buffers, and pruning.json with what was kept.
 
     Where all layers have the same shape and the architecture can express it, config.json does, and the folder also
-    loads with ``from_pretrained``; else only with ``load_pruned``. The folder appears whole or not at all.
+    loads with ``from_pretrained``; else only with ``load_pruned``. Returns whether it does. The folder appears whole or
+    not at all.
 
     Raises FileExistsError if ``path`` exists, ValueError if the configuration does not tell how the model was built.
     """
@@ -51,7 +52,8 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as temporary:
         folder = Path(temporary) / path.name
         folder.mkdir()
-        config = _uniform_config(model) or copy.deepcopy(model.config)
+        uniform = _uniform_config(model)
+        config = uniform or copy.deepcopy(model.config)
         config.architectures, config.dtype = [type(model).__name__], model.dtype
         config.save_pretrained(folder)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in _named(model).items()}
@@ -60,6 +62,7 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> None:
         save_file({name: tensors[name] for name in tensors.keys() - lasting}, folder / BUFFERS)
         (folder / PRUNING).write_text(json.dumps(pruning, indent=1, sort_keys=True))
         folder.rename(path)
+    return uniform is not None
 
 
 def load_pruned(path: str | Path) -> PreTrainedModel:

@@ -10,11 +10,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    Qwen3Config,
+    Qwen3ForSequenceClassification,
+)
 
 from bench.__main__ import main
 from bench.errors import InputError
 from bench.prune import units_to_keep
 from methods.heads import HeadMap, load_pruned
+
+LABELS = ("negative", "positive")
 
 
 @pytest.fixture
@@ -49,8 +57,6 @@ def test_the_lines_of_the_card_load_it_in_a_new_process(prune, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | path, capture_output=True, text=True, check=True
     )
-    from transformers import AutoTokenizer
-
     inputs = AutoTokenizer.from_pretrained(tmp_path / "small")("good film", return_tensors="pt")
     with torch.no_grad():
         assert done.stdout.strip() == str(load_pruned(tmp_path / "small")(**inputs).logits.tolist())
@@ -60,11 +66,29 @@ def test_a_pruned_checkpoint_can_be_pruned_further_and_benchmarked(prune, place,
     assert prune("--method", "michel", "--keep", "6") == 0
     assert prune("--method", "ae", "--keep", "2", out="smaller", model=tmp_path / "small") == 0
     assert len(HeadMap.of(load_pruned(tmp_path / "smaller"))) == 2
-    assert "with 2 of 6 units" in capsys.readouterr().out
+    assert "2 of 6 attention heads kept" in capsys.readouterr().out
     flags = ["--task", "classification", "--model", str(tmp_path / "smaller"), "--data", str(place.data)]
     assert (
         main(["run", *flags, "--methods", "none", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "out")]) == 0
     )
+
+
+@pytest.mark.parametrize(("keep", "plain"), [("0.5", True), ("0.25", False)])
+def test_the_card_says_whether_transformers_alone_loads_it(prune, tiny_model, tmp_path, keep, plain):
+    """Where every layer keeps as many heads, and its configuration has a head size of its own."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = Qwen3Config(vocab_size=len(tokenizer), intermediate_size=16, head_dim=8, pad_token_id=0, **sizes)
+    config.id2label, config.label2id = dict(enumerate(LABELS)), {label: i for i, label in enumerate(LABELS)}
+    for part in (tokenizer, Qwen3ForSequenceClassification(config)):
+        part.save_pretrained(tmp_path / "whole")
+    assert prune("--method", "magnitude:allocation=layer", "--keep", keep, model=tmp_path / "whole") == 0
+    card = (tmp_path / "small" / "README.md").read_text()
+    assert ("loads it as well, without headbench" in card) == plain
+    if plain:
+        inputs = tokenizer("good film", return_tensors="pt")
+        loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "small").eval()
+        assert torch.equal(loaded(**inputs).logits, load_pruned(tmp_path / "small")(**inputs).logits)
 
 
 @pytest.mark.parametrize(
