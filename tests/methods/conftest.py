@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 import pytest
 import torch
 import torch.nn.functional as F
 import transformers as t
 from torch import Tensor, nn
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import LambdaLR
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from bench.plugins import load_plugins
@@ -45,6 +48,23 @@ def _norm_in_float64(model: nn.Module) -> None:
 class Batch:
     inputs: dict[str, Tensor]
     labels: Tensor
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """The same few batches over and over, and AdamW with a learning rate that falls to zero."""
+
+    given: Sequence[Batch]
+    steps: int = 2
+    clip: float = 1.0
+    learning_rate: float = 0.01
+
+    def batches(self) -> Iterator[Batch]:
+        return cycle(self.given)
+
+    def optimizer(self, model: nn.Module) -> tuple[AdamW, LambdaLR]:
+        optimizer = AdamW(model.parameters(), lr=self.learning_rate)
+        return optimizer, LambdaLR(optimizer, lambda step: 1 - step / self.steps)
 
 
 class Tiny:
@@ -102,6 +122,7 @@ class Tiny:
             generator=torch.Generator().manual_seed(seed),
             forward=lambda model, batch: model(**batch.inputs).logits,
             loss_of_logits=lambda logits, batch: F.cross_entropy(logits, batch.labels, reduction="none"),
+            training=Lessons(batches),
         )
 
     def unit(self, architecture: str) -> str:

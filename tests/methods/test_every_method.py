@@ -15,6 +15,7 @@ from methods.schedule import Schedule
 
 SCHEDULE = {field.name for field in dataclasses.fields(Schedule)}
 BASES = [name for name, method in METHODS.items() if method.base == name]
+UNTRAINED = [name for name in BASES if METHODS[name].shape != "joint"]
 
 
 def pytest_generate_tests(metafunc):
@@ -22,14 +23,19 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("name", list(METHODS))
     if "base" in metafunc.fixturenames:  # each function once, before any schedule
         metafunc.parametrize("base", BASES)
+    if "untrained" in metafunc.fixturenames:  # those that answer from the calibration set
+        metafunc.parametrize("untrained", UNTRAINED)
 
 
 def answer(base, view):
-    """A scorer's importances of units and of each layer's neurons, or a selector's mask with half of the units kept."""
+    """A scorer's importances of units and of each layer's neurons, or another's mask with half of the units kept."""
     method = METHODS[base]
     options = {name: value for name, value in method.configure({}).items() if name not in SCHEDULE}
-    budget = () if method.shape == "scorer" else (len(view.heads) // 2,)
-    given = method.function(view, *budget, **options)
+    half = len(view.heads) // 2
+    if method.shape == "joint":
+        (trained,) = method.function(view, [half], **options)
+        return {"units": trained.mask}
+    given = method.function(view, *([half] if method.shape == "selector" else []), **options)
     if isinstance(given, Importance):
         return {"units": given.units, **given.neurons}
     return {"units": given}
@@ -114,7 +120,7 @@ def test_an_entry_for_every_unit(tiny, architecture, name):
         assert (selection.masks[:, :-1] >= selection.masks[:, 1:]).all()  # what is gone stays gone
 
 
-def test_batch_size_and_padding_do_not_matter(tiny, architecture, base):
+def test_batch_size_and_padding_do_not_matter(tiny, architecture, untrained):
     model, sentences = tiny.model(architecture), tiny.sentences(7, count=7)
     side = tiny.sides(architecture)[0]
     ways = [
@@ -123,26 +129,26 @@ def test_batch_size_and_padding_do_not_matter(tiny, architecture, base):
         [tiny.batch(sentences, side, extra=5)],
         [tiny.batch(sentences[5:], side, extra=1), tiny.batch(sentences[:3]), tiny.batch(sentences[3:5], side)],
     ]
-    expected, *others = (answer(base, tiny.view(model, batches, tiny.unit(architecture))) for batches in ways)
+    expected, *others = (answer(untrained, tiny.view(model, batches, tiny.unit(architecture))) for batches in ways)
     for other in others:
         torch.testing.assert_close(other, expected, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-def test_a_layer_may_be_gone(tiny, architecture, base, dtype):
+def test_a_layer_may_be_gone(tiny, architecture, untrained, dtype):
     model, batches = tiny.model(architecture, dtype=dtype), [tiny.batch(tiny.sentences(2), extra=2)]
     view = tiny.view(model, batches, tiny.unit(architecture))
     for layer in range(len(view.heads.sites)):
         kept = view.heads.site_of_unit != layer
         with gated(model, kept, view.heads):
-            scores = answer(base, dataclasses.replace(view, kept=kept))
+            scores = answer(untrained, dataclasses.replace(view, kept=kept))
         assert scores["units"].shape[-1] == len(view.heads)
         assert all(values.isfinite().all() for values in scores.values())
 
 
-def test_bfloat16_says_much_the_same(tiny, architecture, base):
+def test_bfloat16_says_much_the_same(tiny, architecture, untrained):
     expected, actual = (
-        answer(base, tiny.scene(architecture, seed=5, dtype=dtype)) for dtype in (torch.float32, torch.bfloat16)
+        answer(untrained, tiny.scene(architecture, seed=5, dtype=dtype)) for dtype in (torch.float32, torch.bfloat16)
     )
     for name, values in expected.items():
         assert (actual[name].double() - values.double()).abs().max() < 0.1 * values.double().abs().max()

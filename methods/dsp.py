@@ -1,0 +1,86 @@
+"""Differentiable subset pruning, and the straight-through estimator that it is compared with.
+
+Li, Cotterell & Sachan, "Differentiable Subset Pruning of Transformer Heads", TACL 2021.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor
+
+from methods.gate_training import Seeds, train_gates, training_of
+from methods.heads import HeadMap
+from methods.options import AtLeast, OptionError
+from methods.registry import Trained, joint
+from methods.top_k import annealed, gumbel, hard_top_k, soft_top_k, straight_through_top_k
+from methods.view import View
+
+
+@joint(
+    "dsp-joint",
+    source="Li, Cotterell & Sachan 2021",
+    variants={"dsp-pipelined": {"frozen": True}, "ste": {"gates": "straight-through"}},
+)
+def dsp(
+    view: View,
+    budgets: Sequence[int],
+    *,
+    gates: Annotated[
+        Literal["gumbel", "straight-through"], "noisy soft top-K that is annealed, or hard top-K without noise"
+    ] = "gumbel",
+    frozen: Annotated[bool, "train the gates only, on the model as it is"] = False,
+    learning_rate: Annotated[float, "of the gates' parameters, at the first step", AtLeast(0)] = 0.5,
+    start: Annotated[float, "temperature at the first step", AtLeast(1e-12)] = 1000.0,
+    end: Annotated[float, "temperature after the cooldown", AtLeast(1e-12)] = 1e-8,
+    cooldown: Annotated[float, "share of the steps, 0 to 1, over which the temperature falls", AtLeast(0)] = 0.68,
+) -> Iterator[Trained]:
+    """Gates that learn which K units to keep, annealed from soft to hard while the weights adapt to them.
+
+    Each unit has a parameter w. At every step the gates are a soft top-K of w plus Gumbel noise, drawn once for the
+    whole batch; in the end the K units with the largest w stay. Each budget is trained from the model of the view, on
+    the same batches with the same noise.
+
+    The paper's: temperatures from 1000 to 1e-8; a learning rate of 0.5; a cooldown of 25,000 out of 36,816 steps
+    (joint, three epochs of MNLI in batches of 32) or of 8,333 out of 12,272 (pipelined, one epoch): 0.68 both times.
+    Its code's: one draw of noise a batch; the first w uniform, after Glorot; a learning rate that falls to zero. Not so
+    here: the pipelined variant takes as many steps as the joint one, and both start from a model trained for the task.
+
+    ``report``: steps, cooldown_steps, final_temperature (those two not for straight-through gates), and margin: how far
+    the least w kept lies over the largest removed.
+    """
+    if cooldown > 1:
+        raise OptionError(f"option cooldown={cooldown}: expected a number from 0 to 1")
+    steps = training_of(view).steps
+    cooldown_steps = round(cooldown * steps)
+    seeds = Seeds.draw(view)
+
+    def train(keep: int) -> Trained:
+        noise = seeds.noise()
+        w = _first(view.heads, noise)
+        if frozen and keep in (0, len(w)):  # nothing to choose, nothing to learn
+            return Trained(hard_top_k(w, keep), view.model, {"steps": 0})
+
+        def gates_at(step: int) -> Tensor:
+            if gates == "straight-through":
+                return straight_through_top_k(w, keep)
+            return soft_top_k(w + gumbel(len(w), noise), keep, annealed(step, cooldown_steps, start, end))
+
+        model = train_gates(view, w, gates_at, learning_rate=learning_rate, frozen=frozen, seeds=seeds)
+        mask = hard_top_k(w, keep)
+        report: dict[str, float] = {"steps": steps}
+        if gates == "gumbel":
+            report["cooldown_steps"] = cooldown_steps
+            report["final_temperature"] = annealed(steps - 1, cooldown_steps, start, end)
+        if 0 < keep < len(w):
+            report["margin"] = (w[mask].min() - w[~mask].max()).item()
+        return Trained(mask, view.model if frozen else model, report)
+
+    return map(train, budgets)
+
+
+def _first(heads: HeadMap, generator: torch.Generator) -> Tensor:
+    """w at the first step, (units,): uniform within sqrt(6 / (layers + heads a layer)), which is Glorot's bound."""
+    bound = math.sqrt(6 / (len(heads.shape) + max(heads.shape)))
+    return torch.empty(len(heads), dtype=torch.float64).uniform_(-bound, bound, generator=generator).requires_grad_()

@@ -1,0 +1,105 @@
+"""DSP, pipelined and joint, and the straight-through estimator: budgets, weights, reports, what is independent."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import weakref
+
+import pytest
+import torch
+
+from methods import METHODS, OptionError
+from methods.heads import gated
+
+NAMES = ("dsp-joint", "dsp-pipelined", "ste")
+
+
+def train(name, view, budgets, **options):
+    method = METHODS[name]
+    return list(method.function(view, budgets, **method.configure(options)))
+
+
+def view_with(tiny, steps, seed=0):
+    view = tiny.view(tiny.model("bert"), [tiny.batch(tiny.sentences(0))], seed=seed)
+    return dataclasses.replace(view, training=dataclasses.replace(view.training, steps=steps))
+
+
+def same_weights(one, other):
+    return all(torch.equal(value, other.state_dict()[name]) for name, value in one.state_dict().items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_budget_is_met_and_only_joint_training_touches_weights(tiny, architecture, name):
+    view = tiny.scene(architecture)
+    budgets = list(range(len(view.heads) + 1))
+    for keep, found in zip(budgets, train(name, view, budgets), strict=True):
+        assert found.mask.dtype == torch.bool and int(found.mask.sum()) == keep
+        if name == "dsp-pipelined":
+            assert found.model is view.model
+        else:
+            assert not same_weights(found.model, view.model)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_budget_does_not_depend_on_the_others(tiny, name):
+    (alone,) = train(name, view_with(tiny, 3), [3])
+    among = train(name, view_with(tiny, 3), [6, 1, 3])[2]
+    assert torch.equal(alone.mask, among.mask) and alone.report == among.report
+    assert same_weights(alone.model, among.model)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_seed_decides(tiny, name):
+    margins = [train(name, view_with(tiny, 3, seed), [4])[0].report["margin"] for seed in (0, 0, 1)]
+    assert margins[0] == margins[1] != margins[2]
+
+
+def test_no_copy_outlives_its_turn(tiny):
+    method, view = METHODS["dsp-joint"], view_with(tiny, 1)
+    copies = []
+    for found in method.function(view, [1, 2, 3], **method.configure({})):
+        copies.append(weakref.ref(found.model))
+        del found
+        gc.collect()
+        assert [copy() for copy in copies] == [None] * len(copies)
+
+
+@pytest.mark.parametrize(
+    ("cooldown", "steps", "final"), [(0.68, 7, 1e-8), (0.0, 0, 1e-8), (1.0, 10, 10 ** (3 - 0.9 * 11))]
+)
+def test_the_report_says_how_far_it_cooled(tiny, cooldown, steps, final):
+    (found,) = train("dsp-joint", view_with(tiny, 10), [4], cooldown=cooldown)
+    assert (found.report["steps"], found.report["cooldown_steps"]) == (10, steps)
+    assert found.report["final_temperature"] == pytest.approx(final)
+    assert found.report["margin"] > 0
+
+
+def test_cooled_gates_are_the_mask(tiny):
+    """What the weights were trained with at the end is what is evaluated: the loss under the gates of the last step."""
+    view = view_with(tiny, 6)
+    seen = []
+
+    def forward(model, batch):
+        logits = view.forward(model, batch)
+        seen.append(logits.detach())
+        return logits
+
+    options = {"learning_rate": 100.0, "cooldown": 0.5, "frozen": True}  # far beyond the noise
+    watched = dataclasses.replace(view, forward=forward)
+    for module in view.model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0  # for train and evaluation mode to agree
+    (found,) = train("dsp-joint", watched, [3], **options)
+    with torch.no_grad(), gated(view.model, found.mask):
+        torch.testing.assert_close(seen[-1], view.logits(view.batches[0]))
+
+
+def test_straight_through_gates_have_no_temperature(tiny):
+    (found,) = train("ste", view_with(tiny, 2), [4])
+    assert set(found.report) == {"steps", "margin"}
+
+
+def test_a_cooldown_beyond_the_steps_is_refused(tiny):
+    with pytest.raises(OptionError, match=r"cooldown=1\.5: expected a number from 0 to 1"):
+        train("dsp-joint", view_with(tiny, 2), [4], cooldown=1.5)
