@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
 from bench.selection import MethodError, select
-from methods import View
-from methods.heads import HeadMap
+from methods import Importance, Trained, View
+from methods.heads import HeadMap, find_mlps
 from methods.registry import Method
 
 REMOVED = (0, 3, 8)
@@ -28,6 +30,17 @@ def scorer():
 @pytest.fixture
 def selector():
     return lambda function: Method("m", "selector", function, {}, "test", False, "m")
+
+
+@pytest.fixture
+def joint():
+    return lambda function: Method("m", "joint", function, {}, "test", False, "m")
+
+
+def trained(view: View, budgets, model=None):
+    """The first units for each budget, with ``model`` or a copy made for each."""
+    for keep in budgets:
+        yield Trained(torch.arange(8) < keep, model or copy.deepcopy(view.model), {"kept": keep})
 
 
 def test_masks_of_a_scorer_are_nested_and_follow_its_order(scorer, view):
@@ -83,6 +96,31 @@ def test_options_go_to_the_method_or_to_its_schedule(scorer, view):
     chosen = select(scorer(score), {"power": 2, "inverse": True, "schedule": "one-shot"}, view, REMOVED)
     assert given == {"power": 2}
     assert chosen.orders == [[7, 6, 5, 4, 3, 2, 1, 0]]
+
+
+def test_a_joint_method_brings_a_model_for_each_budget_but_the_whole(joint, view):
+    chosen = select(joint(trained), {}, view, REMOVED)
+    whole, some, none = chosen.choices[0]
+    assert whole.model is view.model and whole.mask.all()
+    assert some.model is not view.model and none.model is not some.model
+    assert chosen.masks.sum(2).tolist() == [[8, 5, 0]] and chosen.orders is None
+    assert chosen.reports == {3: {"kept": 5}, 8: {"kept": 0}}
+
+
+def test_a_joint_method_that_misses_a_budget_is_refused(joint, view):
+    with pytest.raises(ValueError, match="gave results for 1 of 2 budgets"):
+        select(joint(lambda view, budgets: list(trained(view, budgets))[:1]), {}, view, REMOVED)
+    with pytest.raises(ValueError, match="mask keeps 8 units, the budget is 5"):
+        select(joint(lambda view, budgets: trained(view, [8, 8])), {}, view, REMOVED)
+
+
+def test_a_scorer_of_neurons_alone_has_no_order_of_units(scorer, view):
+    neurons = {mlp.name: torch.rand(mlp.width) for mlp in find_mlps(view.model)}
+    chosen = select(scorer(lambda view: Importance(None, neurons)), {}, view, REMOVED)
+    assert chosen.orders is None and chosen.masks.all()
+    assert [sum(int(kept.sum()) for kept in c.neurons.values()) for c in chosen.choices[0]] == [
+        sum(len(scores) - (2 * gone * len(scores) + 8) // 16 for scores in neurons.values()) for gone in REMOVED
+    ]
 
 
 def test_a_file_that_a_method_misses_does_not_pass_for_a_full_disk(scorer, view):
