@@ -1,24 +1,24 @@
-"""Draw quality against the share of heads removed, one panel a task."""
+"""Draw quality against what is removed, one column of panels a task."""
 
 from __future__ import annotations
 
 import io
 import warnings
 from collections import defaultdict
-from itertools import cycle
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from bench.frame import curve
+from bench.frame import curve, frame, parameters_removed
 from bench.records import Record
 
 # Okabe and Ito's colours, told apart without full colour vision; markers do the same in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
+OTHERS, OTHER_STYLE = "other methods", {"color": "0.8", "linewidth": 0.7, "zorder": 1}
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "headbench",
@@ -30,64 +30,84 @@ STYLE: dict[Any, Any] = {
 
 
 def draw(records: list[Record]) -> bytes:
-    """SVG with a line for each method, a band of one standard deviation over seeds; controls are grey and dashed."""
+    """SVG with a panel for each task, by heads removed above and by parameters removed below.
+
+    The best methods by area have colours, the controls without an inverse are dashed, all others are thin and grey. A
+    band is one standard deviation over seeds. Methods that remove neurons too are drawn by parameters alone.
+    """
     panels: dict[tuple[str, str, str], dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for record in records:
-        if record["status"] == "done":
-            cell = record["cell"]
-            panels[cell["task"], cell["data"], cell["model"]][cell["label"]].append(record)
-    controls = {r["cell"]["label"] for r in records if r["cell"]["control"]}
-    labels = sorted(
-        {label for panel in panels.values() for label in panel}, key=lambda label: (label in controls, label)
-    )
-    colours, dashes = cycle(zip(COLOURS, MARKERS, strict=True)), cycle(DASHES)
-    styles = {
-        label: {"color": "0.45", "linestyle": next(dashes), "linewidth": 1.2}
-        if label in controls
-        else dict(zip(("color", "marker"), next(colours), strict=True)) | {"linewidth": 1.6, "markersize": 4}
-        for label in labels
-    }
+    done = [record for record in records if record["status"] == "done"]
+    for record in done:
+        cell = record["cell"]
+        panels[cell["task"], cell["data"], cell["model"]][cell["label"]].append(record)
+    styles = _styles(done)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(4.2 * len(panels), 3.8), layout="constrained")
-        axes = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axis, (names, panel) in zip(axes, sorted(panels.items()), strict=True):
-            _panel(axis, names, panel, styles)
-        axes[0].set_ylabel("test accuracy")
+        figure = Figure(figsize=(4.2 * len(panels), 7.2), layout="constrained")
+        axes = figure.subplots(2, len(panels), squeeze=False)
+        for column, (names, panel) in zip(axes.T, sorted(panels.items()), strict=True):
+            _panel(column[0], _without_neurons(panel), styles, "heads")
+            _panel(column[1], panel, styles, "parameters")
+            column[0].set_title(f"{names[1]}\n{names[0]}, {names[2]}", fontsize=9)
+        for row in axes:
+            row[0].set_ylabel("test accuracy")
         handles = {
-            text: handle for axis in axes for handle, text in zip(*axis.get_legend_handles_labels(), strict=True)
+            text: handle for axis in axes.flat for handle, text in zip(*axis.get_legend_handles_labels(), strict=True)
         }
+        named = [label for label in (*styles, OTHERS) if label in handles]
         figure.legend(
-            [handles[label] for label in labels if label in handles],
-            [label for label in labels if label in handles],
+            [handles[label] for label in named],
+            named,
             loc="outside lower center",
-            ncols=min(6, len(labels)),
+            ncols=min(6, len(named)),
             frameon=False,
         )
         content = io.BytesIO()
-        title = "Accuracy against the share of heads removed"
+        title = "Accuracy against the shares of heads and of parameters removed"
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the viewer has its own fonts
             figure.savefig(content, format="svg", metadata={"Date": None, "Title": title})
     return content.getvalue()
 
 
-def _panel(axis, names: tuple[str, str, str], panel: dict[str, list[Record]], styles: dict[str, dict]) -> None:
+def _styles(records: list[Record]) -> dict[str, dict[str, Any]]:
+    """How the lines that are told apart are drawn, best area first, then the controls."""
+    table = frame(records)
+    areas = table.groupby(["label", "control"])["area"].mean().reset_index().sort_values("label")
+    areas = areas.sort_values("area", ascending=False, kind="stable")
+    inverse = {r["cell"]["label"] for r in records if r["cell"]["options"].get("inverse")}
+    best = [row.label for row in areas.itertuples() if not row.control][: len(COLOURS)]
+    controls = [row.label for row in areas.itertuples() if row.control and row.label not in inverse][: len(DASHES)]
+    styles: dict[str, dict[str, Any]] = {
+        label: {"color": colour, "marker": marker, "linewidth": 1.6, "markersize": 4}
+        for label, colour, marker in zip(best, COLOURS, MARKERS, strict=False)
+    }
+    return styles | {
+        label: {"color": "0.25", "linestyle": dashes, "linewidth": 1.2}
+        for label, dashes in zip(controls, DASHES, strict=False)
+    }
+
+
+def _without_neurons(panel: dict[str, list[Record]]) -> dict[str, list[Record]]:
+    return {label: [r for r in records if not r["result"]["neurons"]] for label, records in panel.items()}
+
+
+def _panel(axis, panel: dict[str, list[Record]], styles: dict[str, dict], what: str) -> None:
     chance = 0.0
-    for label, style in styles.items():
+    for label, records in sorted(panel.items()):
+        style = styles.get(label, OTHER_STYLE)
         by_levels: dict[tuple[float, ...], list[np.ndarray]] = defaultdict(list)
-        for record in panel.get(label, []):
+        for record in records:
             share, quality = curve(record)
-            by_levels[tuple(share)].append(quality)
+            by_levels[tuple(share if what == "heads" else parameters_removed(record))].append(quality)
             chance = record["result"]["chance"]
         for levels, qualities in by_levels.items():
             mean = np.mean(qualities, axis=0)
-            axis.plot(levels, mean, label=label, **style)
-            if len(qualities) > 1:
+            axis.plot(levels, mean, label=label if label in styles else OTHERS, **style)
+            if len(qualities) > 1 and label in styles:
                 spread = np.std(qualities, axis=0, ddof=1)
                 axis.fill_between(levels, mean - spread, mean + spread, color=style["color"], alpha=0.12, linewidth=0)
     axis.axhline(chance, color="0.7", linewidth=0.8)
     axis.annotate("chance", (0, chance), xytext=(2, 2), textcoords="offset points", color="0.45", fontsize=8)
-    axis.set_title(f"{names[1]}\n{names[0]}, {names[2]}", fontsize=9)
-    axis.set_xlabel("share of heads removed")
+    axis.set_xlabel(f"share of {what} removed")
     axis.set_ylim(0, 1.02)
-    axis.set_xlim(0, 1)
+    axis.set_xlim(0, 1 if what == "heads" else None)

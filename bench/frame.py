@@ -21,6 +21,12 @@ def curve(record: Record) -> tuple[np.ndarray, np.ndarray]:
     return np.array(result["removed"]) / result["units"], np.mean(result["quality"], axis=0)
 
 
+def parameters_removed(record: Record) -> np.ndarray:
+    """Share of all parameters removed at each level, (levels,); that of the first draw."""
+    left = np.array([size["model"] for size in record["result"]["parameters"]])
+    return 1 - left / left[0]
+
+
 def metrics(record: Record) -> dict[str, float]:
     """The figures of one cell. NaN where a level was not measured.
 
@@ -36,7 +42,6 @@ def metrics(record: Record) -> dict[str, float]:
     base, chance = quality[0], result["chance"]
     loss = base - quality
     middle = _at(SPEED_LEVEL, result)
-    parameters = [size["model"] for size in result["parameters"]]
     return {
         "base": base,
         "chance": chance,
@@ -53,7 +58,7 @@ def metrics(record: Record) -> dict[str, float]:
         "forward": result["passes"]["forward"],
         "backward": result["passes"]["backward"],
         "training_seconds": measured["method_training_seconds"],
-        "parameters50": 1 - _value(parameters, middle) / parameters[0],
+        "parameters50": _value(parameters_removed(record), middle),
     }
 
 

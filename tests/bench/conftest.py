@@ -204,6 +204,7 @@ def make_record() -> Callable[..., dict[str, Any]]:
             "cell": cell
             | {
                 "control": control,
+                "options": {},
                 "device": "cpu",
                 "calibration": 128,
                 "trained": trained,
