@@ -7,6 +7,7 @@ from methods.heads.layouts import UnsupportedArchitecture
 from methods.heads.neurons import Mlp, find_mlps, gated_neurons, remove_neurons
 from methods.heads.observe import observed
 from methods.heads.remove import remove_heads
+from methods.heads.restart import restarting
 from methods.heads.save import load_pruned, save_pruned
 from methods.heads.sites import Site
 
@@ -25,5 +26,6 @@ __all__ = [
     "observed",
     "remove_heads",
     "remove_neurons",
+    "restarting",
     "save_pruned",
 ]

@@ -1,0 +1,43 @@
+"""Removing heads step by step: a working copy that gets smaller, and the units that are left of it."""
+
+from __future__ import annotations
+
+import copy
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+from methods.heads.head_map import HeadMap, Unit
+from methods.heads.remove import keep_heads
+from methods.heads.sites import find_sites
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def working_copy(model: Model) -> Model:
+    """A copy to remove heads from in place. It shares all parameters and buffers, so it takes no memory for them.
+
+    Removal puts narrower parameters in the place of the shared ones; the model itself stays as it is. The copy has
+    the model's hooks too, so make it outside of ``gated`` and ``observed``.
+    """
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    return copy.deepcopy(model, shared)
+
+
+def shrink(model: nn.Module, mask: torch.Tensor, heads: HeadMap) -> HeadMap:
+    """Remove in place the units that ``mask``, (units,) bool, does not keep; the map of those that stay, in order.
+
+    Units keep their query heads, under new numbers. (Made anew, a map might draw them otherwise: with one query head
+    left in every group, each would be a unit of its own.) Raises as ``remove_heads`` does.
+    """
+    heads.check_model(model)
+    left = heads.kept(mask)
+    changed = tuple(site for site in heads.sites if len(left[site.name]) < site.num_heads)
+    keep_heads(model, changed, left, in_place=True)
+    units = [
+        Unit(unit.site, tuple(left[heads.sites[unit.site].name].index(head) for head in unit.heads))
+        for unit, keep in zip(heads.units, mask.tolist(), strict=True)
+        if keep
+    ]
+    return HeadMap(find_sites(model), tuple(units), heads.unit)
