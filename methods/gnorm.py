@@ -1,14 +1,22 @@
 """Gradient norms of the query, key and value weights (Guo & Sheridan, "Greedy-Gnorm")."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from methods.heads import observed
+from methods.heads.restart import block_of_site, find_blocks
+from methods.heads.segments import NotAChain, Segments
 from methods.registry import scorer
-from methods.view import Batch, View
+from methods.view import View
 
+GRAPH_BYTES = 2**30  # kept from one step of a greedy schedule to the next
 PARTS = ("query", "key", "value")
 COMBINE = {
     "product": lambda q, k, v: q * k * v,
@@ -45,10 +53,10 @@ def gnorm(
     """
     totals: dict[tuple[int, str], Tensor] = {}
     count = 0
-    for batch in view.batches:
+    for place, batch in enumerate(view.batches):
         count += len(batch.labels) if variant == "sentence" else 1
-        for place, norms in _norms(view, batch, objective, variant).items():
-            totals[place] = norms.double().sum(0).cpu() + totals.get(place, 0.0)  # (heads,)
+        for part, norms in _norms(view, place, objective, variant).items():
+            totals[part] = norms.double().sum(0).cpu() + totals.get(part, 0.0)  # (heads,)
     importance = [torch.empty(0, dtype=torch.float64)]
     for index, site in enumerate(view.heads.sites):
         if site.num_heads:
@@ -58,31 +66,77 @@ def gnorm(
     return torch.cat(importance)
 
 
-def _norms(view: View, batch: Batch, objective: str, variant: str) -> dict[tuple[int, str], Tensor]:
+def _norms(view: View, place: int, objective: str, variant: str) -> dict[tuple[int, str], Tensor]:
     """Gradient norms of one batch by site and part: (sentences, heads), or (1, heads) for a whole batch."""
-    norms: dict[tuple[int, str], Tensor] = {}
-    calls: dict[tuple[int, str], list[tuple[Tensor, Tensor]]] = {}
+    batch = view.batches[place]
 
-    def add(site: int, inputs: dict[str, Tensor], gradients: dict[str, Tensor]) -> None:
-        for part in PARTS:
-            x, g = inputs[part], gradients[part]  # (B, T, d), (B, T, heads, d_h)
-            if variant == "batch":
-                x, g = x.flatten(0, 1)[None], g.flatten(0, 1)[None]
-            calls.setdefault((site, part), []).append((x, g))
-            if len(calls[site, part]) == view.heads.sites[site].calls:
-                # X^T G summed over the calls of a tied layer is X^T G with the calls in line, as if one long text.
-                xs, gs = zip(*calls.pop((site, part)), strict=True)
-                norms[site, part] = weight_gradient_norm(torch.cat(xs, 1), torch.cat(gs, 1))
-
-    with observed(view.model, view.heads, gradients=add):
+    def value() -> Tensor:
         if objective == "loss":
             each = view.loss(batch)
-            total = each.sum() if variant == "sentence" else each.mean()
-        else:
-            logits = view.logits(batch)
-            total = logits.flatten(1).norm(dim=1).sum() if variant == "sentence" else logits.norm()
-        total.backward()
-    return norms
+            return each.sum() if variant == "sentence" else each.mean()
+        logits = view.logits(batch)
+        return logits.flatten(1).norm(dim=1).sum() if variant == "sentence" else logits.norm()
+
+    if view.memory is not None and (blocks := find_blocks(view.model, view.heads)):
+        known = view.memory.setdefault(place, _Pass(Segments(blocks), _Collected(view, variant)))
+        with suppress(NotAChain):
+            norms = known.again(view, value)
+            if sum(each.segments.nbytes for each in view.memory.values()) > GRAPH_BYTES:
+                del view.memory[place]
+            return norms
+    collected = _Collected(view, variant)
+    with observed(view.model, view.heads, gradients=collected.add):
+        value().backward()
+    return collected.take()
+
+
+@dataclass
+class _Pass:
+    """One batch's way through the model, of which the next step of a greedy schedule runs again what has changed."""
+
+    segments: Segments
+    collected: _Collected
+    heads: list[int] | None = None  # of each site, at the last pass
+
+    def again(self, view: View, value: Callable[[], Tensor]) -> dict[tuple[int, str], Tensor]:
+        """Norms of the gradients of ``value()``, with no block below the lowest change run, nor one below all heads."""
+        now = [site.num_heads for site in view.heads.sites]
+        blocks = block_of_site(view.heads)
+        before = self.heads or [-1] * len(now)
+        start = min((block for block, old, new in zip(blocks, before, now, strict=True) if old != new), default=0)
+        lowest = min(block for block, number in zip(blocks, now, strict=True) if number)
+        with observed(view.model, view.heads, gradients=self.collected.add):
+            with self.segments.recording(0 if self.heads is None else start, lowest):
+                result = value()
+            self.heads = now
+            self.segments.backward(result)
+        return self.collected.take()
+
+
+class _Collected:
+    """Collects the norms of one batch from the backward pass."""
+
+    def __init__(self, view: View, variant: str) -> None:
+        self._calls_of_site = [site.calls for site in view.heads.sites]
+        self._variant = variant
+        self._calls: dict[tuple[int, str], list[tuple[Tensor, Tensor]]] = {}
+        self._norms: dict[tuple[int, str], Tensor] = {}
+
+    def add(self, site: int, inputs: dict[str, Tensor], gradients: dict[str, Tensor]) -> None:
+        for part in PARTS:
+            x, g = inputs[part], gradients[part]  # (B, T, d), (B, T, heads, d_h)
+            if self._variant == "batch":
+                x, g = x.flatten(0, 1)[None], g.flatten(0, 1)[None]
+            calls = self._calls.setdefault((site, part), [])
+            calls.append((x, g))
+            if len(calls) == self._calls_of_site[site]:
+                # X^T G summed over the calls of a tied layer is X^T G with the calls in line, as if one long text.
+                xs, gs = zip(*self._calls.pop((site, part)), strict=True)
+                self._norms[site, part] = weight_gradient_norm(torch.cat(xs, 1), torch.cat(gs, 1))
+
+    def take(self) -> dict[tuple[int, str], Tensor]:
+        norms, self._norms = self._norms, {}
+        return norms
 
 
 def weight_gradient_norm(x: Tensor, g: Tensor) -> Tensor:

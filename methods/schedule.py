@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from methods.heads import HeadMap, gated
+from methods.heads import HeadMap
+from methods.heads.shrink import shrink, working_copy
 from methods.options import AtLeast
 from methods.view import View
 
@@ -86,7 +87,8 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
         raise ValueError("an importance of nothing: give units, neurons or both")
     orders: list[Tensor | None] = [None]
     if importance.units is not None:
-        orders = [_order(draw, view, plan) for draw in _checked(importance.units, view)]
+        names = [_name(view.heads, unit) for unit in range(len(view.heads))]
+        orders = [_order(draw, view, plan) for draw in _checked(importance.units, view, names)]
     if importance.neurons is None:
         return [Trajectory(order) for order in orders]
     layers = {name: _order_of_neurons(name, scores, plan) for name, scores in importance.neurons.items()}
@@ -101,23 +103,28 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
 
 
 def _greedy_order(score: Callable[[View], Tensor | Importance], view: View, plan: Schedule) -> Tensor:
-    """Removal order, (units,), of a score that is taken anew after every step."""
+    """Removal order, (units,), of a score that is taken anew after every step, on a model without what is gone."""
     order: list[Tensor] = []
-    kept = view.kept.clone()
-    while kept.any():
-        with gated(view.model, kept.float(), view.heads):
-            now = replace(view, kept=kept)
-            scores = score(now)
-            if isinstance(scores, Importance):
-                raise ValueError("a greedy schedule removes heads alone, this score ranks neurons too")
-            draws = _checked(scores, now)
+    units = torch.arange(len(view.heads))  # those left, as the whole model numbers them
+    now = replace(view, model=working_copy(view.model), memory={})
+    keep = view.kept
+    while True:
+        units = units[keep]
+        if not len(units):
+            return torch.cat([*order, units])
+        if not keep.all():
+            heads = shrink(now.model, keep, now.heads)
+            now = replace(now, heads=heads, kept=heads.full_mask())
+        scores = score(now)
+        if isinstance(scores, Importance):
+            raise ValueError("a greedy schedule removes heads alone, this score ranks neurons too")
+        draws = _checked(scores, now, [_name(view.heads, unit) for unit in units.tolist()])
         if len(draws) > 1:
             raise ValueError(f"{len(draws)} draws under a greedy schedule, which follows one: give draws=1")
         next_removed = _order(draws[0], now, plan)[: plan.step]
-        kept = kept.clone()
-        kept[next_removed] = False
-        order.append(next_removed)
-    return torch.cat(order)
+        order.append(units[next_removed])
+        keep = torch.ones(len(units), dtype=torch.bool)
+        keep[next_removed] = False
 
 
 def _order_of_neurons(name: str, scores: Tensor, plan: Schedule) -> Tensor:
@@ -129,8 +136,8 @@ def _order_of_neurons(name: str, scores: Tensor, plan: Schedule) -> Tensor:
     return (scores * (-1 if plan.inverse else 1)).argsort(dim=1, stable=True)
 
 
-def _checked(scores: Tensor, view: View) -> Tensor:
-    """``scores`` as (draws, units) in float64 on the CPU, finite wherever a unit is still there."""
+def _checked(scores: Tensor, view: View, names: list[str]) -> Tensor:
+    """``scores`` as (draws, units) in float64 on the CPU, finite wherever a unit is still there. ``names`` of units."""
     units = len(view.heads)
     if scores.dim() not in (1, 2) or 0 in scores.shape or scores.shape[-1] != units:
         raise ValueError(f"importance of shape {tuple(scores.shape)}, expected ({units},): one entry a unit")
@@ -139,7 +146,7 @@ def _checked(scores: Tensor, view: View) -> Tensor:
     if bad:
         draw, unit = bad[0]
         value = draws[draw, unit].item()
-        raise NonFiniteScore(f"importance {value} for {_name(view.heads, unit)} ({len(bad)} such)")
+        raise NonFiniteScore(f"importance {value} for {names[unit]} ({len(bad)} such)")
     return draws
 
 

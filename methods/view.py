@@ -48,12 +48,14 @@ class Training(Protocol):
 class View:
     """The model as it is now, and what may be used to score its heads.
 
-    model: in evaluation mode, weights frozen; heads removed so far are gated to zero.
+    model: in evaluation mode, weights frozen; heads removed so far are gone from it, or gated to zero by the caller.
     heads: the map of its units.
     batches: the calibration set.
-    kept: (units,) bool, the units not removed yet; scores of the others are ignored.
+    kept: (units,) bool, the units of ``heads`` not removed yet; scores of the others are ignored.
     generator: the source of all the method's random draws, on the CPU.
     training: the training split, for joint methods; None for all others.
+    memory: None, or under a greedy schedule a dict in which a scorer may leave what spares it work at the next step.
+        From step to step model and batches are the same objects, and nothing changes in the model but that heads go.
     """
 
     model: nn.Module
@@ -64,6 +66,7 @@ class View:
     forward: Callable[[nn.Module, Any], Tensor]
     loss_of_logits: Callable[[Tensor, Any], Tensor]
     training: Training | None = None
+    memory: dict[Any, Any] | None = None
 
     @property
     def examples(self) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from methods.gnorm import gnorm, weight_gradient_norm
+from methods.heads.shrink import shrink, working_copy
 
 PARTS = ("query", "key", "value")
 COMBINE = {
@@ -113,3 +116,50 @@ def test_both_ways_to_the_norm(shape, seed):
     long_g = torch.cat([g, torch.zeros(batch, width, heads, head_dim)], 1)
     for values in (x, g), (wide, g), (long_x, long_g):
         torch.testing.assert_close(weight_gradient_norm(*values).double(), expected, rtol=2e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("graph_bytes", [0, 2**11, 2**30], ids=["nothing", "some batches", "everything"])
+@pytest.mark.parametrize("objective", ["logits", "loss"])
+def test_what_is_kept_between_steps_changes_nothing(tiny, architecture, objective, graph_bytes, monkeypatch):
+    """Scores of a model that loses units, with the last step's graph and without; with four layers and two batches."""
+    monkeypatch.setattr("methods.gnorm.GRAPH_BYTES", graph_bytes)
+    sentences = tiny.sentences(6, count=5)
+    model = working_copy(tiny.model(architecture, dtype=torch.float64, layers=4))
+    plain = tiny.view(model, [tiny.batch(sentences[:3]), tiny.batch(sentences[3:])], tiny.unit(architecture))
+    view, generator = replace(plain, memory={}), torch.Generator().manual_seed(1)
+    while len(view.heads):
+        torch.testing.assert_close(
+            gnorm(view, objective=objective),
+            gnorm(replace(view, memory=None), objective=objective),
+            rtol=1e-9,
+            atol=1e-15,
+        )
+        keep = view.heads.full_mask()
+        keep[torch.randperm(len(keep), generator=generator)[:2]] = False
+        heads = shrink(model, keep, view.heads)
+        view = replace(view, heads=heads, kept=heads.full_mask())
+    kept = len(view.memory)
+    assert kept == 0 if architecture == "albert" or not graph_bytes else kept <= 2
+
+
+def test_blocks_below_the_change_are_not_run_again(tiny):
+    model = working_copy(tiny.model("bert", layers=4))
+    view = replace(tiny.view(model, [tiny.batch(tiny.sentences(1))]), memory={})
+    calls = []
+    for site in view.heads.sites:
+        model.get_submodule(site.output).register_forward_hook(lambda *_, layer=site.layer: calls.append(layer))
+    gnorm(view)
+    assert calls == [0, 1, 2, 3]
+    heads = shrink(model, torch.arange(16) != 9, view.heads)
+    calls.clear()
+    gnorm(replace(view, heads=heads, kept=heads.full_mask()))
+    assert calls == [2, 3]
+
+
+def test_a_model_that_reads_lower_blocks_elsewhere_keeps_nothing(tiny):
+    model = working_copy(tiny.model("bert", dtype=torch.float64))
+    view = tiny.view(model, [tiny.batch(tiny.sentences(1))])
+    seen = []
+    model.bert.encoder.layer[0].register_forward_hook(lambda module, args, output: seen.append(output))
+    view = replace(view, forward=lambda model, batch: model(**batch.inputs).logits * seen[-1].mean())
+    torch.testing.assert_close(gnorm(replace(view, memory={})), gnorm(view), rtol=1e-9, atol=1e-15)

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 import torch
 
+from bench.cost import counting
 from methods.entropy import attention_entropy
 from methods.gnorm import gnorm
 from methods.heads import HeadMap, Unit, gated, remove_heads
@@ -81,3 +82,31 @@ def test_greedy_differs_from_one_shot(tiny):
     view = tiny.scene("bert", seed=1)
     one_shot, greedy = (trajectories(gnorm, view, Schedule(schedule=name))[0] for name in ("one-shot", "greedy"))
     assert one_shot.order.tolist() != greedy.order.tolist()
+
+
+def test_the_working_copy_is_not_the_model(tiny, architecture):
+    view = tiny.scene(architecture)
+    shapes, models = [], set()
+
+    def score(now):
+        shapes.append(now.heads.shape)
+        models.add(id(now.model))
+        assert now.kept.all() and len(now.kept) == len(now.heads) and now.memory is not None
+        return torch.rand(len(now.heads), generator=now.generator)
+
+    before = {name: value.clone() for name, value in view.model.state_dict().items()}
+    trajectories(score, view, Schedule(schedule="greedy", step=2))
+    assert [sum(shape) for shape in shapes] == list(range(len(view.heads), 0, -2))
+    assert len(models) == 1 and id(view.model) not in models
+    after = view.model.state_dict()
+    assert all(torch.equal(after[name], before[name]) for name in before)
+    assert HeadMap.of(view.model, view.heads.unit) == view.heads
+
+
+def test_passes_through_the_working_copy_are_counted(tiny, architecture):
+    view = tiny.scene(architecture)
+    units, texts = len(view.heads), view.examples
+    for scorer, backward in ((gnorm, True), (michel, True), (attention_entropy, False)):
+        with counting(view.model) as passes:
+            trajectories(scorer, view, Schedule(schedule="greedy"))
+        assert (passes.forward, passes.backward) == (units * texts, backward * units * texts)

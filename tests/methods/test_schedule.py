@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -77,6 +78,23 @@ def test_allocation_by_layer_takes_equally(equal, unequal, data, inverse, which)
         assert [unit for unit in actual if sites[unit] == site] == [unit for unit in ranked if sites[unit] == site]
 
 
+def _weights(view):
+    """For each unit, a weight that goes with it: of the output projection, one that reads the unit's first head."""
+    for unit in view.heads.units:
+        site = view.heads.sites[unit.site]
+        yield view.model.get_submodule(site.output).weight[0, unit.heads[0] * site.head_dim]
+
+
+def plant(view, scores):
+    """Put scores where heads take them along."""
+    for weight, score in zip(_weights(view), scores, strict=True):
+        weight.data.fill_(score)
+
+
+def planted(view):
+    return torch.stack(list(_weights(view)))
+
+
 @settings(deadline=None)
 @given(
     scores=st.lists(FEW, min_size=8, max_size=8),
@@ -85,7 +103,9 @@ def test_allocation_by_layer_takes_equally(equal, unequal, data, inverse, which)
     ),
 )
 def test_greedy_on_scores_that_never_change_is_one_shot(equal, scores, plan):
-    assert order(equal, scores, schedule="greedy", **plan) == order(equal, scores, **plan)
+    plant(equal, scores)
+    (actual,) = trajectories(planted, equal, Schedule(schedule="greedy", **plan))
+    assert actual.order.tolist() == order(equal, scores, **plan)
 
 
 @given(removed=st.integers(0, 8), seed=st.integers(0, 99))
@@ -111,7 +131,8 @@ def test_scores_of_a_wrong_shape_are_refused(equal, schedule, shape):
 
 def test_greedy_follows_one_draw(equal):
     plan = Schedule(schedule="greedy")
-    assert trajectories(lambda view: torch.arange(8.0)[None], equal, plan)[0].order.tolist() == list(range(8))
+    plant(equal, range(8))
+    assert trajectories(lambda view: planted(view)[None], equal, plan)[0].order.tolist() == list(range(8))
     with pytest.raises(ValueError, match="2 draws"):
         trajectories(lambda view: torch.rand(2, 8), equal, plan)
 
@@ -128,12 +149,25 @@ def test_a_score_that_is_no_number_is_named(equal, tiny, schedule, value):
         trajectories(lambda view: torch.tensor([0.0, value, 0.0, 0.0]), grouped, Schedule(schedule=schedule))
 
 
-def test_scores_of_removed_units_may_be_anything(equal):
-    """A greedy scorer may give NaN to what is gone."""
-    scores = torch.arange(8.0)
-    plan = Schedule(schedule="greedy", step=3)
-    (result,) = trajectories(lambda view: scores.where(view.kept, math.nan), equal, plan)
-    assert result.order.tolist() == list(range(8))
+@pytest.mark.parametrize("schedule", ["one-shot", "greedy"])
+def test_units_that_are_gone_already_are_in_no_order(equal, schedule):
+    """And their scores may be anything."""
+    kept = torch.tensor([1, 0, 1, 1, 0, 1, 0, 1]).bool()
+    plant(equal, range(8))
+    view = replace(equal, kept=kept)
+    (result,) = trajectories(lambda view: planted(view).where(view.kept, math.nan), view, Schedule(schedule=schedule))
+    assert result.order.tolist() == kept.nonzero().flatten().tolist()
+
+
+def test_a_later_score_is_named_in_the_words_of_the_whole_model(equal):
+    plant(equal, range(8))
+
+    def fails_late(view):
+        scores = planted(view)
+        return scores.where((scores != 5) | (len(scores) > 4), math.nan)
+
+    with pytest.raises(NonFiniteScore, match=r"importance nan for head 1 of bert.encoder.layer.1.attention"):
+        trajectories(fails_late, equal, Schedule(schedule="greedy"))
 
 
 @pytest.mark.parametrize("plan", [{}, {"inverse": True}, {"allocation": "layer"}])
