@@ -1,0 +1,38 @@
+"""Leave-one-out losses: what each head is worth to the model as it is now, by trying."""
+
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from methods.heads import gated, restarting
+from methods.heads.restart import Repeated
+from methods.options import AtLeast
+from methods.registry import scorer
+from methods.view import View
+
+
+@scorer("leave-one-out", source="control", control=True, variants={"oracle-greedy": {"schedule": "greedy"}})
+def leave_one_out(
+    view: View, *, tokens: Annotated[int, "most tokens in a forward pass that tries several units", AtLeast(1)] = 4096
+) -> Tensor:
+    """Mean calibration loss without a unit, minus the loss with it.
+
+    ``oracle-greedy`` removes the unit whose loss is lowest without it, again and again: some units^2 / 2 evaluations of
+    the calibration set, so for small models. The units of a site are tried side by side, on copies of the batch, and
+    the layers below run once. Returns (units,), 0 for units that are gone already.
+    """
+    total = torch.zeros(len(view.heads), dtype=torch.float64)
+    with torch.no_grad(), restarting(view.model, view.heads) as restart:
+        for batch in view.batches:
+            loss = view.loss(batch).double().sum().cpu()
+            most = max(1, tokens // batch.inputs["input_ids"].numel())
+            for site in range(len(view.heads.sites)):
+                units = (view.kept & (view.heads.site_of_unit == site)).nonzero().flatten()
+                for some in units.split(most) if len(units) else ():
+                    without = 1 - torch.eye(len(view.heads))[some].T  # (units, copies)
+                    gates = without.repeat_interleave(len(batch.labels), 1)  # (units, copies * B)
+                    with gated(view.model, gates, view.heads), restart.branching(site, len(some)):
+                        losses = view.loss(Repeated.of(batch, len(some)))
+                    total[some] += losses.unflatten(0, (len(some), -1)).double().sum(1).cpu() - loss
+    return total / view.examples

@@ -1,0 +1,63 @@
+"""Leave-one-out must be what trying every unit on the smaller model gives, and its greedy order that of brute force."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bench.selection import select
+from methods import METHODS
+from methods.heads import gated, remove_heads
+from methods.oracle_greedy import leave_one_out
+
+
+def mean_loss(view, sentences, mask, tiny):
+    """Of the physically smaller model, text by text."""
+    smaller = remove_heads(view.model, mask, view.heads)
+    with torch.no_grad():
+        losses = [view.loss_of_logits(view.forward(smaller, text), text).double() for text in tiny.alone(sentences)]
+    return torch.cat(losses).mean().item()
+
+
+def without(kept, unit):
+    return kept & (torch.arange(len(kept)) != unit)
+
+
+@pytest.mark.parametrize("tokens", [1, 40, 4096])
+def test_trying_each_unit_on_the_smaller_model(tiny, architecture, tokens):
+    model, sentences = tiny.model(architecture, dtype=torch.float64), tiny.sentences(3, count=5)
+    first, second = tiny.sides(architecture)
+    batches = [tiny.batch(sentences[:3], first, extra=1), tiny.batch(sentences[3:], second)]
+    view = tiny.view(model, batches, tiny.unit(architecture))
+    full = view.heads.full_mask()
+    expected = torch.tensor(
+        [mean_loss(view, sentences, without(full, unit), tiny) for unit in range(len(full))], dtype=torch.float64
+    ) - mean_loss(view, sentences, full, tiny)
+    torch.testing.assert_close(leave_one_out(view, tokens=tokens), expected, rtol=1e-5, atol=1e-8)
+
+
+def test_units_that_are_gone(tiny, architecture):
+    view, sentences = tiny.scene(architecture, seed=4, dtype=torch.float64), tiny.sentences(4)
+    kept = torch.arange(len(view.heads)) % 3 != 0
+    view = tiny.view(view.model, view.batches, view.heads.unit, kept)
+    with gated(view.model, kept, view.heads):
+        actual = leave_one_out(view)
+    base = mean_loss(view, sentences, kept, tiny)
+    for unit, value in enumerate(actual.tolist()):
+        expected = mean_loss(view, sentences, without(kept, unit), tiny) - base if kept[unit] else 0.0
+        assert value == pytest.approx(expected, rel=1e-5, abs=1e-8)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_greedy_is_brute_force(tiny, architecture, step):
+    sentences = tiny.sentences(1, count=3)
+    model = tiny.model(architecture, 1, torch.float64)
+    view = tiny.view(model, [tiny.batch(sentences)], tiny.unit(architecture))
+    kept, expected = view.heads.full_mask(), []
+    while kept.any():
+        units = kept.nonzero().flatten().tolist()
+        expected += sorted(units, key=lambda unit: mean_loss(view, sentences, without(kept, unit), tiny))[:step]
+        kept[expected] = False
+    method = METHODS["oracle-greedy"]
+    assert method.control and method.configure({})["schedule"] == "greedy"
+    assert select(method, method.configure({"step": step}), view, [0]).orders == [expected]
