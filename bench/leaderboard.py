@@ -77,7 +77,7 @@ def markdown(records: list[Record], table: pd.DataFrame) -> str:
     """The whole leaderboard in Markdown."""
     parts = ["# Leaderboard", ""]
     if len(table):
-        parts += ["![Accuracy against the share of heads removed](curves.svg)", "", _overall(table), ""]
+        parts += ["![Accuracy against the shares of heads and of parameters removed](curves.svg)", "", _overall(table), ""]
         for names, part in table.groupby(TASK, sort=True):
             first = part.iloc[0]
             task, data, model = names
