@@ -21,6 +21,14 @@ def curve(record: Record) -> tuple[np.ndarray, np.ndarray]:
     return np.array(result["removed"]) / result["units"], np.mean(result["quality"], axis=0)
 
 
+def removes(record: Record) -> str:
+    """What a method removes: heads, neurons, or heads and neurons."""
+    result = record["result"]
+    if not result["neurons"]:
+        return "heads"
+    return "heads and neurons" if result["orders"] else "neurons"
+
+
 def parameters_removed(record: Record) -> np.ndarray:
     """Share of all parameters removed at each level, (levels,); that of the first draw."""
     left = np.array([size["model"] for size in record["result"]["parameters"]])
@@ -63,11 +71,11 @@ def metrics(record: Record) -> dict[str, float]:
 
 
 def frame(records: Iterable[Record]) -> pd.DataFrame:
-    """One row for each finished cell: what it is (task, data, model, label, seed, control, whether it
-    removes neurons too) and its ``metrics``."""
+    """One row for each finished cell: what it is (task, data, model, label, seed, control, what it
+    removes) and its ``metrics``."""
     rows = [
         {key: record["cell"][key] for key in ("task", "data", "model", "label", "seed", "control")}
-        | {"neurons": record["result"]["neurons"]}
+        | {"removes": removes(record)}
         | metrics(record)
         for record in records
         if record["status"] == "done"

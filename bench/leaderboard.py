@@ -31,7 +31,7 @@ COLUMNS = {
     "training_seconds": ("training (s)", 1, 1),
 }
 TASK = ["task", "data", "model"]
-ROW = ["label", "control", "neurons"]
+ROW = ["label", "control", "removes"]
 LEGEND = """\
 How to read it. *acc. at 50 %*, *75 %*: test accuracy with that share of the heads removed. *area*: mean accuracy over
 all shares removed, scaled so that chance (always giving the commonest answer of the test split) is 0 and the unpruned
@@ -40,9 +40,9 @@ model is 1. *heads off*: largest share removed, among the levels measured, befor
 one in the same interleaved repeats. *scoring*: wall seconds, and calibration examples sent forward and backward through
 the model. Numbers are means over seeds, with the standard deviation over seeds after ±; no ± means one seed. Random
 draws are averaged within a seed; size and speed are those of the first. Controls calibrate the eye: `none` removes
-nothing, `random` has no score, an inverse removes first what its score holds most important. A row marked *neurons*
-removes the same share of every feed-forward layer's neurons too, or of these alone: compare it with others by the
-*parameters off*, not at the same level. *training*: wall seconds in which a method trained gates, or gates and weights,
+nothing, `random` has no score, an inverse removes first what its score holds most important. A row
+marked with *neurons* removes the same share of every feed-forward layer's neurons, with the heads or instead of them:
+compare it with others by the *parameters off*, not at the same level. *training*: wall seconds in which a method trained gates, or gates and weights,
 over all levels together; the other methods leave the weights as they are. No difference here has
 been tested for significance; with few seeds, read close rows as ties."""
 
@@ -77,7 +77,12 @@ def markdown(records: list[Record], table: pd.DataFrame) -> str:
     """The whole leaderboard in Markdown."""
     parts = ["# Leaderboard", ""]
     if len(table):
-        parts += ["![Accuracy against the shares of heads and of parameters removed](curves.svg)", "", _overall(table), ""]
+        parts += [
+            "![Accuracy against the shares of heads and of parameters removed](curves.svg)",
+            "",
+            _overall(table),
+            "",
+        ]
         for names, part in table.groupby(TASK, sort=True):
             first = part.iloc[0]
             task, data, model = names
@@ -135,8 +140,9 @@ def _table(per_seed: pd.DataFrame) -> str:
             _cell(means.loc[row, name], spreads.loc[row, name], factor, digits)
             for name, (_, factor, digits) in COLUMNS.items()
         ]
-        label, control, neurons = row
-        rows.append([_literal(label) + " (control)" * control + " (neurons)" * neurons, *cells])
+        label, control, what = row
+        marks = [*(["control"] if control else []), *([what] if what != "heads" else [])]
+        rows.append([_literal(label) + (f" ({'; '.join(marks)})" if marks else ""), *cells])
     return _aligned(rows)
 
 

@@ -13,6 +13,7 @@ from bench import leaderboard
 from bench.engine import run_jobs
 from bench.errors import InputError
 from bench.frame import curve as mean_curve
+from bench.frame import removes
 from bench.jobs import CellJob, TrainJob, ordered, start_process
 from bench.plan import Cell, plan
 from bench.progress import Estimator, duration
@@ -170,7 +171,11 @@ def _outcome(job: TrainJob | CellJob, value: Record) -> str:
         return f"{cell.method.label} on {where}: failed: {value['reason']}"
     share, curve = mean_curve(value)
     middle = len(curve) // 2
-    left = "" if cell.method.name == "none" else f", {curve[middle]:.3f} with {share[middle]:.0%} of the heads gone"
+    left = (
+        ""
+        if cell.method.name == "none"
+        else f", {curve[middle]:.3f} with {share[middle]:.0%} of the {removes(value)} gone"
+    )
     return f"{cell.method.label} on {where}: accuracy {curve[0]:.3f}{left}"
 
 

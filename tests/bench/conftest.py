@@ -218,6 +218,7 @@ def make_record() -> Callable[..., dict[str, Any]]:
                 "quality": [list(draw) for draw in quality],
                 "chance": chance,
                 "neurons": neurons,
+                "orders": [list(range(8))],
                 "parameters": [{"model": int(2**18 * size)} for size in sizes],
                 "megabytes": [{"model": size} for size in sizes],
                 "passes": {"forward": 128, "backward": 0},

@@ -83,6 +83,13 @@ def test_failures_and_trainings_short_of_their_target_are_named(make_record):
     assert "RuntimeError: no" in alone and to_csv(frame([failed])) == ""
 
 
+def test_rows_that_remove_neurons_are_marked(make_record):
+    records = [make_record(label=label, neurons=label != "ae") for label in ("ae", "amp", "amp-mlp")]
+    records[2]["result"]["orders"] = None
+    text = board(records)
+    assert "| amp (heads and neurons)" in text and "| amp-mlp (neurons)" in text and "| ae  " in text
+
+
 def test_records_measured_in_different_ways_are_named(make_record):
     same = board([make_record(seed=0), make_record(seed=1)])
     assert "several settings" not in same
