@@ -32,6 +32,7 @@ COLUMNS = {
 }
 TASK = ["task", "data", "model"]
 ROW = ["label", "control", "removes"]
+PICTURE = "![Accuracy against the shares of heads and of parameters removed](curves.svg)"
 LEGEND = """\
 How to read it. *acc. at 50 %*, *75 %*: test accuracy with that share of the heads removed. *area*: mean accuracy over
 all shares removed, scaled so that chance (always giving the commonest answer of the test split) is 0 and the unpruned
@@ -40,10 +41,10 @@ model is 1. *heads off*: largest share removed, among the levels measured, befor
 one in the same interleaved repeats. *scoring*: wall seconds, and calibration examples sent forward and backward through
 the model. Numbers are means over seeds, with the standard deviation over seeds after ±; no ± means one seed. Random
 draws are averaged within a seed; size and speed are those of the first. Controls calibrate the eye: `none` removes
-nothing, `random` has no score, an inverse removes first what its score holds most important. A row
-marked with *neurons* removes the same share of every feed-forward layer's neurons, with the heads or instead of them:
-compare it with others by the *parameters off*, not at the same level. *training*: wall seconds in which a method trained gates, or gates and weights,
-over all levels together; the other methods leave the weights as they are. No difference here has
+nothing, `random` has no score, an inverse removes first what its score holds most important. A row marked with
+*neurons* removes the same share of every feed-forward layer's neurons, with the heads or instead of them: compare it
+with others by the *parameters off*, not at the same level. *training*: wall seconds in which a method trained gates, or
+gates and weights, over all levels together; the other methods leave the weights as they are. No difference here has
 been tested for significance; with few seeds, read close rows as ties."""
 
 
