@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bench.choice import Choice
 from methods import Method, View
 from methods.heads import HeadMap
-from methods.schedule import Schedule, Trajectory, trajectories
+from methods.schedule import NonFiniteScore, Schedule, Trajectory, trajectories
 from tasks.contract import Task
 
 
@@ -70,12 +70,14 @@ def view_of(
 def select(method: Method, options: dict[str, Any], view: View, removed: Sequence[int]) -> Selection:
     """Choices of ``method`` with ``removed`` units gone.
 
-    Raises NonFiniteScore; ValueError for a wrong mask; whatever the method raises, but no OSError: that would read as
-    one of the run's own, such as a full disk.
+    Raises NonFiniteScore, which names the method and the head; ValueError for a wrong mask; whatever the method raises,
+    but no OSError: that would read as one of the run's own, such as a full disk.
     """
     shapes = {"scorer": _score, "selector": _select, "joint": _train}
     try:
         return shapes[method.shape](method, options, view, removed)
+    except NonFiniteScore as error:
+        raise NonFiniteScore(f"method {method.name}: {error}") from error
     except OSError as error:
         raise MethodError(f"{type(error).__name__}: {error}") from error
 
