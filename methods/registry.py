@@ -22,6 +22,8 @@ class Method:
     shape: ``scorer`` (importances, to which the runner applies a schedule), ``selector`` (a mask for a budget) or
         ``joint`` (a mask for each budget, with the weights that were trained for it).
     base, presets: a variant's main name, and the options in which it differs.
+    batch_dependent: options under which the answer depends, by definition, on how texts are batched and padded; with no
+        option in it, the answer always does. None where it never does.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Method:
     control: bool
     base: str
     presets: Mapping[str, Any] = field(default_factory=dict)
+    batch_dependent: Mapping[str, Any] | None = None
 
     @property
     def summary(self) -> str:
@@ -64,12 +67,20 @@ METHODS: dict[str, Method] = {}
 Variants = Mapping[str, Mapping[str, Any]] | None  # options of each further name
 
 
-def scorer(name: str, *, source: str, control: bool = False, variants: Variants = None):
+def scorer(
+    name: str,
+    *,
+    source: str,
+    control: bool = False,
+    variants: Variants = None,
+    batch_dependent: Mapping[str, Any] | None = None,
+):
     """Register ``function(view, *, option=default, ...) -> importance`` as a scorer.
 
     The importance has shape (units,), larger means keep; a scorer that is random by nature may return (draws, units),
     one trajectory a draw, and one that ranks neurons too an Importance. ``variants`` names combinations of options,
-    such as ``{"inverse-ae": {"inverse": True}}``.
+    such as ``{"inverse-ae": {"inverse": True}}``. An importance must not depend on the batch that a text is in, unless
+    ``batch_dependent`` says so: options under which it does, ``{}`` for all.
     Raises ValueError where a name is taken, OptionError (a ValueError) where a default or a variant cannot be.
     """
 
@@ -77,7 +88,8 @@ def scorer(name: str, *, source: str, control: bool = False, variants: Variants 
         own, shared = _signature_options(function), _schedule_options()
         if taken := own.keys() & shared.keys():
             raise ValueError(f"method {name!r}: every scorer has an option {', '.join(sorted(taken))} already")
-        _add(Method(name, "scorer", function, own | shared, source, control, name), variants)
+        method = Method(name, "scorer", function, own | shared, source, control, name)
+        _add(replace(method, batch_dependent=batch_dependent), variants)
         return function
 
     return register

@@ -76,6 +76,11 @@ class HeadMap:
         owner = {head: index for index, unit in enumerate(self.units) if unit.site == site_index for head in unit.heads}
         return torch.tensor([owner[head] for head in range(self.sites[site_index].num_heads)], dtype=torch.long)
 
+    def name(self, unit: int) -> str:
+        """A unit in words: ``head 2 of bert.encoder.layer.0.attention.self``."""
+        heads = ", ".join(map(str, self.units[unit].heads))
+        return f"head {heads} of {self.sites[self.units[unit].site].name}"
+
     def full_mask(self) -> torch.Tensor:
         """The mask that keeps every unit: BoolTensor (units,)."""
         return torch.ones(len(self), dtype=torch.bool)
