@@ -29,6 +29,7 @@ examples:
   headbench run --methods none,random,michel:layer_norm=false --tasks mnli --seeds 1
   headbench run --task classification --model DIR --data FILE --text COLUMN --label COLUMN
   headbench prune --task classification --model DIR --data FILE --method michel --keep 0.5 --out SMALLER
+  headbench check my-method                        does it keep the rules of all methods?
   headbench list methods                           the methods and their options
   headbench leaderboard runs/mini                  the leaderboard of an earlier run
 
@@ -97,6 +98,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     prune.add_argument("--training", type=_share, default=1.0, **SHARE)
     prune.add_argument("--device", **DEVICE)
     _add_own(prune, "model and data")
+
+    check = _verb(verbs, "check", "check that methods keep the rules that every method has to keep", _check)
+    check.add_argument("methods", metavar="NAME[:OPTION=VALUE]|A,B|all", help="methods, with their options")
+    check.add_argument("--only", type=_filled, metavar="A,B", help="only these checks")
+    check.add_argument("--on", type=_filled, metavar="A,B", help="only on these tiny models, named in the first line")
 
     board = _verb(verbs, "leaderboard", "draw the leaderboard from records alone", _leaderboard)
     mini = DEFAULT_OUT.format(suite="mini")
@@ -291,6 +297,15 @@ def _list(options: argparse.Namespace) -> int:
     else:
         print(getattr(listing, options.what)())
     return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from bench.check import check
+    from bench.plugins import load_plugins, quiet_libraries
+
+    quiet_libraries()
+    load_plugins()
+    return check(options.methods, options.only, options.on)
 
 
 def _leaderboard(options: argparse.Namespace) -> int:

@@ -24,9 +24,9 @@ def command(*arguments: str, **settings) -> subprocess.Popen[str]:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("", "VERB is missing: there is run, list, prune, leaderboard"),
+        ("", "VERB is missing: there is run, list, prune, check, leaderboard"),
         ("rnu", "VERB: unknown 'rnu': did you mean 'run'?"),
-        ("zzz", "VERB: unknown 'zzz': there is run, list, prune, leaderboard"),
+        ("zzz", "VERB: unknown 'zzz': there is run, list, prune, check, leaderboard"),
         ("list", "WHAT is missing: there is methods, tasks, suites, cells"),
         ("list metods", "unknown 'metods': did you mean 'methods'?"),
         ("run --mehtods none", "unknown argument '--mehtods': did you mean --methods?"),
@@ -107,7 +107,7 @@ def test_a_leaderboard_of_nothing_says_what_it_looked_for(complaint, tmp_path):
     assert complaint("leaderboard", tmp_path / "nowhere").startswith(f"{tmp_path}/nowhere: no records there")
 
 
-@pytest.mark.parametrize("verb", ["run", "list", "leaderboard"])
+@pytest.mark.parametrize("verb", ["run", "list", "check", "leaderboard"])
 def test_help_says_something_of_every_flag(verb, capsys):
     with pytest.raises(SystemExit) as ended:
         main([verb, "--help"])

@@ -2,140 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import cycle
-
 import pytest
 import torch
-import torch.nn.functional as F
-import transformers as t
-from torch import Tensor, nn
-from torch.optim import AdamW
-from torch.optim.lr_scheduler import LambdaLR
-from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
+from bench.checks.tiny import ARCHITECTURES, Tiny
 from bench.plugins import load_plugins
-from methods import View
-from methods.heads import HeadMap
 
 torch.set_num_threads(1)
 load_plugins()
-
-SIZES = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 12}
-LABELS = {"num_labels": 3, "pad_token_id": 0, "bos_token_id": None, "eos_token_id": None}
-SHARED = {**SIZES, **LABELS, "max_position_embeddings": 64}
-
-# Dropout stays as configured: a method that left evaluation mode would be seen.
-MODELS = {
-    "bert": (t.BertConfig, t.BertForSequenceClassification, {}),
-    "albert": (t.AlbertConfig, t.AlbertForSequenceClassification, {"embedding_size": 8}),
-    "llama": (t.LlamaConfig, t.LlamaForSequenceClassification, {"num_key_value_heads": 2}),
-}
-# A unit by group of query heads and, where heads share keys and values, by query head of every group.
-ARCHITECTURES = ("bert", "albert", "llama", "llama-query")
-
-
-def _norm_in_float64(model: nn.Module) -> None:
-    """Llama's own norm computes in float32 whatever the model's dtype, too coarse for finite differences."""
-    for module in list(model.modules()):
-        for name, child in list(module.named_children()):
-            if isinstance(child, LlamaRMSNorm):
-                setattr(module, name, nn.RMSNorm(len(child.weight), child.variance_epsilon))
-
-
-@dataclass(frozen=True)
-class Batch:
-    inputs: dict[str, Tensor]
-    labels: Tensor
-
-
-@dataclass(frozen=True)
-class Lessons:
-    """The same few batches over and over, and AdamW with a learning rate that falls to zero."""
-
-    given: Sequence[Batch]
-    steps: int = 2
-    clip: float = 1.0
-    learning_rate: float = 0.01
-
-    def batches(self) -> Iterator[Batch]:
-        return cycle(self.given)
-
-    def optimizer(self, model: nn.Module) -> tuple[AdamW, LambdaLR]:
-        optimizer = AdamW(model.parameters(), lr=self.learning_rate)
-        return optimizer, LambdaLR(optimizer, lambda step: 1 - step / self.steps)
-
-
-class Tiny:
-    """Builds models of layers with 4 heads of width 4, texts for them, and views."""
-
-    def model(
-        self, architecture: str, seed: int = 0, dtype: torch.dtype = torch.float32, layers: int = 2
-    ) -> t.PreTrainedModel:
-        """A random model in evaluation mode whose attention is far from uniform."""
-        config_class, model_class, own = MODELS[architecture.partition("-")[0]]
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            model = model_class(config_class(**{**SHARED, **own, "num_hidden_layers": layers}))
-            with torch.no_grad():
-                for name, parameter in model.named_parameters():
-                    if name.endswith("bias") or parameter.dim() == 2:
-                        parameter.normal_(std=0.4)
-        if dtype == torch.float64:
-            _norm_in_float64(model)
-        return model.to(dtype).eval()
-
-    def sentences(self, seed: int, count: int = 6, longest: int = 9, shortest: int = 1) -> list[tuple[Tensor, int]]:
-        """Random texts as token ids, of random lengths, with their labels."""
-        generator = torch.Generator().manual_seed(seed)
-        lengths = torch.randint(shortest, longest + 1, (count,), generator=generator).tolist()
-        labels = torch.randint(3, (count,), generator=generator).tolist()
-        return [
-            (torch.randint(1, 30, (n,), generator=generator), label) for n, label in zip(lengths, labels, strict=True)
-        ]
-
-    def batch(self, sentences: Sequence[tuple[Tensor, int]], padding: str = "right", extra: int = 0) -> Batch:
-        """One batch, padded to ``extra`` more than its longest text. Positions count from the first real token."""
-        width = max(len(ids) for ids, _ in sentences) + extra
-        ids, mask, positions = (torch.zeros(len(sentences), width, dtype=torch.long) for _ in range(3))
-        for row, (sentence, _) in enumerate(sentences):
-            begin = width - len(sentence) if padding == "left" else 0
-            real = slice(begin, begin + len(sentence))
-            ids[row, real], mask[row, real], positions[row, real] = sentence, 1, torch.arange(len(sentence))
-        labels = torch.tensor([label for _, label in sentences])
-        return Batch({"input_ids": ids, "attention_mask": mask, "position_ids": positions}, labels)
-
-    def alone(self, sentences: Sequence[tuple[Tensor, int]]) -> list[Batch]:
-        """Each text as a batch of its own, without padding."""
-        return [self.batch([sentence]) for sentence in sentences]
-
-    def view(
-        self, model: nn.Module, batches: Sequence[Batch], unit: str = "group", kept: Tensor | None = None, seed: int = 0
-    ) -> View:
-        heads = HeadMap.of(model, unit)
-        return View(
-            model=model,
-            heads=heads,
-            batches=batches,
-            kept=heads.full_mask() if kept is None else kept,
-            generator=torch.Generator().manual_seed(seed),
-            forward=lambda model, batch: model(**batch.inputs).logits,
-            loss_of_logits=lambda logits, batch: F.cross_entropy(logits, batch.labels, reduction="none"),
-            training=Lessons(batches),
-        )
-
-    def unit(self, architecture: str) -> str:
-        return "query" if architecture.endswith("-query") else "group"
-
-    def sides(self, architecture: str) -> tuple[str, ...]:
-        """Sides on which padding is harmless: BERT and ALBERT classify by what stands at the very first place."""
-        return ("left", "right") if architecture.startswith("llama") else ("right", "right")
-
-    def scene(self, architecture: str, seed: int = 0, dtype: torch.dtype = torch.float32, **texts: int) -> View:
-        """A view of a random model on one batch of random texts."""
-        model = self.model(architecture, seed, dtype)
-        return self.view(model, [self.batch(self.sentences(seed, **texts))], self.unit(architecture))
 
 
 @pytest.fixture(scope="session")
