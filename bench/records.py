@@ -50,6 +50,7 @@ class Store:
             examples = {"examples": str(stored["outcomes"].shape[-1])}
             files[beside] = save(stored | {"outcomes": np.packbits(stored["outcomes"], axis=-1)}, examples)
             record = record | {"outcomes": sha256(files[beside]).hexdigest()}
+        record = json.loads(_text(record))  # as it will be read: keys are text
         files[path] = _text(record | {"digest": digest_of(record)}).encode()
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.folder):

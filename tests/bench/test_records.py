@@ -49,6 +49,12 @@ def test_what_is_read_is_what_was_written(tmp_path_factory, cell, content, seed)
     assert store.read(store.path(cell)) == {"key": "k", "status": "failed", "content": content}
 
 
+def test_keys_that_are_numbers_come_back_as_text(store, cell):
+    """Also where they sort in another order as text."""
+    store.write(cell, {"key": "k", "status": "failed", "reports": {2: 0.5, 10: 1.5}}, {})
+    assert store.read(store.path(cell))["reports"] == {"2": 0.5, "10": 1.5}
+
+
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 70), st.randoms(use_true_random=False))
 def test_outcomes_come_back_bit_for_bit(tmp_path_factory, cell, draws, levels, examples, random):
     store = Store(tmp_path_factory.mktemp("store"))
