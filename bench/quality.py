@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
 from bench.choice import Choice
-from methods.heads import count_megabytes, count_parameters
+from methods.heads import count_megabytes, count_parameters, restarting
+from methods.heads.shrink import shrink, working_copy
 from tasks.contract import Task
 
 TOLERANCE = 1e-5  # of the logits' scale, in float32
@@ -40,10 +43,39 @@ def evaluate(task: Task, choices: Sequence[Sequence[Choice]]) -> list[list[Evalu
     """
     known: dict[tuple[object, ...], Evaluation] = {}
     for draw in choices:
-        for choice in draw:
-            if choice.identity not in known:
-                known[choice.identity] = measure(task, choice.smaller())
+        with _smaller_models(draw) as smaller:
+            for choice in draw:
+                if choice.identity not in known:
+                    known[choice.identity] = measure(task, smaller(choice))
     return [[known[choice.identity] for choice in draw] for draw in choices]
+
+
+@contextmanager
+def _smaller_models(draw: Sequence[Choice]) -> Iterator[Callable[[Choice], nn.Module]]:
+    """Inside, a function that gives the smaller model of each choice, asked for in their order.
+
+    Where each choice keeps part of what the one before keeps, and only heads go, it is one model that gets ever
+    smaller, and passes over the same examples start at the lowest block that lost a head.
+    """
+    first = draw[0]
+    if any(choice.model is not first.model or choice.neurons is not None for choice in draw) or any(
+        bool((after.mask & ~before.mask).any()) for before, after in pairwise(draw)
+    ):
+        yield Choice.smaller
+        return
+    model, heads, units = working_copy(first.model), first.heads, torch.arange(len(first.mask))
+    with restarting(model, heads) as restart:
+
+        def shrunk(choice: Choice) -> nn.Module:
+            nonlocal heads, units
+            keep = choice.mask[units]
+            if not keep.all():
+                for site in heads.site_of_unit[~keep].unique().tolist():
+                    restart.changed(site)
+                heads, units = shrink(model, keep, heads), units[keep]
+            return model
+
+        yield shrunk
 
 
 @torch.no_grad()

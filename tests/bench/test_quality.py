@@ -45,6 +45,24 @@ def test_quality_is_that_of_the_gated_model(tiny_task, choices):
                 assert torch.equal(evaluation.outcomes, tiny_task.task.outcomes(tiny_task.model))
 
 
+@pytest.mark.parametrize("nested", [True, False])
+def test_a_model_that_gets_ever_smaller_is_each_smaller_model(tiny_task, nested, monkeypatch):
+    """Bit for bit, at every level of a trajectory; and where the levels are in no order."""
+    heads, task = HeadMap.of(tiny_task.model), tiny_task.task
+    order = torch.randperm(8, generator=torch.Generator().manual_seed(1))
+    draw = [
+        Choice(tiny_task.model, heads, ~torch.isin(torch.arange(8), order[:level]))
+        for level in (range(9) if nested else (3, 0, 8, 1))
+    ]
+    batch = task.probe(8, torch.device("cpu"))
+    monkeypatch.setattr(task, "outcomes", torch.no_grad()(lambda model: task.logits(model, batch)))
+    (row,) = quality.evaluate(task, [draw])
+    for choice, evaluation in zip(draw, row, strict=True):
+        smaller = choice.smaller()
+        assert torch.equal(evaluation.outcomes, task.outcomes(smaller))
+        assert evaluation.parameters == count_parameters(smaller)
+
+
 def test_parameters_are_those_of_the_smaller_model(tiny_task, choices):
     full, half, none = quality.evaluate(tiny_task.task, choices)[0]
     # Two layers of 4 heads of 8 dimensions, 32 wide: 3 * (32 + 1) * 8 + 8 * 32 parameters a head.
