@@ -36,7 +36,7 @@ def voita(
     then on, as where Li, Cotterell & Sachan 2021 compare the method.
 
     log_a starts uniform, after Glorot, as in the published code. Li et al. train gates on BERT at a learning rate of
-    0.1 in 36,816 steps, with weights near 0.0015; at 0.1, a few hundred steps close hardly any gate.
+    0.1 in 36,816 steps, with weights near 0.0015; at 0.1, a hundred steps close hardly any gate.
 
     ``report``: steps, of one training; weight, the one taken; open, the gates it left open; and open_at_..., those left
     open by each weight.

@@ -97,6 +97,10 @@ def test_hard_top_k_sorts(scores, data):
     assert set(hard_top_k(tensor(scores), keep).nonzero().flatten().tolist()) == set(ranked[:keep])
 
 
+def test_of_many_ties_the_first_win():
+    assert hard_top_k(torch.ones(500), 200).nonzero().flatten().tolist() == list(range(200))
+
+
 @given(scores=SCORES, data=st.data())
 def test_straight_through_is_hard_forward_and_identity_backward(scores, data):
     keep = data.draw(st.integers(0, len(scores)))
