@@ -1,0 +1,88 @@
+"""Models of known shapes with random weights, and texts for them; seconds of processor time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import BertConfig, BertForSequenceClassification
+
+from methods import View
+from methods.heads import HeadMap
+
+torch.set_num_threads(1)
+
+SHAPES = {
+    "suite": {"hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 128},
+    "minilm": {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
+    "bert-base": {},
+}
+
+
+@dataclass(frozen=True)
+class Batch:
+    inputs: dict[str, Tensor]
+    labels: Tensor
+
+
+class Workload:
+    def view(self, shape: str, texts: int, lengths: tuple[int, int]) -> View:
+        """A view of a random BERT of 30,522 words, and texts as of a calibration set: the middle ``texts`` of 128.
+
+        Lengths are uniform; texts are sorted by length and come in batches of 32, so the middle has little padding.
+        """
+        torch.manual_seed(0)
+        model = BertForSequenceClassification(BertConfig(**SHAPES[shape])).eval().requires_grad_(False)
+        sizes = torch.randint(lengths[0], lengths[1] + 1, (128,)).sort().values.narrow(0, 64 - texts // 2, texts)
+        heads = HeadMap.of(model)
+        return View(
+            model=model,
+            heads=heads,
+            batches=[self._batch(some) for some in sizes.split(32)],
+            kept=heads.full_mask(),
+            generator=torch.Generator(),
+            forward=lambda model, batch: model(**batch.inputs).logits,
+            loss_of_logits=lambda logits, batch: F.cross_entropy(logits, batch.labels, reduction="none"),
+        )
+
+    def _batch(self, sizes: Tensor) -> Batch:
+        mask = (torch.arange(int(sizes.max())) < sizes[:, None]).long()
+        ids = torch.randint(1, 30000, mask.shape) * mask
+        return Batch({"input_ids": ids, "attention_mask": mask}, torch.randint(2, (len(sizes),)))
+
+    def alone(self, batches: Sequence[Batch]) -> list[Batch]:
+        """Each text as a batch of its own, without padding."""
+        texts = []
+        for batch in batches:
+            for row, size in enumerate(batch.inputs["attention_mask"].sum(1).tolist()):
+                inputs = {name: values[[row], :size] for name, values in batch.inputs.items()}
+                texts.append(Batch(inputs, batch.labels[[row]]))
+        return texts
+
+    def seconds(self, function: Callable, *arguments) -> tuple[float, object]:
+        """Processor time of one thread, which other processes slow down less than the clock; and the result."""
+        begin = time.process_time()
+        result = function(*arguments)
+        return time.process_time() - begin, result
+
+
+@pytest.fixture(scope="session")
+def workload() -> Workload:
+    return Workload()
+
+
+@pytest.fixture
+def tell(capsys, benchmark) -> Callable[[str, float], None]:
+    """Print a ratio, and keep it with the benchmark."""
+
+    def tell(what: str, ratio: float) -> None:
+        benchmark.extra_info[what] = ratio
+        with capsys.disabled():
+            print(f"\n{what}: {ratio:.2f}")
+
+    return tell
