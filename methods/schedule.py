@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from methods.heads import HeadMap
 from methods.heads.shrink import shrink, working_copy
 from methods.options import AtLeast
 from methods.view import View
@@ -87,7 +86,7 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
         raise ValueError("an importance of nothing: give units, neurons or both")
     orders: list[Tensor | None] = [None]
     if importance.units is not None:
-        names = [_name(view.heads, unit) for unit in range(len(view.heads))]
+        names = [view.heads.name(unit) for unit in range(len(view.heads))]
         orders = [_order(draw, view, plan) for draw in _checked(importance.units, view, names)]
     if importance.neurons is None:
         return [Trajectory(order) for order in orders]
@@ -118,7 +117,7 @@ def _greedy_order(score: Callable[[View], Tensor | Importance], view: View, plan
         scores = score(now)
         if isinstance(scores, Importance):
             raise ValueError("a greedy schedule removes heads alone, this score ranks neurons too")
-        draws = _checked(scores, now, [_name(view.heads, unit) for unit in units.tolist()])
+        draws = _checked(scores, now, [view.heads.name(unit) for unit in units.tolist()])
         if len(draws) > 1:
             raise ValueError(f"{len(draws)} draws under a greedy schedule, which follows one: give draws=1")
         next_removed = _order(draws[0], now, plan)[: plan.step]
@@ -160,8 +159,3 @@ def _order(scores: Tensor, view: View, plan: Schedule) -> Tensor:
     # Taking equally means taking first from the site with the most units left.
     left = torch.stack([(sites[i:] == site).sum() for i, site in enumerate(sites)])
     return ranked[left.argsort(descending=True, stable=True)]
-
-
-def _name(heads: HeadMap, unit: int) -> str:
-    site, members = heads.units[unit].site, heads.units[unit].heads
-    return f"head {', '.join(map(str, members))} of {heads.sites[site].name}"
