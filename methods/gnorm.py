@@ -28,6 +28,7 @@ COMBINE = {
 @scorer(
     "gnorm",
     source="Guo & Sheridan, Eq. 15",
+    batch_dependent={"variant": "batch"},
     variants={
         "greedy-gnorm": {"schedule": "greedy"},
         "inverse-gnorm": {"schedule": "greedy", "inverse": True},
