@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from bench.checks.case import TINY, Failure, NotApplicable, Scene, Subject, check
+from bench.checks.compare import CLOSE, ROUGH, complete, ranked_alike, same
 from bench.checks.process import seed_everything
 from methods import View
 from methods.heads import gated, remove_heads
 from methods.schedule import NonFiniteScore
-
-# Share of the largest importance by which two may differ that should be the same, in float32 and in bfloat16.
-CLOSE, ROUGH = 1e-3, 0.1
 
 
 @check()
@@ -84,12 +81,12 @@ def padding_and_batches_do_not_matter(subject: Subject, scene: Scene) -> None:
     alone = scene.view(batches=TINY.alone(texts))
     expected = subject.answer(alone)
     for way, batches in ways.items():
-        _same(alone, expected, subject.answer(scene.view(batches=batches)), CLOSE, f"{way}, against one by one")
+        same(alone, expected, subject.answer(scene.view(batches=batches)), CLOSE, f"{way}, against one by one")
 
 
 @check(once=True)
 def a_layer_may_be_without_heads(subject: Subject, scene: Scene) -> None:
-    """An answer also where a layer has lost all heads, and a scorer's does not depend on how: by gates, or for good."""
+    """An answer also where a layer has lost all heads; a scorer ranks the others alike, by gates or for good."""
     view = scene.view(seed=2)
     scores = subject.method.shape == "scorer"
     if len(view.heads.sites) == 1 and not scores:
@@ -100,14 +97,14 @@ def a_layer_may_be_without_heads(subject: Subject, scene: Scene) -> None:
         if scores:
             with gated(view.model, kept, view.heads):
                 answer, draws = _asked(subject, replace(view, kept=kept))
-            _complete(view, answer, where, kept)
+            complete(view, answer, where, kept)
         if kept.any():
             smaller = scene.on(view, remove_heads(view.model, kept, view.heads))
             shorter = subject.answer(smaller)
-            _complete(smaller, shorter, where)
+            complete(smaller, shorter, where)
             if scores and not draws:
                 left = {name: values[..., kept] if name == "units" else values for name, values in answer.items()}
-                _same(smaller, left, shorter, CLOSE, f"{where}, removed against gated")
+                ranked_alike(smaller, left, shorter, where)
 
 
 @check("scorer", otherwise="only a scorer has a schedule", once=True)
@@ -144,9 +141,9 @@ def works_in_bfloat16(subject: Subject, scene: Scene) -> None:
     """On a model in bfloat16 every importance is finite, and much what it is in float32."""
     view = scene.view(seed=5, dtype=torch.bfloat16)
     answer = subject.answer(view)
-    _complete(view, answer, "bfloat16")
+    complete(view, answer, "bfloat16")
     if subject.method.shape == "scorer":
-        _same(view, subject.answer(scene.view(seed=5)), answer, ROUGH, "bfloat16 against float32")
+        same(view, subject.answer(scene.view(seed=5)), answer, ROUGH, "bfloat16 against float32")
 
 
 @check(once=True)
@@ -156,9 +153,9 @@ def works_on_cuda(subject: Subject, scene: Scene) -> None:
         raise NotApplicable("no CUDA device")
     view = scene.view(seed=5, device="cuda")
     answer = subject.answer(view)
-    _complete(view, answer, "CUDA")
+    complete(view, answer, "CUDA")
     if subject.method.shape != "joint":  # the random numbers of dropout are others there
-        _same(view, subject.answer(scene.view(seed=5)), answer, CLOSE, "CUDA against CPU")
+        same(view, subject.answer(scene.view(seed=5)), answer, CLOSE, "CUDA against CPU")
 
 
 @check(once=True)
@@ -187,39 +184,6 @@ def a_nan_is_never_silent(subject: Subject, scene: Scene) -> None:
                     f"{where} the answer is finite but another: leave NaN and infinity in the importance, "
                     "and the run will name the head"
                 )
-
-
-def _complete(view: View, answer: Mapping[str, Tensor], where: str, kept: Tensor | None = None) -> None:
-    """Raises Failure unless there is one entry a unit, finite if the unit is among those ``kept``, (units,) bool."""
-    kept = view.heads.full_mask() if kept is None else kept
-    units = answer.get("units", torch.zeros(len(kept)))
-    if units.shape[-1:] != kept.shape:
-        raise Failure(f"{where}: {tuple(units.shape)} entries for {len(kept)} units")
-    if bad := (~units.isfinite() & kept).nonzero().tolist():
-        raise Failure(f"{where}: importance {units[tuple(bad[0])].item()} for {view.heads.name(bad[0][-1])}")
-    for name, values in answer.items():
-        if name != "units" and not values.isfinite().all():
-            neuron = int((~values.isfinite()).nonzero()[0, -1])
-            raise Failure(f"{where}: importance not finite for neuron {neuron} of {name}")
-
-
-def _same(view: View, expected: Mapping[str, Tensor], found: Mapping[str, Tensor], close: float, where: str) -> None:
-    """Raises Failure, naming the worst entry, where a difference exceeds ``close`` of the largest importance.
-
-    In a mask, true and false are such a difference.
-    """
-    for name, values in expected.items():
-        old, new = values.double(), found[name].double()
-        if old.shape != new.shape:
-            raise Failure(f"{where}: {name} of shape {tuple(new.shape)} instead of {tuple(old.shape)}")
-        gaps = (new - old).abs()
-        if old.numel() and not gaps.max() <= close * old.abs().max():
-            worst = int(gaps.argmax())
-            entry = worst % old.shape[-1]
-            head = view.heads.name(entry) if name == "units" else f"neuron {entry} of {name}"
-            number = int((gaps > close * old.abs().max()).sum())
-            before, after = old.flatten()[worst], new.flatten()[worst]
-            raise Failure(f"{where}: {after:.5g} instead of {before:.5g} for {head} ({number} of {old.numel()} differ)")
 
 
 def _asked(subject: Subject, view: View) -> tuple[dict[str, Tensor], bool]:

@@ -90,10 +90,10 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """What differs between two states, in words."""
     found = [f"{name} is gone" for name in before if name not in after]
     found += [f"{name} is new" for name in after if name not in before]
-    for name in before.keys() & after.keys():
-        old, new = before[name], after[name]
-        if old == new:
+    for name, old in before.items():
+        if name not in after or after[name] == old:
             continue
+        new = after[name]
         if isinstance(old, bool | int | str | torch.dtype):
             found.append(f"{name} was {old}, is {new}")
         elif old is None:
