@@ -30,8 +30,8 @@ COMBINE = {
     source="Guo & Sheridan, Eq. 15",
     batch_dependent={"variant": "batch"},
     variants={
-        "greedy-gnorm": {"schedule": "greedy"},
-        "inverse-gnorm": {"schedule": "greedy", "inverse": True},
+        "greedy-gnorm": {"recompute": 1},
+        "inverse-gnorm": {"recompute": 1, "inverse": True},
     },
 )
 def gnorm(
@@ -51,6 +51,8 @@ def gnorm(
     the norm of the weight gradient X^T G follows from X and G, for all heads and sentences of a batch at once. Where
     heads share keys and values, each query head takes its group's norms; a layer that is run several times sums its
     gradients before the norm is taken. ``variant="batch"`` depends on the batch size and is there for comparison.
+    Under a greedy schedule the activations and graphs of blocks below the next removal are kept for the next step, as
+    far as 1 GiB goes.
     """
     totals: dict[tuple[int, str], Tensor] = {}
     count = 0
