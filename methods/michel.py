@@ -13,7 +13,7 @@ from methods.registry import scorer
 from methods.view import View
 
 
-@scorer("michel", source="Michel et al. 2019, Eq. 2", variants={"greedy-michel": {"schedule": "greedy"}})
+@scorer("michel", source="Michel et al. 2019, Eq. 2", variants={"greedy-michel": {"recompute": 1}})
 def michel(
     view: View, *, layer_norm: Annotated[bool, "divide by the L2 norm over the layer's kept units"] = True
 ) -> Tensor:

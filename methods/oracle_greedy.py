@@ -12,7 +12,7 @@ from methods.registry import scorer
 from methods.view import View
 
 
-@scorer("leave-one-out", source="control", control=True, variants={"oracle-greedy": {"schedule": "greedy"}})
+@scorer("leave-one-out", source="control", control=True, variants={"oracle-greedy": {"recompute": 1}})
 def leave_one_out(
     view: View, *, tokens: Annotated[int, "most tokens in a forward pass that tries several units", AtLeast(1)] = 4096
 ) -> Tensor:

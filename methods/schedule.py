@@ -35,8 +35,7 @@ class Importance:
 class Schedule:
     """How a scorer's importances become a removal order: by default scored once, least important removed first."""
 
-    schedule: Annotated[Literal["one-shot", "greedy"], "score once, or again after every step"] = "one-shot"
-    step: Annotated[int, "units removed between two scorings of a greedy schedule", AtLeast(1)] = 1
+    recompute: Annotated[int, "units removed between two scorings, 1 being greedy; 0 scores once", AtLeast(0)] = 0
     inverse: Annotated[bool, "remove the most important first"] = False
     allocation: Annotated[Literal["global", "layer"], "rank all units together, or take equally from every layer"] = (
         "global"
@@ -75,10 +74,10 @@ class Trajectory:
 def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan: Schedule) -> list[Trajectory]:
     """What ``plan`` makes of a score: one trajectory, or one a draw if the score is random by nature.
 
-    Raises NonFiniteScore; ValueError for importances of another shape, several draws under a greedy schedule, which
-    follows one, or a greedy schedule for neurons.
+    Raises NonFiniteScore; ValueError for importances of another shape, several draws, or neurons, to be scored again
+    after each step.
     """
-    if plan.schedule == "greedy":
+    if plan.recompute:
         return [Trajectory(_greedy_order(score, view, plan))]
     given = score(view)
     importance = given if isinstance(given, Importance) else Importance(given)
@@ -116,11 +115,11 @@ def _greedy_order(score: Callable[[View], Tensor | Importance], view: View, plan
             now = replace(now, heads=heads, kept=heads.full_mask())
         scores = score(now)
         if isinstance(scores, Importance):
-            raise ValueError("a greedy schedule removes heads alone, this score ranks neurons too")
+            raise ValueError("scores taken anew remove heads alone, this one ranks neurons too: give recompute=0")
         draws = _checked(scores, now, [view.heads.name(unit) for unit in units.tolist()])
         if len(draws) > 1:
-            raise ValueError(f"{len(draws)} draws under a greedy schedule, which follows one: give draws=1")
-        next_removed = _order(draws[0], now, plan)[: plan.step]
+            raise ValueError(f"{len(draws)} draws, of which scores taken anew can follow one: give draws=1")
+        next_removed = _order(draws[0], now, plan)[: plan.recompute]
         order.append(units[next_removed])
         keep = torch.ones(len(units), dtype=torch.bool)
         keep[next_removed] = False

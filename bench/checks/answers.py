@@ -118,7 +118,7 @@ def greedy_scores_what_is_left(subject: Subject, scene: Scene) -> None:
         raise NotApplicable("several draws, of which a greedy schedule could follow only one")
     if draws:
         raise NotApplicable("draws at random")
-    plan = {"schedule": "greedy", "step": 2, "inverse": False, "allocation": "global"}
+    plan = {"recompute": 2, "inverse": False, "allocation": "global"}
     (order,) = subject.select(view, [], **plan).orders or [[]]
     kept = view.heads.full_mask()
     for step, units in enumerate(torch.tensor(order).split(2)):

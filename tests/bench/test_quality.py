@@ -142,11 +142,11 @@ def test_examples_are_counted_through_forward_and_backward(tiny_task):
 
 def test_costs_of_scoring_stand_in_the_record_apart_from_those_of_evaluation(place):
     # 128 calibration examples; michel looks once, its greedy schedule once a unit, of 8.
-    assert place.run("--methods", "none,random,michel,michel:schedule=greedy") == 0
+    assert place.run("--methods", "none,random,michel,michel:recompute=1") == 0
     passes = {name: tuple(record["result"]["passes"].values()) for name, record in place.records().items()}
     assert passes == {
         "none/seed0": (0, 0),
         "random/seed0": (0, 0),
         "michel/seed0": (128, 128),
-        "michel_schedule=greedy/seed0": (8 * 128, 8 * 128),
+        "michel_recompute=1/seed0": (8 * 128, 8 * 128),
     }

@@ -24,7 +24,7 @@ def test_its_commands_are_understood(command):
 def test_its_method_is_the_file_and_runs(place):
     (code,) = (block for kind, block in BLOCKS if kind == "python" and "@scorer" in block)
     assert code == (ROOT / "methods" / "magnitude.py").read_text(encoding="utf-8")
-    assert place.run("--methods", "magnitude:schedule=greedy", "--seeds", "1") == 0
+    assert place.run("--methods", "magnitude:recompute=1", "--seeds", "1") == 0
 
 
 def test_every_module_is_on_its_map():

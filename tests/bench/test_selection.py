@@ -93,7 +93,7 @@ def test_options_go_to_the_method_or_to_its_schedule(scorer, view):
         given.update(own)
         return torch.arange(8.0)
 
-    chosen = select(scorer(score), {"power": 2, "inverse": True, "schedule": "one-shot"}, view, REMOVED)
+    chosen = select(scorer(score), {"power": 2, "inverse": True, "recompute": 0}, view, REMOVED)
     assert given == {"power": 2}
     assert chosen.orders == [[7, 6, 5, 4, 3, 2, 1, 0]]
 

@@ -61,8 +61,8 @@ def test_all_methods_are_every_one_once_and_none_comes_first():
 
 
 def test_options_go_to_the_method_before_them():
-    specs = parse_methods("none, michel:layer_norm=false,step=2,random")
-    assert [spec.label for spec in specs] == ["none", "michel:layer_norm=false,step=2", "random"]
+    specs = parse_methods("none, michel:layer_norm=false,recompute=2,random")
+    assert [spec.label for spec in specs] == ["none", "michel:layer_norm=false,recompute=2", "random"]
 
 
 def test_all_can_be_followed_by_a_variant_and_repeats_count_once():

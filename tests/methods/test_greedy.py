@@ -59,7 +59,7 @@ def slow_greedy(view, score, step, inverse):
 @pytest.mark.parametrize("scorer", list(SCORERS))
 def test_removing_for_good_gives_the_same_order(tiny, architecture, scorer, step, inverse):
     view = tiny.scene(architecture, seed=1, dtype=torch.float64)
-    plan = Schedule(schedule="greedy", step=step, inverse=inverse)
+    plan = Schedule(recompute=step, inverse=inverse)
     (actual,) = trajectories(SCORERS[scorer], view, plan)
     assert sorted(actual.order.tolist()) == list(range(len(view.heads)))  # nothing comes back, nothing is forgotten
     assert actual.order.tolist() == slow_greedy(view, SCORERS[scorer], step, inverse)
@@ -80,7 +80,7 @@ def test_a_gated_model_scores_like_the_smaller_one(tiny, architecture, scorer):
 
 def test_greedy_differs_from_one_shot(tiny):
     view = tiny.scene("bert", seed=1)
-    one_shot, greedy = (trajectories(gnorm, view, Schedule(schedule=name))[0] for name in ("one-shot", "greedy"))
+    one_shot, greedy = (trajectories(gnorm, view, Schedule(recompute=every))[0] for every in (0, 1))
     assert one_shot.order.tolist() != greedy.order.tolist()
 
 
@@ -95,7 +95,7 @@ def test_the_working_copy_is_not_the_model(tiny, architecture):
         return torch.rand(len(now.heads), generator=now.generator)
 
     before = {name: value.clone() for name, value in view.model.state_dict().items()}
-    trajectories(score, view, Schedule(schedule="greedy", step=2))
+    trajectories(score, view, Schedule(recompute=2))
     assert [sum(shape) for shape in shapes] == list(range(len(view.heads), 0, -2))
     assert len(models) == 1 and id(view.model) not in models
     after = view.model.state_dict()
@@ -108,5 +108,5 @@ def test_passes_through_the_working_copy_are_counted(tiny, architecture):
     units, texts = len(view.heads), view.examples
     for scorer, backward in ((gnorm, True), (michel, True), (attention_entropy, False)):
         with counting(view.model) as passes:
-            trajectories(scorer, view, Schedule(schedule="greedy"))
+            trajectories(scorer, view, Schedule(recompute=1))
         assert (passes.forward, passes.backward) == (units * texts, backward * units * texts)

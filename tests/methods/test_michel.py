@@ -98,7 +98,7 @@ def test_greedy_follows_finite_differences(tiny, architecture, layer_norm, step)
         expected += sorted(kept.nonzero().flatten().tolist(), key=lambda unit: scores[unit])[:step]
         kept[expected] = False
     method = METHODS["greedy-michel"]
-    options = method.configure({"layer_norm": layer_norm, "step": step})
+    options = method.configure({"layer_norm": layer_norm, "recompute": step})
     assert select(method, options, view, [0]).orders == [expected]
 
 

@@ -59,5 +59,5 @@ def test_greedy_is_brute_force(tiny, architecture, step):
         expected += sorted(units, key=lambda unit: mean_loss(view, sentences, without(kept, unit), tiny))[:step]
         kept[expected] = False
     method = METHODS["oracle-greedy"]
-    assert method.control and method.configure({})["schedule"] == "greedy"
-    assert select(method, method.configure({"step": step}), view, [0]).orders == [expected]
+    assert method.control and method.configure({})["recompute"] == 1
+    assert select(method, method.configure({"recompute": step}), view, [0]).orders == [expected]

@@ -49,7 +49,7 @@ def test_options_are_read_from_the_signature():
     assert own["flag"] == (bool, True, "a switch", None)
     assert own["count"] == (int, 2, "a number of things", 1)
     assert own["kind"] == (Literal["a", "b"], "a", "one of two", None)
-    names = ["flag", "count", "rate", "word", "kind", "size", "schedule", "step", "inverse", "allocation"]
+    names = ["flag", "count", "rate", "word", "kind", "size", "recompute", "inverse", "allocation"]
     assert list(own) == names
     assert method.summary == "Score nothing."
     selector("example-mask", source="nowhere")(example)
@@ -118,7 +118,15 @@ def test_an_unknown_option_names_the_nearest():
 
 
 @pytest.mark.parametrize(
-    "options", ["michel:step=0", "random:draws=0", "ae:eps=nan", "gnorm:combine=mean", "michel:stpe=1", "none:step=1"]
+    "options",
+    [
+        "michel:recompute=-1",
+        "random:draws=0",
+        "ae:eps=nan",
+        "gnorm:combine=mean",
+        "michel:recomptue=1",
+        "none:recompute=1",
+    ],
 )
 def test_the_command_line_refuses_them_in_one_line(options, capsys):
     assert main(["run", "--methods", options]) == 2
@@ -156,9 +164,9 @@ def test_variants_are_presets():
 def test_a_label_shows_what_differs_in_a_stable_order():
     method = register(variants={"backward": {"inverse": True}})
     assert method.label(method.configure({})) == "example"
-    given = {"step": "3", "flag": "false", "count": "2"}
-    assert method.label(method.configure(given)) == "example:flag=false,step=3"
-    assert method.label(method.configure(dict(reversed(given.items())))) == "example:flag=false,step=3"
+    given = {"recompute": "3", "flag": "false", "count": "2"}
+    assert method.label(method.configure(given)) == "example:flag=false,recompute=3"
+    assert method.label(method.configure(dict(reversed(given.items())))) == "example:flag=false,recompute=3"
     backward = METHODS["backward"]
     assert backward.label(backward.configure({"inverse": "true"})) == "backward"
     assert backward.label(backward.configure({"inverse": "false"})) == "backward:inverse=false"
@@ -185,7 +193,7 @@ def _of_a_strange_type(view, *, x: Annotated[list, "x"] = ()): ...
 def _with_a_wrong_default(view, *, x: Annotated[int, "x", AtLeast(2)] = 1): ...
 
 
-def _with_an_option_of_the_schedule(view, *, step: Annotated[int, "x"] = 1): ...
+def _with_an_option_of_the_schedule(view, *, recompute: Annotated[int, "x"] = 1): ...
 
 
 @pytest.mark.parametrize(
@@ -199,7 +207,7 @@ def _with_an_option_of_the_schedule(view, *, step: Annotated[int, "x"] = 1): ...
     ],
 )
 def test_a_faulty_signature_is_refused_at_registration(function, error):
-    with pytest.raises(error, match=r"option x|an option step already"):
+    with pytest.raises(error, match=r"option x|an option recompute already"):
         scorer("faulty", source="nowhere")(function)
     assert "faulty" not in METHODS
 
