@@ -75,8 +75,9 @@ def _styles(records: list[Record]) -> dict[str, dict[str, Any]]:
     areas = table.groupby(["label", "control"])["area"].mean().reset_index().sort_values("label")
     areas = areas.sort_values("area", ascending=False, kind="stable")
     inverse = {r["cell"]["label"] for r in records if r["cell"]["options"].get("inverse")}
-    best = [row.label for row in areas.itertuples() if not row.control][: len(COLOURS)]
-    controls = [row.label for row in areas.itertuples() if row.control and row.label not in inverse][: len(DASHES)]
+    ranked = [(str(label), bool(control)) for label, control in zip(areas["label"], areas["control"], strict=True)]
+    best = [label for label, control in ranked if not control][: len(COLOURS)]
+    controls = [label for label, control in ranked if control and label not in inverse][: len(DASHES)]
     styles: dict[str, dict[str, Any]] = {
         label: {"color": colour, "marker": marker, "linewidth": 1.6, "markersize": 4}
         for label, colour, marker in zip(best, COLOURS, MARKERS, strict=False)

@@ -124,7 +124,7 @@ class Trained:
     report: Mapping[str, float] = field(default_factory=dict)
 
 
-def joint(name: str, *, source: str, variants: Variants = None):
+def joint(name: str, *, source: str, control: bool = False, variants: Variants = None):
     """Register ``function(view, budgets, *, option=default, ...) -> iterator of Trained`` as a joint method.
 
     It trains gates, and perhaps the weights of a copy of the model, on ``view.training``; it yields a Trained for each
@@ -133,7 +133,7 @@ def joint(name: str, *, source: str, variants: Variants = None):
     """
 
     def register(function):
-        _add(Method(name, "joint", function, _signature_options(function), source, False, name), variants)
+        _add(Method(name, "joint", function, _signature_options(function), source, control, name), variants)
         return function
 
     return register

@@ -1,0 +1,38 @@
+"""Heads chosen without training, then the weights trained: what a joint method has to beat."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
+
+from methods.gate_training import Seeds, train_gates
+from methods.michel import michel
+from methods.random import random
+from methods.registry import Trained, joint
+from methods.schedule import Schedule, trajectories
+from methods.view import View
+
+CHOICES = {"michel": michel, "random": lambda view: random(view, draws=1)}
+
+
+@joint("michel-retrained", source="control", control=True, variants={"random-retrained": {"choice": "random"}})
+def retrained(
+    view: View,
+    budgets: Sequence[int],
+    *,
+    choice: Annotated[Literal["michel", "random"], "what chooses the heads, before any training"] = "michel",
+) -> Iterator[Trained]:
+    """Train the weights, as long as a joint method may, around heads that were chosen once and for all.
+
+    A joint method is ahead of a scorer because its weights adapt to the heads that are left, or because it chooses
+    better. This control adapts the weights on the same batches and chooses as a scorer does: the difference is what the
+    joint choice is worth. ``random`` takes one removal order.
+    """
+    (path,) = trajectories(CHOICES[choice], view, Schedule())
+    units = len(view.heads)
+    seeds = Seeds.draw(view)
+
+    def train(keep: int) -> Trained:
+        mask = path.units_kept(units - keep, units)
+        gates = mask.double().requires_grad_()  # at a learning rate of zero they stay
+        return Trained(mask, train_gates(view, gates, lambda step: gates, learning_rate=0.0, frozen=False, seeds=seeds))
+
+    return map(train, budgets)
