@@ -8,6 +8,8 @@ import traceback
 from collections.abc import Collection, Sequence
 from itertools import groupby
 
+import torch
+
 from bench.checks import CHECKS, SCENES, Case, Failure, NotApplicable, Subject, cases
 from bench.errors import unknown
 from bench.suite import parse_methods
@@ -22,6 +24,7 @@ def check(methods: str, only: str | None, on: str | None) -> int:
     methods: as a command line writes them. only, on: names of checks and of tiny models, with commas between; None for
     all. A single case that fails is shown with its traceback. Raises InputError.
     """
+    torch.set_num_threads(1)  # as in a run; on tiny models, threads only wait for each other
     subjects = [Subject(METHODS[spec.name], spec.options) for spec in parse_methods(methods)]
     checks = _chosen("check", only, [each.name for each in CHECKS])
     models = _chosen("tiny model", on, [scene.name for scene in SCENES])
