@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -18,8 +20,9 @@ from bench.plan import open_task
 from bench.run import check_writable
 from bench.selection import select, view_of
 from bench.suite import MethodSpec, count_at
-from methods import METHODS
+from methods import METHODS, OptionError
 from methods.heads import HeadMap, save_pruned
+from methods.schedule import NonFiniteScore
 from tasks.cache import Cache
 from tasks.contract import Task, TaskSpec
 from tasks.files import system_errors
@@ -48,7 +51,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     device = torch.device(options.device)
     task = open_task(options.task)
     keep = units_to_keep(options.keep, len(HeadMap.of(task.validate())))
-    with beside_others():
+    with beside_others(), _one_line(options):
         task.prepare(options.seed, cache, device)
         model: Any = task.open(options.seed, cache, device).requires_grad_(False)
         method = METHODS[options.method.name]
@@ -81,6 +84,17 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     print(text.partition("## Load it")[0].rstrip())
     print(f"\nSaved: {options.out}")
     return 0
+
+
+@contextmanager
+def _one_line(options: PruneOptions) -> Iterator[None]:
+    """Tell of options that do not go together, and of weights that are not numbers, as of any other bad input."""
+    try:
+        yield
+    except OptionError as error:
+        raise InputError(f"--method {options.method.label}: {error}") from error
+    except (NonFiniteScore, FloatingPointError) as error:
+        raise InputError(f"nothing was pruned: {error}") from error
 
 
 def units_to_keep(text: str, units: int) -> int:

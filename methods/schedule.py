@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from methods.heads.shrink import shrink, working_copy
-from methods.options import AtLeast
+from methods.options import AtLeast, OptionError
 from methods.view import View
 
 
@@ -74,8 +74,8 @@ class Trajectory:
 def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan: Schedule) -> list[Trajectory]:
     """What ``plan`` makes of a score: one trajectory, or one a draw if the score is random by nature.
 
-    Raises NonFiniteScore; ValueError for importances of another shape, several draws, or neurons, to be scored again
-    after each step.
+    Raises NonFiniteScore; ValueError for importances of another shape; OptionError for several draws, or
+    neurons, to be scored again after each step.
     """
     if plan.recompute:
         return [Trajectory(_greedy_order(score, view, plan))]
@@ -115,10 +115,10 @@ def _greedy_order(score: Callable[[View], Tensor | Importance], view: View, plan
             now = replace(now, heads=heads, kept=heads.full_mask())
         scores = score(now)
         if isinstance(scores, Importance):
-            raise ValueError("scores taken anew remove heads alone, this one ranks neurons too: give recompute=0")
+            raise OptionError("scores taken anew remove heads alone, this one ranks neurons too: give recompute=0")
         draws = _checked(scores, now, [view.heads.name(unit) for unit in units.tolist()])
         if len(draws) > 1:
-            raise ValueError(f"{len(draws)} draws, of which scores taken anew can follow one: give draws=1")
+            raise OptionError(f"{len(draws)} draws, of which scores taken anew can follow one: give draws=1")
         next_removed = _order(draws[0], now, plan)[: plan.recompute]
         order.append(units[next_removed])
         keep = torch.ones(len(units), dtype=torch.bool)

@@ -98,6 +98,8 @@ def test_the_card_says_whether_transformers_alone_loads_it(prune, tiny_model, tm
         (("--method", "michel,ae", "--keep", "0.5"), "--method michel,ae: expected one method"),
         (("--method", "michel", "--keep", "9"), "--keep 9: expected a share such as 0.5 or 50%, or a number of units"),
         (("--method", "michel", "--keep", "x"), "--keep x: expected a share"),
+        (("--method", "random:recompute=1", "--keep", "0.5"), "10 draws, of which scores taken anew can follow one"),
+        (("--method", "dsp-joint:cooldown=2", "--keep", "0.5"), "option cooldown=2.0: expected a number from 0 to 1"),
         (("--method", "michel", "--keep", "0.5", "--seed", "-1"), "--seed: expected a whole number, at least 0"),
     ],
 )
@@ -142,3 +144,16 @@ def test_a_share_has_a_point_or_a_percent_sign_and_a_number_has_neither(text, un
 def test_a_budget_that_cannot_be_is_refused(text):
     with pytest.raises(InputError, match="expected a share"):
         units_to_keep(text, 16)
+
+
+def test_weights_that_are_not_numbers_are_one_line(prune, tiny_model, tmp_path, capsys):
+    broken = AutoModelForSequenceClassification.from_pretrained(tiny_model)
+    with torch.no_grad():
+        broken.bert.encoder.layer[0].attention.self.query.weight[0, 0] = torch.nan
+    broken.save_pretrained(tmp_path / "broken")
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path / "broken")
+    for method in ("michel", "magnitude"):
+        assert prune("--method", method, "--keep", "0.5", model=tmp_path / "broken") == 2
+        said = capsys.readouterr().err.strip().splitlines()[-1]
+        assert said.startswith("headbench: error: nothing was pruned: ")
+    assert not (tmp_path / "small").exists()
