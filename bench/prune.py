@@ -54,12 +54,13 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     with beside_others(), _one_line(options):
         task.prepare(options.seed, cache, device)
         model: Any = task.open(options.seed, cache, device).requires_grad_(False)
+        before = quality.measure(task, model)
         method = METHODS[options.method.name]
         view = view_of(task, model, method, options.seed, options.calibration, options.training, device)
         choice = select(method, options.method.options, view, [len(view.heads) - keep]).choices[0][0]
         smaller: Any = choice.smaller()
         gap = quality.gap(task, choice, smaller)
-        before, after = quality.measure(task, model), quality.measure(task, smaller)
+        after = quality.measure(task, smaller)
     with alone():
         times = latency(task, {0: model, 1: smaller}, device)
     pruned = Pruned(
