@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench.cli import parse
+from bench.plugins import load_plugins
+from methods import METHODS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -32,3 +34,8 @@ def test_every_module_is_on_its_map():
     for room in ("bench", "tasks"):
         for path in (ROOT / room).glob("*.py"):
             assert path.name in told or path.name.startswith("__"), path
+
+
+def test_every_method_is_in_its_table():
+    load_plugins()
+    assert [name for name in METHODS if f"`{name}`" not in README] == []
