@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,23 @@ PATIENCE = 20.0  # seconds after which a slow model's repeats end, five at least
 
 
 @contextmanager
-def beside_others() -> Iterator[None]:
-    """Work that may run beside other cells, but not while one of them measures latency."""
-    with locked(_machine(), shared=True):
-        yield
+def beside_others() -> Iterator[Callable[[], float]]:
+    """Work that may run beside other cells, but not while one of them measures latency.
+
+    Yields a function for long work to call now and then: it lets those measure who wait to, and returns the seconds
+    that they took.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(locked(_machine(), shared=True))
+
+        def give_way() -> float:
+            begin = time.perf_counter()
+            stack.close()
+            time.sleep(0.005)  # who waits must have woken before the lock is asked for again
+            stack.enter_context(locked(_machine(), shared=True))
+            return time.perf_counter() - begin
+
+        yield give_way
 
 
 @contextmanager

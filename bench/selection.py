@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -67,13 +67,20 @@ def view_of(
     )
 
 
-def select(method: Method, options: dict[str, Any], view: View, removed: Sequence[int]) -> Selection:
-    """Choices of ``method`` with ``removed`` units gone.
+def select(
+    method: Method,
+    options: dict[str, Any],
+    view: View,
+    removed: Sequence[int],
+    between: Callable[[], object] = lambda: None,
+) -> Selection:
+    """Choices of ``method`` with ``removed`` units gone. ``between`` is called between the trainings of a joint method.
 
     Raises NonFiniteScore, which names the method and the head; ValueError for a wrong mask; whatever the method raises,
     but no OSError: that would read as one of the run's own, such as a full disk.
     """
-    shapes = {"scorer": _score, "selector": _select, "joint": _train}
+    shapes: dict[str, Callable[..., Selection]]
+    shapes = {"scorer": _score, "selector": _select, "joint": partial(_train, between=between)}
     try:
         return shapes[method.shape](method, options, view, removed)
     except NonFiniteScore as error:
@@ -106,7 +113,9 @@ def _select(method: Method, options: dict[str, Any], view: View, removed: Sequen
     return Selection([[Choice(view.model, view.heads, mask) for mask in masks]])
 
 
-def _train(method: Method, options: dict[str, Any], view: View, removed: Sequence[int]) -> Selection:
+def _train(
+    method: Method, options: dict[str, Any], view: View, removed: Sequence[int], between: Callable[[], object]
+) -> Selection:
     units = len(view.heads)
     budgets = [units - count for count in removed if count]  # with nothing removed it is the model as it was
     trained = iter(method.function(view, budgets, **options))
@@ -115,6 +124,7 @@ def _train(method: Method, options: dict[str, Any], view: View, removed: Sequenc
     for count in removed:
         choice = Choice(view.model, view.heads, view.heads.full_mask())
         if count:
+            between()
             result = next(trained, None)
             if result is None:
                 raise ValueError(f"gave results for {len(reports)} of {len(budgets)} budgets")

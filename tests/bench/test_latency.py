@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from multiprocessing import get_context
+from threading import Event
 
 import pytest
 import torch
@@ -73,6 +75,30 @@ def test_cells_run_side_by_side_but_none_beside_one_that_measures(holder):
     assert third.holds(10)
     third.let_go()
     assert also_measuring.holds(10)
+
+
+def test_long_work_gives_way_to_one_that_waits_to_measure(place):
+    holds, done = Event(), Event()
+
+    def measure() -> None:
+        with latency.alone():
+            holds.set()
+            done.wait(10)
+
+    with ThreadPoolExecutor() as pool, latency.beside_others() as give_way:
+        assert give_way() < 5  # nobody waits
+        measuring = pool.submit(measure)
+        assert not holds.wait(0.3)
+        waited = pool.submit(give_way)
+        assert holds.wait(10) and not waited.done()
+        done.set()
+        assert waited.result(timeout=10) > 0
+        measuring.result(timeout=10)
+        holds.clear()
+        again = pool.submit(measure)
+        assert not holds.wait(0.3)  # the lock is held again
+        pool.submit(give_way)
+        again.result(timeout=10)
 
 
 @pytest.fixture
