@@ -18,6 +18,7 @@ from bench.records import Record
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
+USUAL = ("none", "random")  # the controls that are drawn before any other
 OTHERS, OTHER_STYLE = "other methods", {"color": "0.8", "linewidth": 0.7, "zorder": 1}
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -58,7 +59,7 @@ def draw(records: list[Record]) -> bytes:
             [handles[label] for label in named],
             named,
             loc="outside lower center",
-            ncols=min(6, len(named)),
+            ncols=min(2 * len(panels), len(named)),
             frameon=False,
         )
         content = io.BytesIO()
@@ -77,7 +78,8 @@ def _styles(records: list[Record]) -> dict[str, dict[str, Any]]:
     inverse = {r["cell"]["label"] for r in records if r["cell"]["options"].get("inverse")}
     ranked = [(str(label), bool(control)) for label, control in zip(areas["label"], areas["control"], strict=True)]
     best = [label for label, control in ranked if not control][: len(COLOURS)]
-    controls = [label for label, control in ranked if control and label not in inverse][: len(DASHES)]
+    controls = [label for label, control in ranked if control and label not in inverse]
+    controls = sorted(controls, key=lambda label: label.partition(":")[0] not in USUAL)[: len(DASHES)]
     styles: dict[str, dict[str, Any]] = {
         label: {"color": colour, "marker": marker, "linewidth": 1.6, "markersize": 4}
         for label, colour, marker in zip(best, COLOURS, MARKERS, strict=False)
