@@ -30,11 +30,11 @@ def methods() -> str:
         values = method.configure({})
         role = f"{method.shape}, control" if method.control and method.source != "control" else method.shape
         lines = [f"{name} ({role}; {method.source})"]
-        if preset := [f"{option}={_plain(value)}" for option, value in method.presets.items()]:
-            lines += [f"    short for {method.base}:{','.join(preset)}"]
+        if name != method.base:
+            lines += [f"    short for {METHODS[method.base].label(values)}"]
         else:
-            lines += _wrap(method.summary)
-            lines += [_option(o, values[o.name]) for o in method.options.values() if o.name not in SCHEDULE]
+            shown = [o for o in method.options.values() if o.name not in SCHEDULE or o.name in method.presets]
+            lines += [*_wrap(method.summary), *(_option(option, values[option.name]) for option in shown)]
         blocks.append("\n".join(lines))
     schedule = next(method.options for method in METHODS.values() if method.shape == "scorer")
     blocks.append(

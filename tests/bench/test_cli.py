@@ -122,6 +122,8 @@ def test_help_says_something_of_every_flag(verb, capsys):
 def test_lists_say_what_there_is_to_choose_from(capsys):
     assert main(["list", "methods"]) == 0
     methods = capsys.readouterr().out
+    assert "short for amp:parts=heads\n" in methods and "    allocation=layer  [global|layer]" in methods
+    assert "short for gnorm:inverse=true,recompute=1" in methods
     assert "michel (scorer" in methods and "layer_norm=true" in methods and "every scorer also takes" in methods
     assert main(["list", "tasks"]) == 0
     tasks = capsys.readouterr().out
