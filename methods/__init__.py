@@ -4,7 +4,7 @@ A new method is a new file in this folder (or a third-party module named by a ``
 that decorates one function with :func:`scorer`, :func:`selector` or :func:`joint`.
 """
 
-from methods.options import AtLeast, OptionError
+from methods.options import AtLeast, AtMost, OptionError
 from methods.registry import METHODS, Method, Trained, joint, scorer, selector
 from methods.schedule import Importance
 from methods.view import Training, View
@@ -12,6 +12,7 @@ from methods.view import Training, View
 __all__ = [
     "METHODS",
     "AtLeast",
+    "AtMost",
     "Importance",
     "Method",
     "OptionError",

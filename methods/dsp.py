@@ -12,7 +12,7 @@ from torch import Tensor
 
 from methods.gate_training import Seeds, train_gates, training_of
 from methods.heads import HeadMap
-from methods.options import AtLeast, OptionError
+from methods.options import AtLeast, AtMost
 from methods.registry import Trained, joint
 from methods.top_k import annealed, gumbel, hard_top_k, soft_top_k, straight_through_top_k
 from methods.view import View
@@ -34,7 +34,7 @@ def dsp(
     learning_rate: Annotated[float, "of the gates' parameters, at the first step", AtLeast(0)] = 0.5,
     start: Annotated[float, "temperature at the first step", AtLeast(1e-12)] = 1000.0,
     end: Annotated[float, "temperature after the cooldown", AtLeast(1e-12)] = 1e-8,
-    cooldown: Annotated[float, "share of the steps, 0 to 1, over which the temperature falls", AtLeast(0)] = 0.68,
+    cooldown: Annotated[float, "share of the steps over which the temperature falls", AtLeast(0), AtMost(1)] = 0.68,
 ) -> Iterator[Trained]:
     """Gates that learn which K units to keep, annealed from soft to hard while the weights adapt to them.
 
@@ -50,8 +50,6 @@ def dsp(
     ``report``: steps, cooldown_steps, final_temperature (those two not for straight-through gates), and margin: how far
     the least w kept lies over the largest removed.
     """
-    if cooldown > 1:
-        raise OptionError(f"option cooldown={cooldown}: expected a number from 0 to 1")
     steps = training_of(view).steps
     cooldown_steps = round(cooldown * steps)
     seeds = Seeds.draw(view)

@@ -21,18 +21,26 @@ class AtLeast:
 
 
 @dataclass(frozen=True)
+class AtMost:
+    """The highest value of a number, likewise."""
+
+    highest: float
+
+
+@dataclass(frozen=True)
 class Option:
-    """One option of a method: its type, default, what it means, and its lowest value if it has one."""
+    """One option of a method: its type, default, what it means, and its lowest and highest value if it has them."""
 
     name: str
     type: Any
     default: Any
     help: str
     lowest: float | None = None
+    highest: float | None = None
 
     @classmethod
     def of(cls, name: str, hint: Any, default: Any) -> Option:
-        """An option from ``Annotated[type, "what it means"]``, perhaps with AtLeast.
+        """An option from ``Annotated[type, "what it means"]``, perhaps with AtLeast and AtMost.
 
         Raises TypeError for another annotation, OptionError for a default that the option cannot take.
         """
@@ -41,7 +49,9 @@ class Option:
             raise TypeError(
                 f"option {name}: annotate it as Annotated[bool, int, float, str or Literal, 'what it means']"
             )
-        option = cls(name, kind, default, text, *(bound.lowest for bound in rest if isinstance(bound, AtLeast)))
+        lowest = next((bound.lowest for bound in rest if isinstance(bound, AtLeast)), None)
+        highest = next((bound.highest for bound in rest if isinstance(bound, AtMost)), None)
+        option = cls(name, kind, default, text, lowest, highest)
         option.parse(default)
         return option
 
@@ -57,11 +67,12 @@ class Option:
             raise OptionError(f"option {self.name}={value}: expected one of {', '.join(choices)}")
         try:
             parsed = self._convert(value)
-            within = self.lowest is None or parsed >= self.lowest
+            within = (self.lowest is None or parsed >= self.lowest) and (self.highest is None or parsed <= self.highest)
         except (KeyError, OverflowError, TypeError, ValueError):
             within = False
         if not within:
             bound = "" if self.lowest is None else f", at least {self.lowest}"
+            bound += "" if self.highest is None else f", at most {self.highest}"
             raise OptionError(f"option {self.name}={value}: expected {WORDS[self.type]}{bound}")
         return parsed
 

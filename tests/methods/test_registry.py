@@ -9,7 +9,7 @@ import pytest
 
 from bench.__main__ import main
 from bench.suite import parse_methods
-from methods import METHODS, AtLeast, OptionError, scorer, selector
+from methods import METHODS, AtLeast, AtMost, OptionError, scorer, selector
 from methods.options import Option
 
 
@@ -27,7 +27,7 @@ def example(
     *,
     flag: Annotated[bool, "a switch"] = True,
     count: Annotated[int, "a number of things", AtLeast(1)] = 2,
-    rate: Annotated[float, "a rate", AtLeast(0)] = 0.5,
+    rate: Annotated[float, "a rate", AtLeast(0), AtMost(9)] = 0.5,
     word: Annotated[str, "some text"] = "x",
     kind: Annotated[Literal["a", "b"], "one of two"] = "a",
     size: Annotated[Literal[1, 2], "one of two numbers"] = 1,
@@ -45,10 +45,11 @@ def register(name="example", **arguments):
 
 def test_options_are_read_from_the_signature():
     method = register()
-    own = {name: (o.type, o.default, o.help, o.lowest) for name, o in method.options.items()}
-    assert own["flag"] == (bool, True, "a switch", None)
-    assert own["count"] == (int, 2, "a number of things", 1)
-    assert own["kind"] == (Literal["a", "b"], "a", "one of two", None)
+    own = {name: (o.type, o.default, o.help, o.lowest, o.highest) for name, o in method.options.items()}
+    assert own["flag"] == (bool, True, "a switch", None, None)
+    assert own["count"] == (int, 2, "a number of things", 1, None)
+    assert own["kind"] == (Literal["a", "b"], "a", "one of two", None, None)
+    assert own["rate"] == (float, 0.5, "a rate", 0, 9)
     names = ["flag", "count", "rate", "word", "kind", "size", "recompute", "inverse", "allocation"]
     assert list(own) == names
     assert method.summary == "Score nothing."
@@ -90,13 +91,14 @@ def test_values_are_parsed(name, given, parsed):
         ("count", -3, "a whole number, at least 1"),
         ("count", True, "a whole number, at least 1"),
         ("count", "1" + "0" * 400 + ".0", "a whole number, at least 1"),
-        ("rate", 10**400, "a number, at least 0"),
+        ("rate", 10**400, "a number, at least 0, at most 9"),
         ("count", math.inf, "a whole number, at least 1"),
         ("count", None, "a whole number, at least 1"),
-        ("rate", "-0.1", "a number, at least 0"),
-        ("rate", "nan", "a number, at least 0"),
-        ("rate", "inf", "a number, at least 0"),
-        ("rate", "", "a number, at least 0"),
+        ("rate", "-0.1", "a number, at least 0, at most 9"),
+        ("rate", "9.1", "a number, at least 0, at most 9"),
+        ("rate", "nan", "a number, at least 0, at most 9"),
+        ("rate", "inf", "a number, at least 0, at most 9"),
+        ("rate", "", "a number, at least 0, at most 9"),
         ("kind", "c", "one of a, b"),
         ("size", "3", "one of 1, 2"),
     ],
@@ -176,7 +178,9 @@ def test_a_label_is_read_back():
     for method in list(METHODS.values()):
         options = method.configure({})
         options |= {name: not value for name, value in options.items() if isinstance(value, bool)}
-        options |= {name: value + 2 for name, value in options.items() if type(value) in (int, float)}
+        highest = {name: option.highest for name, option in method.options.items()}
+        numbers = {name: value for name, value in options.items() if type(value) in (int, float)}
+        options |= {name: value + 2 if highest[name] is None else highest[name] for name, value in numbers.items()}
         (spec,) = parse_methods(method.label(options))
         assert (spec.name, spec.options) == (method.name, options)
 
