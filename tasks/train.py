@@ -116,29 +116,59 @@ def train(
     Raises:
         FloatingPointError: the loss is no longer finite.
     """
-    started = time.perf_counter()
-    device = torch.device(device)
-    nn.Module.to(model, device)
+    nn.Module.to(model, torch.device(device))
     validation_set = encode(dataset.validation, tokenizer, recipe.max_length)
     train_set = encode(dataset.train, tokenizer, recipe.max_length)
+    truth = torch.tensor([example.label for example in validation_set])
+
+    def loss(batch: Batch) -> Tensor:
+        return F.cross_entropy(model(**batch.inputs).logits.float(), batch.labels)
+
+    def accuracy() -> float:
+        return (predict(model, tokenizer, validation_set) == truth).double().mean().item()
+
     lessons = Lessons(train_set, tokenizer, recipe, seed, device)
+    return fit(model, lessons, loss, accuracy, recipe, seed, name=dataset.name, progress=progress)
+
+
+def fit(
+    model: PreTrainedModel,
+    lessons: Lessons,
+    loss_of: Callable[[Batch], Tensor],
+    validate: Callable[[], float],
+    recipe: Recipe,
+    seed: int,
+    *,
+    name: str,
+    progress: Callable[[int, int, float], None] | None = None,
+) -> dict[str, Any]:
+    """Train ``model``, already on its device, in place; the loop of ``train`` for any loss and any accuracy.
+
+    Args:
+        loss_of: mean loss of ``model`` over a batch, a scalar that requires grad.
+        validate: accuracy of ``model``, 0 to 1, on held-out examples.
+        name: of the data, for complaints.
+
+    For what it returns and raises see ``train``.
+    """
+    started = time.perf_counter()
     optimizer, schedule = lessons.optimizer(model)
     best_accuracy, best_step = -1.0, 0
     best_weights: dict[str, Tensor] = {}
     step = examples = 0
 
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
         torch.manual_seed(seed)  # for dropout
         lesson = lessons.batches()
         while step < recipe.max_steps and not _met(best_accuracy, recipe.target):
             model.train()
             batch = next(lesson)
-            loss = F.cross_entropy(model(**batch.inputs).logits.float(), batch.labels)
+            loss = loss_of(batch)
             step += 1
             examples += len(batch.labels)
             if not torch.isfinite(loss):
                 raise FloatingPointError(
-                    f"loss is {loss.item()} at step {step} of {recipe.max_steps} on {dataset.name}, seed {seed}: "
+                    f"loss is {loss.item()} at step {step} of {recipe.max_steps} on {name}, seed {seed}: "
                     f"try a learning rate below {recipe.learning_rate}"
                 )
             loss.backward()
@@ -147,12 +177,11 @@ def train(
             schedule.step()
             optimizer.zero_grad()
             if step % recipe.evaluate_every == 0 or step == recipe.max_steps:
-                predicted = predict(model, tokenizer, validation_set)
-                truth = torch.tensor([example.label for example in validation_set])
-                accuracy = (predicted == truth).double().mean().item()
+                model.eval()
+                accuracy = validate()
                 if accuracy > best_accuracy:
                     best_accuracy, best_step = accuracy, step
-                    best_weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
+                    best_weights = {key: value.detach().clone() for key, value in model.state_dict().items()}
                 if progress is not None:
                     progress(step, recipe.max_steps, accuracy)
 

@@ -1,0 +1,133 @@
+"""The small decoder that is trained on the built-in documents: its tokenizer, its untrained weights, its training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from tasks import train
+from tasks.builtin.abilities import Document
+from tasks.builtin.model import QUERY_KEY_STD
+from tasks.encode import Batch, Encoded, batches
+
+PAD, UNKNOWN, BEGIN = "[PAD]", "[UNK]", "[BEGIN]"
+POSITIONS = 64
+ROTARY_BASE = 30.0  # far under the usual 10,000: within texts this short, most rotations would stand still
+# What the answers of a document weigh in the loss together, and any other word: at 0, its probability would be left
+# to chance. Whole numbers, and the first can be divided by the number of answers.
+ANSWERS, OTHER_WORD = 60, 3
+
+
+def build(documents: Sequence[Document], seed: int) -> tuple[PreTrainedTokenizerFast, LlamaForCausalLM]:
+    """Tokenizer of the words in ``documents``, and a Llama of 4 layers with 8 query and 4 KV heads drawn from ``seed``.
+
+    The tokenizer adds nothing by itself; ``[BEGIN]`` stands before a text whose first word is to be told as well.
+    """
+    tokenizer = _tokenizer(documents)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=4,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        head_dim=16,
+        max_position_embeddings=POSITIONS,
+        rope_parameters={"rope_type": "default", "rope_theta": ROTARY_BASE},
+        initializer_range=0.09,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = LlamaForCausalLM(config)
+        for name, parameter in model.named_parameters():
+            if name.endswith(("q_proj.weight", "k_proj.weight")):
+                torch.nn.init.normal_(parameter, std=QUERY_KEY_STD)
+    return tokenizer, model.eval()
+
+
+def fit(
+    model: LlamaForCausalLM,
+    tokenizer: PreTrainedTokenizerFast,
+    splits: dict[str, tuple[Document, ...]],
+    recipe: train.Recipe,
+    seed: int,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Callable[[int, int, float], None] | None = None,
+) -> dict[str, Any]:
+    """Train ``model`` in place on the answers of ``splits["train"]``; for the rest, see ``tasks.train.train``.
+
+    Accuracy is that of the questions of ``splits["validation"]``: the likeliest of the four endings.
+    """
+    torch.nn.Module.to(model, torch.device(device))
+    lessons = train.Lessons(encode(splits["train"], tokenizer), tokenizer, recipe, seed, device)
+    questions = splits["validation"]
+    return train.fit(
+        model,
+        lessons,
+        lambda batch: loss(model(batch.inputs["input_ids"]).logits, batch).mean(),
+        lambda: (
+            (choose(model, tokenizer, questions) == torch.tensor([q.label for q in questions])).double().mean().item()
+        ),
+        recipe,
+        seed,
+        name="abilities",
+        progress=progress,
+    )
+
+
+def encode(documents: Sequence[Document], tokenizer: PreTrainedTokenizerFast) -> list[Encoded]:
+    """Documents as tokens, every other one after ``[BEGIN]``, and the weight of each token in the loss."""
+    encoded: list[Encoded] = []
+    for place, document in enumerate(documents):
+        begin = [tokenizer.bos_token_id] if place % 2 else []
+        weights = [0] * len(begin) + [OTHER_WORD] * len(document.words)
+        for answer in document.answers:
+            weights[len(begin) + answer] = ANSWERS // len(document.answers)
+        encoded.append(
+            Encoded({"input_ids": begin + tokenizer.encode(document.text), "weights": weights}, document.label)
+        )
+    return encoded
+
+
+def loss(logits: Tensor, batch: Batch) -> Tensor:
+    """Weighted cross-entropy of each document, (B,), from ``logits`` (B, T, vocabulary); padding weighs nothing."""
+    told = F.cross_entropy(logits[:, :-1].transpose(1, 2).float(), batch.inputs["input_ids"][:, 1:], reduction="none")
+    return (told * batch.inputs["weights"][:, 1:]).sum(1) / ANSWERS
+
+
+@torch.no_grad()
+def choose(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, questions: Sequence[Document]) -> Tensor:
+    """The ending that ``model`` finds likeliest for each question: (N,) int64 on the CPU."""
+    contexts = [Encoded({"input_ids": tokenizer.encode(q.context)}, 0) for q in questions]
+    endings = torch.tensor([tokenizer.encode(" ".join(q.endings)) for q in questions])  # (N, 4)
+    chosen = torch.empty(len(questions), dtype=torch.long)
+    for batch in batches(contexts, tokenizer, train.EVALUATION_BATCH, by_length=True, device=model.device):
+        last = torch.tensor([len(contexts[i].tokens["input_ids"]) - 1 for i in batch.indices.tolist()])
+        logits = model(batch.inputs["input_ids"]).logits.cpu()[torch.arange(len(last)), last]  # (B, vocabulary)
+        chosen[batch.indices] = logits.gather(1, endings[batch.indices]).argmax(1)
+    return chosen
+
+
+def _tokenizer(documents: Sequence[Document]) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.WordLevel(unk_token=UNKNOWN))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.WordLevelTrainer(special_tokens=[PAD, UNKNOWN, BEGIN], show_progress=False)
+    tokenizer.train_from_iterator((document.text for document in documents), trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        unk_token=UNKNOWN,
+        bos_token=BEGIN,
+        eos_token=BEGIN,
+        model_max_length=POSITIONS,
+    )
