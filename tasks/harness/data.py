@@ -1,0 +1,133 @@
+"""Documents for the tasks of lm-eval from this machine: generated here, or read from files of one's own.
+
+Functions here are what ``custom_dataset`` of a task's YAML names; lm-eval calls them with the task's ``metadata`` and
+``dataset_kwargs``. Nothing is downloaded, nor copied to a cache.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from datasets import Dataset, DatasetDict
+
+from tasks import source
+from tasks.builtin.abilities import documents
+from tasks.errors import TaskError
+from tasks.readers import ENDINGS, read
+
+HELD_OUT = ("test", "validation")
+TEXTS = 100  # whole documents for perplexity
+Row = dict[str, Any]
+
+
+def abilities(ability: str, **_: Any) -> DatasetDict:
+    """Questions of one built-in ability: a context, four endings, and which of them is right."""
+    return _splits(
+        {
+            split: [
+                {"context": question.context, "endings": list(question.endings), "label": question.label}
+                for question in documents()[split]
+                if question.ability == ability
+            ]
+            for split in HELD_OUT
+        }
+    )
+
+
+def texts(**_: Any) -> DatasetDict:
+    """Whole built-in documents, the first hundred of each split."""
+    return _splits({split: [{"text": each.text} for each in documents()[split][:TEXTS]] for split in HELD_OUT})
+
+
+def local(path: str, task: str, **_: Any) -> DatasetDict:
+    """Documents of lm-eval's own ``task`` from ``path``, with the columns of the original, whatever split it tests on.
+
+    ``path`` is a file, or a folder with one whose name says test or validation; test goes first. Raises TaskError.
+    """
+    kept = LOCAL[task]
+    file = _held_out(Path(path), kept.ending)
+    rows = _pages(file) if kept.ending else [_original(row, kept, where) for where, row in read(file)]
+    if not rows:
+        raise TaskError(f"{file}: no document in it")
+    return _splits(dict.fromkeys(HELD_OUT, rows))
+
+
+class Local(NamedTuple):
+    """How documents of a task of lm-eval are kept in plain files."""
+
+    folder: str  # of lm-eval's YAML
+    columns: tuple[str, ...]  # of the original, which are used as they are
+    plain: tuple[str, ...]  # of plain files: a question, its choices, the number of the right one
+    original: Callable[[Any], Row] = lambda row: row  # the original columns of a plain row
+    ending: str = ""  # of files that are no table
+
+
+def _hellaswag(row: Row) -> Row:
+    # What plain files no longer tell: where ctx_b, which lm-eval starts with a capital, begins.
+    activity, _, context = row["ctx"].partition(": ")
+    return {**row, "activity_label": activity, "ctx_a": context, "ctx_b": "", "label": str(row["label"])}
+
+
+def _piqa(row: Row) -> Row:
+    return {"goal": row["goal"], "sol1": row["choices"][0], "sol2": row["choices"][1], "label": row["label"]}
+
+
+def _arc(row: Row) -> Row:
+    labels = [chr(ord("A") + place) for place in range(len(row["choices"]))]
+    choices = {"text": row["choices"], "label": labels}
+    return {"question": row["question"], "choices": choices, "answerKey": labels[row["label"]]}
+
+
+def _winogrande(row: Row) -> Row:
+    first, second = row["choices"]
+    return {"sentence": row["question"], "option1": first, "option2": second, "answer": str(row["label"] + 1)}
+
+
+_ARC = Local("arc", ("question", "choices", "answerKey"), ("question", "choices", "label"), _arc)
+LOCAL = {
+    "hellaswag": Local(
+        "hellaswag", ("activity_label", "ctx_a", "ctx_b", "endings", "label"), ("ctx", "endings", "label"), _hellaswag
+    ),
+    "piqa": Local("piqa", ("goal", "sol1", "sol2", "label"), ("goal", "choices", "label"), _piqa),
+    "arc_easy": _ARC,
+    "arc_challenge": _ARC,
+    "winogrande": Local(
+        "winogrande", ("sentence", "option1", "option2", "answer"), ("question", "choices", "label"), _winogrande
+    ),
+    "wikitext": Local("wikitext", ("page",), (), ending=".txt"),
+}
+
+
+def _original(row: Row, task: Local, where: str) -> Row:
+    for columns, convert in ((task.columns, dict), (task.plain, task.original)):
+        if all(column in row for column in columns):
+            return convert(row)
+    raise TaskError(f"{where}: expected the columns {', '.join(task.columns)}, or {', '.join(task.plain)}")
+
+
+def _pages(file: Path) -> list[Row]:
+    """Articles of a WikiText file: each begins with a line `` = Title = ``, its sections with more signs."""
+    text = file.read_text(encoding="utf-8")
+    starts = [found.start() for found in re.finditer(r"^ = [^=].*[^=] = $", text, re.MULTILINE)]
+    return [{"page": text[start:end]} for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+
+
+def _held_out(path: Path, ending: str) -> Path:
+    """The file of ``path`` to test on. Raises TaskError."""
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise TaskError(f"{path}: no such file or folder")
+    files = [file for file in sorted(path.iterdir()) if file.suffix.lower() in ((ending,) if ending else ENDINGS)]
+    for split in HELD_OUT:
+        for file in files:
+            if source.SPLIT_NAMES[split].search(file.stem):
+                return file
+    raise TaskError(f"{path}: no {ending or '/'.join(ENDINGS)} file here is named test or validation")
+
+
+def _splits(rows: dict[str, list[Row]]) -> DatasetDict:
+    return DatasetDict({split: Dataset.from_list(each) for split, each in rows.items()})

@@ -1,0 +1,250 @@
+"""lm-eval through our harness: its own numbers, document by document, for whatever model is at hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import datasets
+import pytest
+import torch
+import yaml
+from lm_eval.evaluator import simple_evaluate
+from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from methods.heads import HeadMap, remove_heads
+from tasks.builtin import abilities, decoder
+from tasks.errors import TaskError
+from tasks.harness import data, run
+from tasks.harness.run import Harness
+
+OURS = (*(f"headbench_{ability}" for ability in abilities.ABILITIES), "headbench_texts")
+REAL = {
+    "hellaswag": "hellaswag_val",
+    "piqa": "piqa_val",
+    "arc_easy": "arc_easy",
+    "arc_challenge": "arc_challenge",
+    "winogrande": "winogrande",
+    "wikitext": "lm_wikitext2",
+}
+
+
+@pytest.fixture(scope="module")
+def language_model():
+    return decoder.build(abilities.documents()["train"], 0)
+
+
+@pytest.fixture(scope="module")
+def uneven(language_model):
+    """The same model without some heads, as many as differ from layer to layer."""
+    tokenizer, model = language_model
+    heads = HeadMap.of(model)
+    mask = torch.ones(len(heads), dtype=torch.bool)
+    mask[[0, 1, 2, 3, 5, 8, 9]] = False  # none is left in the first layer
+    return tokenizer, remove_heads(model, mask, heads)
+
+
+@pytest.fixture(scope="module")
+def harness():
+    return Harness(OURS, limit=20)
+
+
+def theirs(names, tokenizer, model, limit):
+    """The same numbers from lm-eval's own ``simple_evaluate``."""
+    manager = TaskManager(include_path=run.FOLDER, include_defaults=False)
+    lm = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=64)
+    return simple_evaluate(lm, tasks=list(names), task_manager=manager, limit=limit, bootstrap_iters=0)["results"]
+
+
+def test_numbers_are_those_of_lm_eval_for_any_model_whichever_was_before(language_model, uneven, harness):
+    seen = []
+    for tokenizer, model in (language_model, uneven, language_model):
+        found = harness(model, tokenizer)
+        expected = theirs(OURS, tokenizer, model, 20)
+        for name in OURS:
+            metric = "word_perplexity" if name == "headbench_texts" else "acc"
+            assert found[name].metrics == {metric: expected[name][f"{metric},none"]}
+        seen.append(found)
+    assert seen[0] == seen[2] != seen[1]
+
+
+def test_values_of_the_documents_make_up_the_metric(language_model, harness):
+    tokenizer, model = language_model
+    for result in harness(model, tokenizer).values():
+        (metric,) = result.metrics
+        values = result.values[metric]
+        assert len(values) == 20
+        if metric == "acc":
+            assert set(values) <= {0.0, 1.0}
+            assert result.metrics[metric] == sum(values) / len(values)
+        else:
+            told, words = zip(*values, strict=True)
+            assert result.metrics[metric] == math.exp(-sum(told) / sum(words))
+            texts = abilities.documents()["test"][:20]
+            assert list(words) == [len(document.words) for document in texts]
+
+
+def test_outcomes_are_those_of_the_likeliest_ending(language_model):
+    tokenizer, model = language_model
+    found = Harness(OURS[:4])(model, tokenizer)
+    for ability, name in zip(abilities.ABILITIES, OURS, strict=False):
+        questions = [each for each in abilities.documents()["test"] if each.ability == ability]
+        right = decoder.choose(model, tokenizer, questions) == torch.tensor([each.label for each in questions])
+        assert found[name].values["acc"] == right.double().tolist()
+
+
+def test_perplexity_is_that_of_every_word_after_the_beginning(uneven, harness):
+    tokenizer, model = uneven
+    values = harness(model, tokenizer)["headbench_texts"].values["word_perplexity"]
+    for document, (told, _) in zip(abilities.documents()["test"][:5], values[:5], strict=True):
+        ids = torch.tensor([[tokenizer.bos_token_id, *tokenizer.encode(document.text)]])
+        with torch.no_grad():
+            logits = model(ids[:, :-1]).logits.log_softmax(-1)
+        assert told == pytest.approx(logits[0].gather(1, ids[0, 1:, None]).sum().item(), abs=1e-4)
+
+
+def test_requests_are_built_and_texts_tokenized_once(language_model, uneven, harness, monkeypatch):
+    tokenizer, model = language_model
+    harness(model, tokenizer)
+    requests = {name: task.instances for name, task in harness.tasks.items()}
+
+    def refuse(*_args, **_options):
+        raise AssertionError("tokenized again")
+
+    monkeypatch.setattr(HFLM, "tok_encode", refuse)
+    harness(uneven[1], tokenizer)
+    assert all(task.instances is requests[name] for name, task in harness.tasks.items())
+
+
+def test_says_nothing_and_leaves_the_random_state_alone(language_model, capfd):
+    tokenizer, model = language_model
+    state = torch.random.get_rng_state()
+    Harness(OURS, limit=3)(model, tokenizer)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_documents_that_do_not_fit_are_counted(tmp_path, language_model):
+    tokenizer, model = language_model
+    rows = [("near " * length, ["the", "dog"], 0) for length in (5, 63, 64, 65)]
+    write(tmp_path / "test.jsonl", [dict(zip(("question", "choices", "label"), row, strict=True)) for row in rows])
+    found = Harness(["arc_easy"], local={"arc_easy": str(tmp_path)})(model, tokenizer)["arc_easy"]
+    # "Question: ", of one token, comes before, "\nAnswer:" after, and the ending is one more; 64 + 1 tokens fit
+    assert found.longer == 3 and len(found.values["acc_norm"]) == 4
+
+
+def write(path: Path, rows) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("task", "plain", "context", "endings"),
+    [
+        (
+            "hellaswag",
+            {"ctx": "Roof repair: A man sits. he", "endings": ["a", "b", "c", "d"], "label": 2},
+            "Roof repair: A man sits. he",
+            ["a", "b", "c", "d"],
+        ),
+        ("piqa", {"goal": "wash", "choices": ["a", "b"], "label": 1}, "Question: wash\nAnswer:", ["a", "b"]),
+        ("arc_easy", {"question": "why", "choices": ["a", "b"], "label": 0}, "Question: why\nAnswer:", ["a", "b"]),
+        ("winogrande", {"question": "x _ y", "choices": ["a", "b"], "label": 1}, ["x a", "x b"], ["y", "y"]),
+    ],
+)
+def test_plain_files_are_asked_about_as_lm_eval_asks(tmp_path, task, plain, context, endings):
+    (loaded,) = Harness([task], local={task: str(write(tmp_path / "val.jsonl", [plain]))}).tasks.values()
+    loaded.build_all_requests()
+    contexts = context if isinstance(context, list) else [context] * len(endings)
+    assert [each.args for each in loaded.instances] == [(c, f" {e}") for c, e in zip(contexts, endings, strict=True)]
+    (doc,) = loaded.eval_docs
+    gold = loaded.doc_to_text(doc) if task == "winogrande" else loaded.doc_to_target(doc)
+    assert gold == plain["label"]
+    original = write(tmp_path / "test.jsonl", [doc])
+    assert data.local(str(tmp_path), task)["test"][0] == data.local(str(original), task)["validation"][0]
+
+
+def test_articles_begin_with_their_titles(tmp_path):
+    text = " \n = One = \n \n a b . \n = = Part = = \n c \n \n = Two words = \n d \n"
+    (tmp_path / "test.txt").write_text(text, encoding="utf-8")
+    pages = [row["page"] for row in data.local(str(tmp_path), "wikitext")["test"]]
+    assert pages == [" = One = \n \n a b . \n = = Part = = \n c \n \n", " = Two words = \n d \n"]
+
+
+def test_complaints_are_one_clear_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "_manager", lambda _: TaskManager(include_path=run.FOLDER, include_defaults=False))
+    with pytest.raises(TaskError, match=r"headbench_copi: lm-eval has no such task; did you mean headbench_copy\?"):
+        Harness(["headbench_copi"])
+    with pytest.raises(TaskError, match="headbench_abilities: a group of tasks; name the tasks"):
+        Harness(["headbench_abilities"])
+    monkeypatch.undo()
+    with pytest.raises(TaskError, match=r"nowhere: no such file or folder"):
+        Harness(["piqa"], local={"piqa": "nowhere"})
+    with pytest.raises(TaskError, match=r"line 1: expected the columns goal, sol1, sol2, label, or goal, choices"):
+        Harness(["piqa"], local={"piqa": str(write(tmp_path / "val.jsonl", [{"goal": "x"}]))})
+
+
+def test_a_task_that_cannot_be_had_says_what_would_do(monkeypatch):
+    def refuse(**_):
+        raise ConnectionError("Couldn't reach 'baber/piqa' on the Hub (OfflineModeIsEnabled)\nand more")
+
+    monkeypatch.setattr(datasets, "load_dataset", refuse)
+    with pytest.raises(TaskError) as caught:
+        Harness(["piqa"])
+    assert str(caught.value) == (
+        "piqa: its documents (baber/piqa) cannot be had (Couldn't reach 'baber/piqa' on the Hub "
+        "(OfflineModeIsEnabled)); give a local copy, for instance as baber/piqa in a folder given by --mirror DIR"
+    )
+
+
+def test_a_mirror_has_hub_ids_by_their_places(tmp_path):
+    (tmp_path / "baber" / "piqa").mkdir(parents=True)
+    write(tmp_path / "baber" / "piqa" / "validation.jsonl", [{"goal": "g", "sol1": "a", "sol2": "b", "label": 1}])
+    (task,) = Harness(["piqa"], mirror=str(tmp_path)).tasks.values()
+    assert list(task.eval_docs) == [{"goal": "g", "sol1": "a", "sol2": "b", "label": 1}]
+
+
+@pytest.mark.data
+def test_real_tasks_give_the_numbers_of_lm_evals_command_line(real_data, tmp_path):
+    """To the last digit, on a real model; HEADBENCH_HARNESS_LIMIT sets how many documents, 0 for all."""
+    limit = int(os.environ.get("HEADBENCH_HARNESS_LIMIT", "3"))
+    weights = real_data / "weights" / "stories260K"
+    local = {name: str(real_data / "data" / folder) for name, folder in REAL.items()}
+    expected = command_line(weights, local, tmp_path, limit)
+
+    harness = Harness(list(REAL), local=local, limit=limit or None)
+    found = harness(AutoModelForCausalLM.from_pretrained(weights), AutoTokenizer.from_pretrained(weights))
+    for name in REAL:
+        numbers = {key: value for key, value in expected[name].items() if key.endswith(",none") and "stderr" not in key}
+        assert {f"{metric},none": value for metric, value in found[name].metrics.items()} == numbers
+        print(name, found[name].metrics, found[name].longer, len(next(iter(found[name].values.values()))))
+    assert found["wikitext"].longer > 0
+
+
+def command_line(weights: Path, local: dict[str, str], folder: Path, limit: int):
+    """Results of ``lm_eval`` itself, whose own YAML reads JSON of the original columns."""
+    manager = run._manager(list(local))
+    for name, place in local.items():
+        rows = write(folder / f"{name}.jsonl", data.local(place, name)["test"])
+        config = {
+            "include": str(manager.task_index[name].yaml_path),
+            "task": name,
+            "dataset_path": "json",
+            "dataset_name": None,
+            "dataset_kwargs": {"data_files": {"validation": str(rows), "test": str(rows)}},
+            "training_split": None,
+        }
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    command = [sys.executable, "-m", "lm_eval", "--model", "hf", "--model_args", f"pretrained={weights}"]
+    command += ["--tasks", ",".join(local), "--include_path", str(folder), "--batch_size", "64", "--device", "cpu"]
+    command += ["--output_path", str(folder / "out"), *(["--limit", str(limit)] if limit else [])]
+    environment = {**os.environ, "HF_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "1"}
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    (out,) = (folder / "out").rglob("results*.json")
+    return json.loads(out.read_text(encoding="utf-8"))["results"]
