@@ -36,6 +36,8 @@ class Pruned:
     method: str  # with its options
     source: str
     seed: int
+    calibration: int
+    trained: str  # how the method trained weights or gates; empty where it did not
     kept: Mapping[str, Sequence[int]]  # query heads by site, as the model had them before
     heads: Mapping[str, int]  # query heads of each site before
     neurons: Mapping[str, tuple[int, int]]  # by feed-forward layer; empty where they all stay
@@ -80,6 +82,7 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
             f"# {pruned.model}, {after} of {before} attention heads kept",
             "",
             f"Pruned for {pruned.task} on {pruned.data} by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
+            f"{pruned.trained or f'on {pruned.calibration} calibration texts'}, "
             f"with headbench {provenance()['packages']['headbench']}. Accuracy is that of {pruned.examples} test "
             "examples. "
             f"The smaller model's logits are those of the gated one {exactness}.",

@@ -13,7 +13,7 @@ from torch import Tensor
 from bench import quality
 from bench.cost import counting, peak_bytes, reset_peak, timing
 from bench.latency import LEVELS, alone, beside_others, latency
-from bench.plan import Cell, open_task
+from bench.plan import PROTOCOL, Cell, open_task
 from bench.provenance import provenance
 from bench.selection import select, view_of
 from bench.suite import count_at
@@ -46,6 +46,7 @@ def describe(cell: Cell) -> dict[str, Any]:
     """What ``cell`` is, in the words of its record."""
     method = METHODS[cell.method.name]
     return {
+        "protocol": PROTOCOL,
         "task": cell.task.task,
         "data": cell.data,
         "model": cell.model,

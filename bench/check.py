@@ -11,9 +11,9 @@ from itertools import groupby
 import torch
 
 from bench.checks import CHECKS, SCENES, Case, Failure, NotApplicable, Subject, cases
-from bench.errors import unknown
+from bench.errors import InputError, unknown
 from bench.suite import parse_methods
-from methods import METHODS
+from methods import METHODS, OptionError
 
 OK, FAILED, SKIPPED = "ok", "FAILED", "skipped"
 
@@ -52,6 +52,8 @@ def _judge(group: Sequence[Case], alone: bool) -> tuple[str, str]:
         try:
             case.run()
         except Failure as failure:
+            if isinstance(failure.__cause__, OptionError):
+                raise InputError(f"{case.subject.label}: {failure.__cause__}") from failure
             failures.setdefault(str(failure), []).append(case)
             if alone and failure.__cause__:
                 traceback.print_exception(failure.__cause__, file=sys.stderr)

@@ -21,7 +21,8 @@ DEVICE: dict[str, Any] = {
 }
 SHARE: dict[str, Any] = {
     "metavar": "SHARE",
-    "help": "share of the task's own training that methods which train take for each budget",
+    "help": "share of the most steps that the task trains its own model for, which methods that train take for each "
+    "budget (default: the suite's; 1 for a task of one's own)",
 }
 EXAMPLES = """\
 examples:
@@ -189,7 +190,7 @@ def _suite(options: argparse.Namespace):
     quiet_libraries()
     suite = load_suite(options.suite)
     if task := _own_task(options):
-        suite = replace(suite, name=f"own-{options.task}", tasks=(task,))
+        suite = replace(suite, name=f"own-{options.task}", tasks=(task,), training=1.0)
     mirror = _mirror(options)
     suite = replace(suite, tasks=tuple(replace(task, mirror=task.mirror or mirror) for task in suite.tasks))
     if options.tasks is not None:

@@ -73,7 +73,13 @@ def draw(records: list[Record]) -> bytes:
 def _styles(records: list[Record]) -> dict[str, dict[str, Any]]:
     """How the lines that are told apart are drawn, best area first, then the controls."""
     table = frame(records)
-    areas = table.groupby(["label", "control"])["area"].mean().reset_index().sort_values("label")
+    areas = (
+        table[table["removes"] == "heads"]
+        .groupby(["label", "control"])["area"]
+        .mean()
+        .reset_index()
+        .sort_values("label")
+    )
     areas = areas.sort_values("area", ascending=False, kind="stable")
     inverse = {r["cell"]["label"] for r in records if r["cell"]["options"].get("inverse")}
     ranked = [(str(label), bool(control)) for label, control in zip(areas["label"], areas["control"], strict=True)]

@@ -72,10 +72,10 @@ def metrics(record: Record) -> dict[str, float]:
 
 def frame(records: Iterable[Record]) -> pd.DataFrame:
     """One row for each finished cell: what it is (task, data, model, label, seed, control, what it
-    removes) and its ``metrics``."""
+    removes, per cent of the task's training) and its ``metrics``."""
     rows = [
         {key: record["cell"][key] for key in ("task", "data", "model", "label", "seed", "control")}
-        | {"removes": removes(record)}
+        | {"removes": removes(record), "trained": 100 * (record["cell"]["trained"] or 0.0)}
         | metrics(record)
         for record in records
         if record["status"] == "done"

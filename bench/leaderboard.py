@@ -11,6 +11,7 @@ import pandas as pd
 from bench.curves import draw
 from bench.errors import InputError
 from bench.frame import frame
+from bench.plan import PROTOCOL
 from bench.records import CorruptRecord, Record, Store
 from tasks.files import locked, write_whole
 
@@ -31,7 +32,7 @@ COLUMNS = {
     "training_seconds": ("training (s)", 1, 1),
 }
 TASK = ["task", "data", "model"]
-ROW = ["label", "control", "removes"]
+ROW = ["label", "control", "removes", "trained"]
 PICTURE = "![Accuracy against the shares of heads and of parameters removed](curves.svg)"
 LEGEND = """\
 How to read it. *acc. at 50 %*, *75 %*: test accuracy with that share of the heads removed. *area*: mean accuracy over
@@ -42,10 +43,12 @@ one in the same interleaved repeats. *scoring*: wall seconds, and calibration ex
 the model. Numbers are means over seeds, with the standard deviation over seeds after ±; no ± means one seed. Random
 draws are averaged within a seed; size and speed are those of the first. Controls calibrate the eye: `none` removes
 nothing, `random` has no score, an inverse removes first what its score holds most important. A row marked with
-*neurons* removes the same share of every feed-forward layer's neurons, with the heads or instead of them: compare it
-with others by the *parameters off*, not at the same level. *training*: wall seconds in which a method trained gates, or
-gates and weights, over all levels together; the other methods leave the weights as they are. No difference here has
-been tested for significance; with few seeds, read close rows as ties."""
+*neurons* removes the same share of every feed-forward layer's neurons, with the heads or instead of them: it stands
+last, and compares with others by the *parameters off*, not at the same level. A row marked *trained* had gates, or
+gates and weights, trained at each level for that share of the most steps that the task allows its own model;
+*training*: the wall seconds of that, over all levels together. Compare such rows with the retrained controls: the other
+methods leave the weights as they are. No difference here has been tested for significance; with few seeds, read close
+rows as ties."""
 
 
 def write(folder: Path) -> list[Path]:
@@ -115,7 +118,10 @@ def _records(folder: Path) -> list[Record]:
         raise InputError(f"corrupt record {error}; `run` sets it aside and makes it again") from error
     if not records:
         raise InputError(f"{folder}: no records there (expected {Store(folder).folder}/TASK/METHOD/SEED.json)")
-    return records
+    current = [record for record in records if record["cell"].get("protocol") == PROTOCOL]
+    if not current:
+        raise InputError(f"{folder}: its records were made under an earlier protocol: `run` makes them anew")
+    return current
 
 
 def _overall(table: pd.DataFrame) -> str:
@@ -125,7 +131,7 @@ def _overall(table: pd.DataFrame) -> str:
     whole = table.groupby([*ROW, "seed"]).size() == tasks
     parts = [f"## Overall: mean over {tasks} {'task' if tasks == 1 else 'tasks'}", "", _table(per_seed[whole])]
     if not whole.all():
-        missing = sorted({f"{label} (seed {seed})" for label, _, _, seed in per_seed[~whole].index})
+        missing = sorted({f"{label} (seed {seed})" for label, *_, seed in per_seed[~whole].index})
         parts += ["", f"Not shown, as some task is missing: {_literal(', '.join(missing))}."]
     return "\n".join(parts)
 
@@ -135,14 +141,16 @@ def _table(per_seed: pd.DataFrame) -> str:
     by_method = per_seed.groupby(ROW)
     means, spreads = by_method.mean(skipna=False), by_method.std()  # a mean over some seeds only would mislead
     order = means.sort_index().sort_values("area", ascending=False, kind="stable")
+    order = order.loc[sorted(order.index, key=lambda row: row[2] != "heads")]  # what cannot be compared comes last
     rows = [["method", *(heading for heading, _, _ in COLUMNS.values())]]
     for row in order.index:
         cells = [
             _cell(means.loc[row, name], spreads.loc[row, name], factor, digits)
             for name, (_, factor, digits) in COLUMNS.items()
         ]
-        label, control, what = row
+        label, control, what, share = row
         marks = [*(["control"] if control else []), *([what] if what != "heads" else [])]
+        marks += [f"trained {share:.3g} %"] if share else []
         rows.append([_literal(label) + (f" ({'; '.join(marks)})" if marks else ""), *cells])
     return _aligned(rows)
 
@@ -200,17 +208,21 @@ def _notes(records: list[Record]) -> list[str]:
 def _mixed_settings(records: list[Record]) -> list[str]:
     """Tasks whose records were measured in different ways: their means should not be compared."""
     settings: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    shares: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     for record in records:
         if record["status"] == "done":
             cell, asked = record["cell"], record["cell"]["asked"]
-            settings[cell["task"], cell["data"], cell["model"]][
+            names = cell["task"], cell["data"], cell["model"]
+            settings[names][
                 f"{len(record['result']['removed'])} levels, {cell['calibration']} calibration texts"
                 + (f", limit {asked['limit']}" if asked["limit"] else "")
                 + (", fine-tuned" if asked["finetune"] else "")
             ] += 1
+            if cell["trained"]:
+                shares[names][f"trained {100 * cell['trained']:.3g} %"] += 1
     return [
         f"{', '.join(names)}: records of several settings: {'; '.join(f'{k} ({n})' for k, n in sorted(kinds.items()))}"
-        for names, kinds in sorted(settings.items())
+        for names, kinds in sorted([*settings.items(), *shares.items()])
         if len(kinds) > 1
     ]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -111,19 +114,44 @@ def _own(spec: MethodSpec, training: float) -> list[Any]:
 
 
 def _modules_of(module: ModuleType) -> list[ModuleType]:
-    """``module`` and what it takes from other modules of its package, but for code that all methods share."""
+    """``module`` and what it imports of its own package, anywhere in its code, but for code that all methods share."""
     package = module.__name__.partition(".")[0]
     found = {module.__name__: module}
     waiting = [module]
     while waiting:
-        for value in vars(waiting.pop()).values():
-            owner = value if isinstance(value, ModuleType) else inspect.getmodule(value) if callable(value) else None
-            if owner is None or owner.__name__ in found or owner.__name__ in SHARED:
-                continue
-            if owner.__name__.partition(".")[0] == package and not owner.__name__.startswith("methods.heads"):
-                found[owner.__name__] = owner
-                waiting.append(owner)
+        for name in _imported(waiting.pop()):
+            own = name.partition(".")[0] == package and name not in SHARED and not name.startswith("methods.heads")
+            if own and name not in found and _is_module(name) and _has_source(name):
+                found[name] = importlib.import_module(name)
+                waiting.append(found[name])
     return [found[name] for name in sorted(found)]
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # what it would lie in is no package: it is a function or a value there
+        return False
+
+
+def _has_source(name: str) -> bool:
+    """Not so of a compiled module, nor of a package whose file is empty."""
+    try:
+        return bool(inspect.getsource(importlib.import_module(name)))
+    except OSError:
+        return False
+
+
+def _imported(module: ModuleType) -> Iterator[str]:
+    """Full names of what may be modules among the imports of ``module``."""
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = importlib.util.resolve_name("." * node.level, module.__package__) if node.level else ""
+            name = ".".join(filter(None, (package, node.module)))
+            yield name
+            yield from (f"{name}.{alias.name}" for alias in node.names)
 
 
 def _shared_code() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +57,11 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         before = quality.measure(task, model)
         method = METHODS[options.method.name]
         view = view_of(task, model, method, options.seed, options.calibration, options.training, device)
-        choice = select(method, options.method.options, view, [len(view.heads) - keep]).choices[0][0]
+        selection = select(method, options.method.options, view, [len(view.heads) - keep])
+        choice = selection.choices[0][0]
+        if choice.neurons is None and choice.removed != len(view.heads) - keep:
+            kept = int(choice.mask.sum())
+            raise InputError(f"--method {options.method.label} keeps {kept} units, whatever --keep says")
         smaller: Any = choice.smaller()
         gap = quality.gap(task, choice, smaller)
         after = quality.measure(task, smaller)
@@ -70,6 +74,8 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         method=options.method.label,
         source=METHODS[options.method.name].source,
         seed=options.seed,
+        calibration=view.examples,
+        trained=_trained(selection.reports),
         kept=view.heads.kept(choice.mask),
         neurons={name: (len(mask), int(mask.sum())) for name, mask in (choice.neurons or {}).items()},
         heads={site.name: site.num_heads for site in view.heads.sites},
@@ -108,6 +114,12 @@ def units_to_keep(text: str, units: int) -> int:
     if not 0 <= number <= (1 if share else units) or not (share or number.is_integer()):
         raise InputError(f"--keep {text}: expected a share such as 0.5 or 50%, or a number of units from 0 to {units}")
     return count_at(number, units) if share else int(number)
+
+
+def _trained(reports: Mapping[int, Mapping[str, float]]) -> str:
+    """What a joint method says of its training, in words; empty for other methods."""
+    said = [f"{name.replace('_', ' ')} {value:.4g}" for report in reports.values() for name, value in report.items()]
+    return f"which trained on the training split ({', '.join(said)})" if reports else ""
 
 
 def _medians(samples: dict[str, list[float]]) -> tuple[float, float]:

@@ -74,7 +74,7 @@ def select(
     removed: Sequence[int],
     between: Callable[[], object] = lambda: None,
 ) -> Selection:
-    """Choices of ``method`` with ``removed`` units gone. ``between`` is called between the trainings of a joint method.
+    """Choices of ``method`` with ``removed`` units gone. ``between`` is called before each result of a joint method.
 
     Raises NonFiniteScore, which names the method and the head; ValueError for a wrong mask; whatever the method raises,
     but no OSError: that would read as one of the run's own, such as a full disk.

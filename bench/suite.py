@@ -78,9 +78,13 @@ def parse_methods(text: str) -> tuple[MethodSpec, ...]:
     for part in text.split(","):
         name, colon, option = (piece.strip() for piece in part.partition(":"))
         if not colon and "=" in part and given:  # one more option of the method before
+            if text.split(",")[0].strip() == "all" and given[-1][0] not in text:
+                raise InputError("all takes no options: name the method that they are for")
             name, colon, option = given[-1][0], ":", part.strip()
         elif name == "all" and not colon:
             given += [(name, {}) for name in sorted(METHODS, key=lambda name: (name != "none", name))]
+        elif name == "all":
+            raise InputError("all takes no options: name the method that they are for")
         elif not name:
             raise InputError(
                 f"--methods {text!r}: expected METHOD,METHOD:OPTION=VALUE or all, found nothing at a comma"

@@ -44,7 +44,7 @@ class Seeds:
 
 def train_gates(
     view: View,
-    parameter: Tensor,
+    parameter: Tensor | None,
     gates: Callable[[int], Tensor],
     *,
     learning_rate: float,
@@ -59,7 +59,8 @@ def train_gates(
     is trained by Adam with a learning rate that falls linearly to zero. Its gradient is clipped apart from that of the
     weights: annealed gates now and then have one that would leave nothing of it.
 
-    parameter: (units,), float64 on the CPU, requires grad; only the gates go to the model's device.
+    parameter: (units,), float64 on the CPU, requires grad; only the gates go to the model's device. None where the
+        gates are fixed.
     gates: (units,) for a step, counted from 0.
     The copy comes back in evaluation mode and frozen; the model of the view and the random state stay as they were.
     Raises FloatingPointError where the loss is not finite.
@@ -72,8 +73,10 @@ def train_gates(
     for weight in weights:
         weight.data = weight.data.float() if weight.dtype in HALVES else weight.data
     like = next(model.parameters())  # device and dtype of the gates
-    adam = torch.optim.Adam([parameter], lr=learning_rate)
-    steppers: list[Any] = [adam, LambdaLR(adam, lambda step: 1 - step / training.steps)]
+    steppers: list[Any] = []
+    if parameter is not None:
+        adam = torch.optim.Adam([parameter], lr=learning_rate)
+        steppers += [adam, LambdaLR(adam, lambda step: 1 - step / training.steps)]
     if not frozen:
         steppers += training.optimizer(model)
     with torch.random.fork_rng([like.device] if like.device.type == "cuda" else []), torch.enable_grad():
@@ -90,10 +93,12 @@ def train_gates(
                 )
             loss.backward()
             nn.utils.clip_grad_norm_(weights, training.clip)
-            nn.utils.clip_grad_norm_(parameter, training.clip)
+            if parameter is not None:
+                nn.utils.clip_grad_norm_(parameter, training.clip)
             for stepper in steppers:
                 stepper.step()
-            parameter.grad = None
+            if parameter is not None:
+                parameter.grad = None
             model.zero_grad()
     for weight, dtype in zip(weights, dtypes, strict=True):
         weight.data = weight.data.to(dtype)

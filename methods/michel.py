@@ -21,7 +21,7 @@ def michel(
 
     The absolute value is taken per example, before the mean (Li, Cotterell & Sachan 2021, Eq. 21), not per batch as in
     the published code, and heads removed before do not count in the norm. ``greedy-michel`` scores again after every
-    ``step`` units, where the paper scores once. Returns (units,).
+    ``recompute`` units, where the paper scores once. Returns (units,).
     """
     total = torch.zeros(len(view.heads), dtype=torch.float64)
     for batch in view.batches:

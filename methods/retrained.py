@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
-from methods.gate_training import Seeds, train_gates
+from methods.gate_training import Seeds, train_gates, training_of
 from methods.michel import michel
 from methods.random import random
 from methods.registry import Trained, joint
@@ -32,7 +32,7 @@ def retrained(
 
     def train(keep: int) -> Trained:
         mask = path.units_kept(units - keep, units)
-        gates = mask.double().requires_grad_()  # at a learning rate of zero they stay
-        return Trained(mask, train_gates(view, gates, lambda step: gates, learning_rate=0.0, frozen=False, seeds=seeds))
+        model = train_gates(view, None, lambda step: mask, learning_rate=0.0, frozen=False, seeds=seeds)
+        return Trained(mask, model, {"steps": training_of(view).steps})
 
     return map(train, budgets)

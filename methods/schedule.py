@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
+from methods.heads import find_mlps
 from methods.heads.shrink import shrink, working_copy
 from methods.options import AtLeast, OptionError
 from methods.view import View
@@ -89,6 +90,8 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
         orders = [_order(draw, view, plan) for draw in _checked(importance.units, view, names)]
     if importance.neurons is None:
         return [Trajectory(order) for order in orders]
+    if odd := sorted(importance.neurons.keys() ^ {mlp.name for mlp in find_mlps(view.model)}):
+        raise ValueError(f"importances of neurons must be of every feed-forward layer and no other: {', '.join(odd)}")
     layers = {name: _order_of_neurons(name, scores, plan) for name, scores in importance.neurons.items()}
     draws = {len(orders)} if importance.units is not None else set()
     draws |= {len(layer) for layer in layers.values()}

@@ -31,7 +31,7 @@ class Training(Protocol):
 
     @property
     def steps(self) -> int:
-        """Optimizer steps that a method may take for one budget: a share of the task's own training."""
+        """Steps that a method may take for one budget: a share of the most that the task's own training takes."""
 
     @property
     def clip(self) -> float:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from methods import hard_concrete
 from methods.gate_training import Seeds, train_gates, training_of
 from methods.heads import HeadMap
-from methods.options import AtLeast, OptionError
+from methods.options import AtLeast
 from methods.registry import Trained, joint
 from methods.top_k import hard_top_k
 from methods.view import View
@@ -24,7 +24,7 @@ def voita(
     budgets: Sequence[int],
     *,
     weakest: Annotated[float, "smallest weight of the penalty", AtLeast(1e-12)] = 0.003,
-    strongest: Annotated[float, "largest weight of the penalty", AtLeast(1e-12)] = 0.3,
+    spread: Annotated[float, "largest weight of the penalty, in units of the smallest", AtLeast(1)] = 100.0,
     weights: Annotated[int, "weights of the penalty tried, evenly spaced in their logarithm", AtLeast(1)] = 5,
     learning_rate: Annotated[float, "of the gates' parameters, at the first step", AtLeast(0)] = 0.5,
 ) -> Iterator[Trained]:
@@ -41,11 +41,9 @@ def voita(
     ``report``: steps, of one training; weight, the one taken; open, the gates it left open; and open_at_..., those left
     open by each weight.
     """
-    if strongest < weakest:
-        raise OptionError(f"option strongest={strongest}: expected a number, at least weakest={weakest}")
     steps = training_of(view).steps
     seeds = Seeds.draw(view)
-    tried = [weakest * (strongest / weakest) ** (place / max(1, weights - 1)) for place in range(weights)]
+    tried = [weakest * spread ** (place / max(1, weights - 1)) for place in range(weights)]
     if not budgets:
         return
     found = [_train(view, weight, learning_rate, seeds) for weight in tried]

@@ -99,7 +99,7 @@ class Task(ABC):
     def training(self, seed: int, share: float, device: torch.device) -> Training:
         """Batches of the training split, in an order drawn by ``seed``, and the task's own optimizer.
 
-        ``share``, 0 to 1, is the part of the task's own training steps that it is for.
+        ``share``, 0 to 1, is the part that it is for of the most steps that the task trains its own model for.
         """
 
     @abstractmethod

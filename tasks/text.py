@@ -179,7 +179,8 @@ class TextClassification(Task):
         return list(encode.batches(examples, self._tokenizer, BATCH, by_length=True, device=device))
 
     def training(self, seed: int, share: float, device: torch.device) -> train.Lessons:
-        return train.Lessons(self._train_set, self._tokenizer, self._recipe.shortened(share), seed, device)
+        own = int(digest_of(["training", seed])[:8], 16)  # another order than those of calibration and first training
+        return train.Lessons(self._train_set, self._tokenizer, self._recipe.shortened(share), own, device)
 
     def probe(self, size: int, device: torch.device) -> Batch:
         by_length = sorted(self._test, key=lambda example: len(example.tokens["input_ids"]))

@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from bench.__main__ import main
+from bench.plan import PROTOCOL
 from bench.plugins import load_plugins
 from methods import METHODS
 from tasks.cache import Cache
@@ -202,6 +203,7 @@ def make_record() -> Callable[..., dict[str, Any]]:
         return {
             "status": "done",
             "cell": cell
+            | {"protocol": PROTOCOL}
             | {
                 "control": control,
                 "options": {},

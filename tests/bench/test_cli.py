@@ -60,6 +60,8 @@ def test_an_empty_value_is_no_value(complaint, flag):
         (["--methods", "random:draws=0"], "method random: option draws=0: expected a whole number, at least 1"),
         (["--methods", "michel:"], "method michel: option '': expected OPTION=VALUE"),
         (["--methods", "michel:layer_norm"], "method michel: option 'layer_norm': expected OPTION=VALUE"),
+        (["--methods", "all:draws=2"], "all takes no options: name the method that they are for"),
+        (["--methods", "all,draws=2"], "all takes no options: name the method that they are for"),
         (["--methods", "michel:recompute=1,recompute=2"], "method michel: option 'recompute' is given twice"),
         (["--methods", "michel,,none"], "expected METHOD,METHOD:OPTION=VALUE or all, found nothing at a comma"),
         (["--methods", ""], "expected METHOD,METHOD:OPTION=VALUE or all, found nothing at a comma"),

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bench.curves import draw
+from bench.errors import InputError
 from bench.frame import frame
 from bench.leaderboard import COLUMNS, markdown, show, summary, to_csv, write
 from bench.plan import Cell
@@ -88,6 +89,30 @@ def test_rows_that_remove_neurons_are_marked(make_record):
     records[2]["result"]["orders"] = None
     text = board(records)
     assert "| amp (heads and neurons)" in text and "| amp-mlp (neurons)" in text and "| ae  " in text
+
+
+def test_rows_that_remove_neurons_come_last(make_record):
+    records = [make_record(label="ae"), make_record(label="amp", neurons=True, quality=((0.9, 0.9, 0.9),))]
+    lines = board(records).splitlines()
+    assert [line.split("|")[1].split()[0] for line in lines if line.startswith("| a")][:2] == ["ae", "amp"]
+
+
+def test_the_share_of_training_is_on_the_row_and_mixed_ones_are_named(make_record):
+    records = [make_record(label="dsp-joint", trained=0.1), make_record(label="dsp-joint", seed=1, trained=0.1)]
+    assert "| dsp-joint (trained 10 %)" in board(records) and "several settings" not in board(records)
+    mixed = board([*records, make_record(label="dsp-joint", seed=2, trained=0.5)])
+    assert "trained 10 % (2)" in mixed and "trained 50 % (1)" in mixed
+    assert "several settings" not in board([*records, make_record(label="ae")])
+
+
+def test_records_of_an_earlier_protocol_are_left_out(make_record, tmp_path):
+    old = make_record()
+    del old["cell"]["protocol"]
+    store = Store(tmp_path)
+    cell = Cell(TaskSpec("t"), "data", "model", MethodSpec("none", {}), 0, (0, 4, 8), 8, 1.0, "cpu", "k")
+    store.write(cell, old | {"key": "k", "status": "failed", "reason": "no"}, {})
+    with pytest.raises(InputError, match="earlier protocol"):
+        show(tmp_path, "md")
 
 
 def test_records_measured_in_different_ways_are_named(make_record):

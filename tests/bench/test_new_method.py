@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import shutil
+import sys
 
 import pytest
 
 from bench.__main__ import main
 from bench.errors import InputError
+from bench.plan import _modules_of
 from tasks.digest import digest_of_source
 
 NEW = '''"""A method of one's own."""
@@ -109,6 +112,24 @@ def test_code_of_a_method_changes_the_keys_of_that_method_only(keys, edit):
     after = keys()
     assert after["michel"] != before["michel"]
     assert {**after, "michel": before["michel"]} == before
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["from third.helper import FACTOR", "import third.helper", "from third import helper", "from . import helper"],
+)
+def test_code_that_a_method_imports_is_part_of_its_key(tmp_path, monkeypatch, how):
+    """Constants too, and imports inside of functions."""
+    package = tmp_path / "third"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "helper.py").write_text("FACTOR = 2.0\n")
+    (package / "one.py").write_text(f"def score(view):\n    {how}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "third"]:
+        monkeypatch.delitem(sys.modules, name)
+    module = importlib.import_module("third.one")
+    assert {"third.helper", "third.one"} <= {each.__name__ for each in _modules_of(module)}
 
 
 @pytest.mark.parametrize("module", SHARED)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from methods.heads import remove_heads
+from methods.heads import find_mlps, remove_heads
 from methods.schedule import Importance, NonFiniteScore, Schedule, Trajectory, trajectories
 
 FEW = st.sampled_from([0.0, -0.0, 1.0, 2.0, -3.0])  # few values, so that there are ties
@@ -180,7 +180,8 @@ def test_many_ties_go_by_index(tiny, plan):
 
 @given(width=st.integers(1, 12), removed=st.integers(0, 8), seed=st.integers(0, 99), inverse=st.booleans())
 def test_every_layer_loses_the_same_share_of_its_neurons(equal, width, removed, seed, inverse):
-    scores = {"a": torch.rand(width), "b": torch.rand(2 * width)}
+    first, second = (mlp.name for mlp in find_mlps(equal.model))
+    scores = {first: torch.rand(width), second: torch.rand(2 * width)}
     importance = Importance(torch.arange(8.0), scores)
     (result,) = trajectories(lambda view: importance, equal, Schedule(inverse=inverse))
     assert result.units_kept(removed, 8).sum() == 8 - removed
@@ -192,20 +193,25 @@ def test_every_layer_loses_the_same_share_of_its_neurons(equal, width, removed, 
         assert not mask[worst].any()
 
 
+def neurons(view, scores):
+    """The same scores for every feed-forward layer."""
+    return {mlp.name: scores for mlp in find_mlps(view.model)}
+
+
 def test_neurons_alone_leave_every_head(equal):
-    (result,) = trajectories(lambda view: Importance(None, {"a": torch.rand(4)}), equal, Schedule())
-    assert result.units_kept(8, 8).all() and not result.neurons_kept(8, 8)["a"].any()
+    (result,) = trajectories(lambda view: Importance(None, neurons(view, torch.rand(4))), equal, Schedule())
+    assert result.units_kept(8, 8).all() and not any(kept.any() for kept in result.neurons_kept(8, 8).values())
     assert Trajectory(torch.arange(8)).neurons_kept(4, 8) is None
 
 
 def test_draws_of_units_and_of_neurons_go_together(equal):
-    units, neurons = torch.rand(3, 8), torch.rand(3, 5)
-    results = trajectories(lambda view: Importance(units, {"a": neurons}), equal, Schedule())
+    units, widths = torch.rand(3, 8), torch.rand(3, 5)
+    results = trajectories(lambda view: Importance(units, neurons(view, widths)), equal, Schedule())
     for draw, result in enumerate(results):
         assert result.order.tolist() == units[draw].argsort().tolist()
-        assert result.neurons["a"].tolist() == neurons[draw].argsort().tolist()
+        assert all(order.tolist() == widths[draw].argsort().tolist() for order in result.neurons.values())
     with pytest.raises(ValueError, match="different numbers of draws"):
-        trajectories(lambda view: Importance(units, {"a": neurons[:2]}), equal, Schedule())
+        trajectories(lambda view: Importance(units, neurons(view, widths[:2])), equal, Schedule())
 
 
 def test_importances_that_cannot_be_are_refused(equal):
@@ -213,5 +219,10 @@ def test_importances_that_cannot_be_are_refused(equal):
         trajectories(lambda view: Importance(None), equal, Schedule())
     with pytest.raises(ValueError, match="remove heads alone"):
         trajectories(lambda view: Importance(torch.rand(8)), equal, Schedule(recompute=1))
-    with pytest.raises(NonFiniteScore, match=r"neuron 1 of a\.mlp"):
-        trajectories(lambda view: Importance(None, {"a.mlp": torch.tensor([0, math.nan])}), equal, Schedule())
+    with pytest.raises(NonFiniteScore, match=r"neuron 1 of bert\.encoder\.layer\.0"):
+        trajectories(lambda view: Importance(None, neurons(view, torch.tensor([0, math.nan]))), equal, Schedule())
+    for names in [], ["bert.encoder.layer.0"], ["bert.encoder.layer.0", "bert.encoder.layer.1", "other"]:
+        with pytest.raises(ValueError, match="of every feed-forward layer and no other"):
+            trajectories(
+                lambda view, names=names: Importance(None, dict.fromkeys(names, torch.rand(4))), equal, Schedule()
+            )
