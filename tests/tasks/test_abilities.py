@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 
@@ -76,9 +75,9 @@ def solve(words: tuple[str, ...]) -> str:
     if text.startswith("row "):
         return words[len(words) - 1 - abilities.ROW]
     if "?" not in words:
-        subject = re.search(r"(?:^|, )the (\w+)", text)
-        assert subject
-        return next(pronoun for pronoun, nouns in abilities.NOUNS.items() if subject[1] in nouns)
+        free = [place for place, word in enumerate(words) if word == "the" and not _governed(words, place)]
+        kinds = {noun: pronoun for pronoun, nouns in abilities.NOUNS.items() for noun in nouns}
+        return next(kinds[word] for word in words[free[0] :] if word in kinds)
     told, asked = text.split(" ? ")[0].split(), words[-1]
     if asked in abilities.ROOMS:
         return told[told.index(asked) + 1]
@@ -86,6 +85,10 @@ def solve(words: tuple[str, ...]) -> str:
     if asked == "whom":
         return told[0] if passive else told[2]
     return told[0] if asked == "by" and not passive else told[told.index(asked) + 1]
+
+
+def _governed(words: tuple[str, ...], place: int) -> bool:
+    return place > 0 and words[place - 1] in abilities.PREPOSITIONS
 
 
 def test_shallow_answers_are_hardly_better_than_chance():
