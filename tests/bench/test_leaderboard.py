@@ -106,6 +106,7 @@ def test_the_share_of_training_is_on_the_row_and_mixed_ones_are_named(make_recor
 
 
 def test_records_of_an_earlier_protocol_are_left_out(make_record, tmp_path):
+    load_plugins()
     old = make_record()
     del old["cell"]["protocol"]
     store = Store(tmp_path)
