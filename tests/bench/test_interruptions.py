@@ -90,8 +90,7 @@ def test_two_runs_into_one_folder_at_once_both_finish(place, undisturbed, tmp_pa
 
 def test_an_interrupted_run_says_so_and_ends_its_workers(place):
     process = place.start(*FLAGS)
-    until_planned(process)
-    time.sleep(4)
+    until_planned(process, jobs_done=2)  # of ten
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
