@@ -75,24 +75,17 @@ def parse_columns(text: str) -> tuple[str, ...]:
 def parse_methods(text: str) -> tuple[MethodSpec, ...]:
     """``all``, or ``a,b:option=value,option=value,c``: methods with their options. Raises InputError."""
     given: list[tuple[str, dict[str, str]]] = []
+    named = ""  # by the part before
     for part in text.split(","):
         name, colon, option = (piece.strip() for piece in part.partition(":"))
-        if not colon and "=" in part and given:  # one more option of the method before
-            if text.split(",")[0].strip() == "all" and given[-1][0] not in text:
-                raise InputError("all takes no options: name the method that they are for")
-            name, colon, option = given[-1][0], ":", part.strip()
-        elif name == "all" and not colon:
-            given += [(name, {}) for name in sorted(METHODS, key=lambda name: (name != "none", name))]
-        elif name == "all":
+        more = not colon and "=" in part and bool(given)  # one more option of what was named
+        if more:
+            name, colon, option = named, ":", part.strip()
+        named = name
+        if name == "all" and colon:
             raise InputError("all takes no options: name the method that they are for")
-        elif not name:
-            raise InputError(
-                f"--methods {text!r}: expected METHOD,METHOD:OPTION=VALUE or all, found nothing at a comma"
-            )
-        elif name in METHODS:
-            given.append((name, {}))
-        else:
-            raise unknown("method", name, [*METHODS, "all"])
+        if not more:
+            given += [(each, {}) for each in _names(name, text)]
         if colon:
             key, equals, value = (piece.strip() for piece in option.partition("="))
             if not (key and equals and value):
@@ -108,6 +101,17 @@ def parse_methods(text: str) -> tuple[MethodSpec, ...]:
             raise InputError(str(error) if str(error).startswith("method") else f"method {name}: {error}") from error
         specs[spec.label] = spec
     return tuple(specs.values())
+
+
+def _names(name: str, text: str) -> list[str]:
+    """The methods that ``name``, a part of ``text``, stands for. Raises InputError."""
+    if name == "all":
+        return sorted(METHODS, key=lambda name: (name != "none", name))
+    if not name:
+        raise InputError(f"--methods {text!r}: expected METHOD,METHOD:OPTION=VALUE or all, found nothing at a comma")
+    if name not in METHODS:
+        raise unknown("method", name, [*METHODS, "all"])
+    return [name]
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
