@@ -113,7 +113,8 @@ def _own(spec: MethodSpec, training: float) -> list[Any]:
     return [*own, training, digest_of_source(tasks.train)] if method.shape == "joint" else own
 
 
-def _modules_of(module: ModuleType) -> list[ModuleType]:
+@cache
+def _modules_of(module: ModuleType) -> tuple[ModuleType, ...]:
     """``module`` and what it imports of its own package, anywhere in its code, but for code that all methods share."""
     package = module.__name__.partition(".")[0]
     found = {module.__name__: module}
@@ -124,7 +125,7 @@ def _modules_of(module: ModuleType) -> list[ModuleType]:
             if own and name not in found and _is_module(name) and _has_source(name):
                 found[name] = importlib.import_module(name)
                 waiting.append(found[name])
-    return [found[name] for name in sorted(found)]
+    return tuple(found[name] for name in sorted(found))
 
 
 def _is_module(name: str) -> bool:
