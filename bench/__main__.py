@@ -16,6 +16,7 @@ def main(arguments: list[str] | None = None) -> int:
     from methods.heads import UnsupportedArchitecture
     from tasks.errors import TaskError
 
+    kept = "; what was finished is kept, run again to go on" if options.name == "run" else ""
     try:
         code = options.verb(options)
         print(end="", flush=True)
@@ -28,10 +29,8 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         _drop_output()  # it may be the output that cannot be written
         where = f"{error.filename}: " if error.filename else ""
-        kept = "; what was finished is kept, run again to go on" if options.name == "run" else ""
         return _complain(f"{where}{error.strerror or error}{kept}")
     except KeyboardInterrupt:
-        kept = "; what was finished is kept, run again to go on" if options.name == "run" else ""
         print(f"\nheadbench: stopped{kept}", file=sys.stderr)
         return 130
 

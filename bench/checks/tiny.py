@@ -41,6 +41,8 @@ def _norm_in_float64(model: nn.Module) -> None:
 
 @dataclass(frozen=True)
 class Batch:
+    """Some texts as tensors, (B, T) each, and their labels, (B,)."""
+
     inputs: dict[str, Tensor]
     labels: Tensor
 
