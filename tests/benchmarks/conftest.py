@@ -64,6 +64,28 @@ class Workload:
                 texts.append(Batch(inputs, batch.labels[[row]]))
         return texts
 
+    def literal_gnorm(self, view: View, sentences: Sequence[Batch], every_weight: bool = True) -> Tensor:
+        """Eq. 15 of Guo & Sheridan as it is written, a backward for each sentence: (units,).
+
+        It forms the gradients of every weight, as an ordinary backward does, or of W_Q, W_K and W_V alone.
+        """
+        weights = [
+            view.model.get_submodule(site.projections[part]).weight
+            for site in view.heads.sites
+            for part in ("query", "key", "value")
+        ]
+        for weight in view.model.parameters() if every_weight else weights:
+            weight.requires_grad_()
+        heads = view.heads.sites[0].num_heads
+        total = torch.zeros(len(view.heads.sites), 3, heads)
+        for sentence in sentences:
+            view.model.zero_grad()
+            view.logits(sentence).norm().backward()
+            norms = torch.stack([weight.grad.unflatten(0, (heads, -1)).flatten(1).norm(dim=1) for weight in weights])
+            total += norms.view_as(total) / len(sentences)
+        view.model.requires_grad_(False).zero_grad()
+        return total.prod(1).flatten().double()
+
     def seconds(self, function: Callable, *arguments) -> tuple[float, object]:
         """Processor time of one thread, which other processes slow down less than the clock; and the result."""
         begin = time.process_time()

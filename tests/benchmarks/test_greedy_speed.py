@@ -16,25 +16,6 @@ from methods.schedule import Schedule, trajectories
 MEASURED = 3  # steps at which the definition is run
 
 
-def literal(view, sentences):
-    """Eq. 15 as it is written: (units,)."""
-    weights = [
-        view.model.get_submodule(site.projections[part]).weight
-        for site in view.heads.sites
-        for part in ("query", "key", "value")
-    ]
-    heads = view.heads.sites[0].num_heads
-    total = torch.zeros(len(view.heads.sites), 3, heads)
-    view.model.requires_grad_(True)
-    for sentence in sentences:
-        view.model.zero_grad()
-        view.logits(sentence).norm().backward()
-        norms = torch.stack([weight.grad.unflatten(0, (heads, -1)).flatten(1).norm(dim=1) for weight in weights])
-        total += norms.view_as(total) / len(sentences)
-    view.model.requires_grad_(False).zero_grad()
-    return total.prod(1).flatten().double()
-
-
 @pytest.mark.parametrize(
     ("shape", "texts", "target"), [("minilm", 128, 4.0), ("bert-base", 8, 5.0)], ids=["minilm", "bert-base"]
 )
@@ -58,7 +39,7 @@ def test_a_whole_trajectory(benchmark, workload, tell, shape, texts, target):
         kept = view.heads.full_mask()
         kept[order[:step]] = False
         with gated(view.model, kept.float(), view.heads):
-            seconds, expected = workload.seconds(literal, view, sentences)
+            seconds, expected = workload.seconds(workload.literal_gnorm, view, sentences)
         slow.append(seconds)
         torch.testing.assert_close(scores[step], expected[kept], rtol=2e-3, atol=0.0)
     ratio = sum(slow) / len(slow) * steps / fast

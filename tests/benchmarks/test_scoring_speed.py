@@ -56,27 +56,6 @@ def _view(lengths: tuple[int, int]) -> tuple[View, list[Batch]]:
     return view, alone
 
 
-def _literal(view: View, sentences: list[Batch], every_weight: bool) -> Tensor:
-    """Eq. 15 as it is written: (units,)."""
-    weights = [
-        view.model.get_submodule(site.projections[part]).weight
-        for site in view.heads.sites
-        for part in ("query", "key", "value")
-    ]
-    trained = list(view.model.parameters()) if every_weight else weights
-    for weight in trained:
-        weight.requires_grad_()
-    heads = SHAPE["num_attention_heads"]
-    total = torch.zeros(len(view.heads.sites), 3, heads)
-    for sentence in sentences:
-        view.model.zero_grad()
-        view.logits(sentence).norm().backward()
-        norms = torch.stack([weight.grad.unflatten(0, (heads, -1)).flatten(1).norm(dim=1) for weight in weights])
-        total += norms.view_as(total) / len(sentences)
-    view.model.requires_grad_(False).zero_grad()
-    return total.prod(1).flatten().double()
-
-
 def _seconds(function, *arguments) -> float:
     begin = time.perf_counter()
     function(*arguments)
@@ -86,10 +65,12 @@ def _seconds(function, *arguments) -> float:
 # Calibration batches are sorted by length, so the sentences of one are much of a length.
 @pytest.mark.parametrize("lengths", [(20, 24), (112, 128)], ids=["short", "long"])
 @pytest.mark.parametrize("every_weight", [False, True], ids=["query-key-value", "every-weight"])
-def test_gnorm_in_one_pass(benchmark, capsys, lengths, every_weight):
+def test_gnorm_in_one_pass(benchmark, workload, capsys, lengths, every_weight):
     view, sentences = _view(lengths)
-    torch.testing.assert_close(gnorm(view), _literal(view, sentences, every_weight), rtol=1e-3, atol=0.0)
-    pairs = [(_seconds(_literal, view, sentences, every_weight), _seconds(gnorm, view)) for _ in range(ROUNDS)]
+    torch.testing.assert_close(gnorm(view), workload.literal_gnorm(view, sentences, every_weight), rtol=1e-3, atol=0.0)
+    pairs = [
+        (_seconds(workload.literal_gnorm, view, sentences, every_weight), _seconds(gnorm, view)) for _ in range(ROUNDS)
+    ]
     ratio = statistics.median(slow / fast for slow, fast in pairs)
     benchmark.extra_info["times as fast as a backward for each sentence"] = ratio
     with capsys.disabled():
