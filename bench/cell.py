@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -20,6 +21,7 @@ from bench.suite import count_at
 from methods import METHODS
 from methods.schedule import Trajectory
 from tasks.cache import Cache
+from tasks.contract import Answers
 
 Arrays = dict[str, Tensor]
 
@@ -27,7 +29,8 @@ Arrays = dict[str, Tensor]
 def run_cell(cell: Cell, cache: Cache) -> tuple[dict[str, Any], Arrays]:
     """The record of ``cell`` and what lies beside it; the record of the failure, and nothing else, where it fails.
 
-    Beside it lie the ``outcomes``, (draws, levels, N) bool, and, where neurons were removed, their removal orders.
+    Beside it lie the ``outcomes``, (draws, levels, N) bool, the likelihoods of texts where a task has such and, where
+    neurons were removed, their removal orders.
 
     Raises OSError: a full disk or a missing permission is no property of a cell.
     """
@@ -92,7 +95,7 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
             gaps.append(quality.gap(task, choice, smaller[key]))
     with alone():
         latencies = latency(task, smaller, device)
-    outcomes = torch.stack([torch.stack([level.outcomes for level in draw]) for draw in evaluations])
+    answers = [[level.answers for level in draw] for draw in evaluations]
     training_seconds = training.pop("seconds", 0.0)
     cost, no_cost = {"forward": passes.forward, "backward": passes.backward}, {"forward": 0, "backward": 0}
     trains = method.shape == "joint"
@@ -103,7 +106,9 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         "orders": selection.orders,  # one a draw; where there is none, the masks
         "kept": None if selection.orders else [choice.mask.nonzero().flatten().tolist() for choice in choices[0]],
         "neurons": any(path.neurons for path in selection.trajectories),  # the same share of them is removed
-        "quality": outcomes.double().mean(2).tolist(),  # draws, levels
+        "quality": [[level.quality for level in draw] for draw in answers],  # draws, levels
+        "parts": dict(answers[0][0].parts),  # test examples of each sub-task, in the order of the outcomes
+        "metrics": [[dict(level.metrics) for level in draw] for draw in answers],
         "chance": task.chance,
         "parameters": [level.parameters for level in evaluations[0]],  # at each level, of the first draw
         "megabytes": [level.megabytes for level in evaluations[0]],
@@ -121,7 +126,18 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         "peak_bytes": peak,
         "latency": latencies,
     }
-    return result, measured, {"outcomes": outcomes} | _neuron_orders(selection.trajectories)
+    return result, measured, _of_examples(answers) | _neuron_orders(selection.trajectories)
+
+
+def _of_examples(answers: Sequence[Sequence[Answers]]) -> Arrays:
+    """``outcomes``, (draws, levels, N) bool; where texts are scored, nats, (draws, levels, M), and bytes, (M,)."""
+    first = answers[0][0]
+    nats = {
+        f"nats.{name}": torch.stack([torch.stack([level.nats[name] for level in draw]) for draw in answers]).float()
+        for name in first.nats
+    }
+    outcomes = torch.stack([torch.stack([level.right for level in draw]) for draw in answers])
+    return {"outcomes": outcomes} | nats | {f"bytes.{name}": size.int() for name, size in first.sizes.items()}
 
 
 def _neuron_orders(trajectories: list[Trajectory]) -> Arrays:

@@ -26,7 +26,7 @@ from methods import METHODS
 from tasks.contract import TASKS, Task, TaskSpec
 from tasks.digest import digest_of, digest_of_source
 
-PROTOCOL = 2  # raise it when results of before and after must not be compared
+PROTOCOL = 3  # raise it when results of before and after must not be compared
 SHARED = ("methods", "methods.registry", "methods.options", "methods.schedule", "methods.view")  # no method's own
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bench.choice import Choice
 from methods.heads import count_megabytes, count_parameters, restarting
 from methods.heads.shrink import shrink, working_copy
-from tasks.contract import Task
+from tasks.contract import Answers, Task
 
 TOLERANCE = 1e-5  # of the logits' scale, in float32
 
@@ -26,14 +26,14 @@ class NotExact(ArithmeticError):
 class Evaluation:
     """What a model, or what is left of it, is worth and takes."""
 
-    outcomes: Tensor  # (N,) bool, whether each test example is answered right
+    answers: Answers
     parameters: dict[str, int]  # by module
     megabytes: dict[str, float]  # by module, MB of 2**20 bytes
 
 
 def measure(task: Task, model: nn.Module) -> Evaluation:
     """Evaluate ``model`` as it is. Raises FloatingPointError where logits are not finite."""
-    return Evaluation(task.outcomes(model), count_parameters(model), count_megabytes(model))
+    return Evaluation(task.answers(model), count_parameters(model), count_megabytes(model))
 
 
 def evaluate(task: Task, choices: Sequence[Sequence[Choice]]) -> list[list[Evaluation]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -29,6 +29,8 @@ class TaskSpec:
     finetune: bool = False  # train the model on the training split first
     limit: int = 0  # most examples of each split; 0 is all
     mirror: str = ""  # folder with local copies of hub ids
+    harness_tasks: tuple[str, ...] = ()  # tasks of lm-eval, and folders of task files
+    dtype: str = ""  # of the weights of a language model: as torch names it, or auto; float32
 
 
 class Training(Protocol):
@@ -42,6 +44,34 @@ class Training(Protocol):
 
     def optimizer(self, model: nn.Module) -> tuple[Optimizer, LRScheduler]:
         """The task's own optimizer for the weights of ``model``, with its schedule over ``steps``."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a model makes of the test split, whose examples may be those of several sub-tasks, one after another.
+
+    right: (N,) bool on the CPU, whether each question is answered right. parts: number of questions by sub-task, in
+    the order of ``right``. nats: by sub-task without right or wrong, -log p of each text, (M,) float64; sizes: the
+    texts' lengths in bytes of UTF-8, (M,). metrics: figures of the sub-tasks as ``part/metric``, for people.
+    """
+
+    right: Tensor
+    parts: Mapping[str, int]
+    nats: Mapping[str, Tensor] = field(default_factory=dict)
+    sizes: Mapping[str, Tensor] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def quality(self) -> float:
+        """Share of right answers, 0 to 1, averaged over sub-tasks.
+
+        Where there are only texts: the probability of a byte, as a geometric mean over each sub-task's bytes.
+        """
+        if self.parts:
+            values = [part.double().mean() for part in self.right.split(list(self.parts.values()))]
+        else:
+            values = [(-nats.sum() / self.sizes[name].sum()).exp() for name, nats in self.nats.items()]
+        return torch.stack(values).mean().item()
 
 
 class Task(ABC):
@@ -65,7 +95,7 @@ class Task(ABC):
     @property
     @abstractmethod
     def chance(self) -> float:
-        """Quality, 0 to 1, of always giving the commonest answer of the test split."""
+        """Quality, 0 to 1, of what knows nothing of the question, as always giving the commonest answer."""
 
     @abstractmethod
     def validate(self) -> nn.Module:
@@ -108,15 +138,15 @@ class Task(ABC):
 
     @abstractmethod
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Logits of ``model``, (B, classes)."""
+        """Logits of ``model``: (B, classes), or (B, T, vocabulary) with zeros where there is padding."""
 
     @abstractmethod
     def loss(self, logits: Tensor, batch: Batch) -> Tensor:
         """Loss of each example, (B,)."""
 
     @abstractmethod
-    def outcomes(self, model: nn.Module) -> Tensor:
-        """Whether each test example is answered right: (N,) bool, in the data set's order.
+    def answers(self, model: nn.Module) -> Answers:
+        """What ``model`` makes of the test split, in the data set's order.
 
         Raises FloatingPointError where logits are not finite.
         """

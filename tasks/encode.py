@@ -95,6 +95,13 @@ def collate(
     return Batch(torch.tensor(list(indices)), inputs, labels)
 
 
+def usual(encoded: Sequence[Encoded], size: int) -> list[Encoded]:
+    """``size`` examples of usual length, the middle ones; repeated where there are fewer."""
+    by_length = sorted(encoded, key=lambda example: len(example.tokens["input_ids"]))
+    middle = max(0, (len(by_length) - size) // 2)
+    return (by_length[middle : middle + size] * size)[:size]
+
+
 def padding_id(tokenizer: PreTrainedTokenizerBase) -> int:
     """Id to pad with: the padding token or, as decoders often have none, the end-of-sequence token.
 

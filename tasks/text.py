@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -18,21 +17,21 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from tasks import checkpoint, encode, train
 from tasks.builtin import model as small
 from tasks.cache import Cache
-from tasks.contract import Task
+from tasks.contract import Answers
 from tasks.dataset import SPLITS, Dataset, Example
-from tasks.digest import digest_of, digest_of_files, digest_of_source
+from tasks.digest import digest_of_files, digest_of_source
 from tasks.encode import Batch, Encoded
 from tasks.errors import TaskError
+from tasks.seeded import SeededTask, Trained
 from tasks.source import load, short_name
 from tasks.splits import limited
 
 BATCH = 64
 OWN_LENGTH, OWN_PIECES = 128, 4000  # tokens a text, and vocabulary, of a small model on data of one's own
 SPACES = " ▁Ġ"  # a space, as it is and as tokenizers write it
-REPORT = "training.json"  # beside the weights: what the training took and reached
 
 
-class TextClassification(Task):
+class TextClassification(SeededTask):
     """Sequence classification; an adapter says which columns, which classes, and what is built in."""
 
     columns: ClassVar[tuple[str, ...]] = ("text",)
@@ -57,11 +56,6 @@ class TextClassification(Task):
             data = type(self).built_in()
         return limited(data, spec.limit) if spec.limit else data
 
-    @cached_property
-    def folder(self) -> Path | None:
-        """Folder of the model that was asked for; None for the built-in-size one."""
-        return checkpoint.locate(self.spec.model, self.spec.mirror) if self.spec.model else None
-
     @property
     def data_name(self) -> str:
         return self.dataset.name
@@ -73,11 +67,6 @@ class TextClassification(Task):
     @property
     def chance(self) -> float:
         return self.dataset.chance
-
-    @property
-    def trains(self) -> bool:
-        """Whether a model is trained here, rather than taken as it is."""
-        return self.folder is None or self.spec.finetune
 
     def validate(self) -> nn.Module:
         if self.folder is None:
@@ -111,29 +100,13 @@ class TextClassification(Task):
 
     # The model of a seed
 
-    def prepared(self, seed: int, cache: Cache) -> bool:
-        return not self.trains or cache.path(self._key(seed)).is_dir()
-
-    def prepare(self, seed: int, cache: Cache, device: torch.device) -> dict[str, Any]:
-        if not self.trains:
-            return {}
-        folder = cache.folder(self._key(seed), lambda empty: self._train(seed, empty, device))
-        report = json.loads((folder / REPORT).read_text(encoding="utf-8"))
-        if "failure" in report:
-            raise FloatingPointError(report["failure"])
-        return report
-
     def open(self, seed: int, cache: Cache, device: torch.device) -> nn.Module:
-        folder = cache.path(self._key(seed)) if self.trains else self.folder
-        assert folder is not None
+        folder = self.place(seed, cache)
         self._tokenizer = checkpoint.load_tokenizer(folder)
         classifier = checkpoint.load_classifier(folder)
         self._places = checkpoint.label_places(classifier.config, self.dataset.labels, folder.name)
         model: nn.Module = classifier
         return model.to(device).eval()
-
-    def _key(self, seed: int) -> str:
-        return f"{self.data_name}-{self.model_name}-s{seed}-{digest_of(self.fingerprints(seed))[:16]}".replace("/", "-")
 
     @cached_property
     def _recipe(self) -> train.Recipe:
@@ -151,21 +124,13 @@ class TextClassification(Task):
         """Tokenizer and untrained small model for this data."""
         return small.build(self.dataset, seed, pieces=self._pieces, max_length=self._recipe.max_length)
 
-    def _train(self, seed: int, empty: Path, device: torch.device) -> None:
+    def fit(self, seed: int, device: torch.device) -> Trained:
         if self.folder is None:
             tokenizer, model = self._small(seed)
         else:
             tokenizer = checkpoint.load_tokenizer(self.folder)
             model = checkpoint.load_for_training(self.folder, self.dataset.labels, tokenizer, seed)
-        try:
-            report = train.train(model, tokenizer, self.dataset, self._recipe, seed, device=device)
-        except FloatingPointError as error:  # the same on every try: kept, so that not every cell tries again
-            report = {"failure": str(error)}
-        else:
-            model.save_pretrained(empty)
-            tokenizer.save_pretrained(empty)
-            report["weights"] = digest_of_files(sorted(empty.glob("*.safetensors")))
-        (empty / REPORT).write_text(json.dumps(report), encoding="utf-8")
+        return model, tokenizer, train.train(model, tokenizer, self.dataset, self._recipe, seed, device=device)
 
     def save_tokenizer(self, folder: Path) -> None:
         self._tokenizer.save_pretrained(folder)
@@ -179,14 +144,11 @@ class TextClassification(Task):
         return list(encode.batches(examples, self._tokenizer, BATCH, by_length=True, device=device))
 
     def training(self, seed: int, share: float, device: torch.device) -> train.Lessons:
-        own = int(digest_of(["training", seed])[:8], 16)  # another order than those of calibration and first training
-        return train.Lessons(self._train_set, self._tokenizer, self._recipe.shortened(share), own, device)
+        order = train.order_seed(seed)
+        return train.Lessons(self._train_set, self._tokenizer, self._recipe.shortened(share), order, device)
 
     def probe(self, size: int, device: torch.device) -> Batch:
-        by_length = sorted(self._test, key=lambda example: len(example.tokens["input_ids"]))
-        middle = max(0, (len(by_length) - size) // 2)
-        chosen = (by_length[middle : middle + size] * size)[:size]
-        return next(encode.batches(chosen, self._tokenizer, size, device=device))
+        return next(encode.batches(encode.usual(self._test, size), self._tokenizer, size, device=device))
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
         return model(**batch.inputs).logits
@@ -195,7 +157,7 @@ class TextClassification(Task):
         return F.cross_entropy(logits, batch.labels, reduction="none")
 
     @torch.no_grad()
-    def outcomes(self, model: nn.Module) -> Tensor:
+    def answers(self, model: nn.Module) -> Answers:
         right = torch.empty(len(self._test), dtype=torch.bool)
         device = next(model.parameters()).device
         for batch in encode.batches(self._test, self._tokenizer, BATCH, by_length=True, device=device):
@@ -204,7 +166,7 @@ class TextClassification(Task):
                 first = int(batch.indices[(~logits.isfinite().all(1)).nonzero()[0, 0]])
                 raise FloatingPointError(f"logits are not finite, first for test example {first}")
             right[batch.indices] = (logits.argmax(1) == batch.labels).cpu()
-        return right
+        return Answers(right, {self.data_name: len(right)})
 
     @cached_property
     def _train_set(self) -> list[Encoded]:

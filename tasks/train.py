@@ -14,6 +14,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tasks.dataset import Dataset
+from tasks.digest import digest_of
 from tasks.encode import Batch, Encoded, batches, collate, encode, padding_id
 
 EVALUATION_BATCH = 128
@@ -88,6 +89,11 @@ class Lessons:
         """AdamW over the weights of ``model`` that require a gradient, and its schedule over ``steps``."""
         optimizer = _optimizer(model, self._recipe)
         return optimizer, LambdaLR(optimizer, lambda step: _rate(step, self._recipe))
+
+
+def order_seed(seed: int) -> int:
+    """Seed of the order of a method's own training: another than those of calibration and of the task's training."""
+    return int(digest_of(["training", seed])[:8], 16)
 
 
 def train(

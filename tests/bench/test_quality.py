@@ -30,8 +30,8 @@ def with_neurons(tiny_task) -> Choice:
 
 def test_identical_masks_are_evaluated_once(tiny_task, choices, monkeypatch):
     evaluated = []
-    outcomes = tiny_task.task.outcomes
-    monkeypatch.setattr(tiny_task.task, "outcomes", lambda model: evaluated.append(model) or outcomes(model))
+    answers = tiny_task.task.answers
+    monkeypatch.setattr(tiny_task.task, "answers", lambda model: evaluated.append(model) or answers(model))
     rows = quality.evaluate(tiny_task.task, choices)
     assert len(evaluated) == 4
     assert rows[0][0] is rows[1][0] and rows[0][2] is rows[1][2] and rows[0][1] is not rows[1][1]
@@ -42,7 +42,7 @@ def test_quality_is_that_of_the_gated_model(tiny_task, choices):
     for draw, row in zip(choices, rows, strict=True):
         for choice, evaluation in zip(draw, row, strict=True):
             with gated(tiny_task.model, choice.mask):
-                assert torch.equal(evaluation.outcomes, tiny_task.task.outcomes(tiny_task.model))
+                assert torch.equal(evaluation.answers.right, tiny_task.task.answers(tiny_task.model).right)
 
 
 @pytest.mark.parametrize("nested", [True, False])
@@ -55,11 +55,11 @@ def test_a_model_that_gets_ever_smaller_is_each_smaller_model(tiny_task, nested,
         for level in (range(9) if nested else (3, 0, 8, 1))
     ]
     batch = task.probe(8, torch.device("cpu"))
-    monkeypatch.setattr(task, "outcomes", torch.no_grad()(lambda model: task.logits(model, batch)))
+    monkeypatch.setattr(task, "answers", torch.no_grad()(lambda model: task.logits(model, batch)))
     (row,) = quality.evaluate(task, [draw])
     for choice, evaluation in zip(draw, row, strict=True):
         smaller = choice.smaller()
-        assert torch.equal(evaluation.outcomes, task.outcomes(smaller))
+        assert torch.equal(evaluation.answers, task.answers(smaller))
         assert evaluation.parameters == count_parameters(smaller)
 
 

@@ -55,10 +55,10 @@ def test_keys_that_are_numbers_come_back_as_text(store, cell):
     assert store.read(store.path(cell))["reports"] == {"2": 0.5, "10": 1.5}
 
 
-@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 70), st.randoms(use_true_random=False))
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(0, 70), st.randoms(use_true_random=False))
 def test_outcomes_come_back_bit_for_bit(tmp_path_factory, cell, draws, levels, examples, random):
     store = Store(tmp_path_factory.mktemp("store"))
-    outcomes = torch.tensor([random.random() < 0.5 for _ in range(draws * levels * examples)])
+    outcomes = torch.tensor([random.random() < 0.5 for _ in range(draws * levels * examples)], dtype=torch.bool)
     outcomes = outcomes.reshape(draws, levels, examples)
     store.write(cell, {"key": "k", "status": "done"}, {"outcomes": outcomes})
     again = read_outcomes(store.path(cell))
