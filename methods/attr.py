@@ -25,9 +25,9 @@ def attr(
 ) -> Tensor:
     """Mean over examples of the largest entry of Attr_h = A_h * 1/m sum_k dF(alpha_k A) / dA_h.
 
-    F is the probability of the right class, A holds the maps of all heads of one layer, and alpha_k = k/m; other layers
-    run as they are. Entries of padded queries and keys do not count. Where layers are tied, each is studied by itself,
-    the others left as they are, and the mean over them is taken.
+    F is the probability of the right class, or exp(-loss) whatever the loss is of. A holds the maps of all heads of
+    one layer, and alpha_k = k/m; other layers run as they are. Entries of padded queries and keys do not count. Where
+    layers are tied, each is studied by itself, the others left as they are, and the mean over them is taken.
 
     Contexts are linear in A: alpha A has the context alpha z, and dF/dA[t,s] = <dF/dz[t], v[s]>. A and V do not depend
     on alpha, so that gradients at contexts are averaged, and one product with V gives the map. ``steps`` times
@@ -66,7 +66,7 @@ def _gradient(view: View, batch: Batch, site: Site, call: int, alpha: float) -> 
         logits = view.logits(batch)
     finally:
         hook.remove()
-    right = _wide(logits).softmax(-1).gather(1, batch.labels[:, None])
+    right = view.loss_of_logits(_wide(logits), batch).neg().exp()
     (gradient,) = torch.autograd.grad(right.sum(), contexts[call])
     return _wide(gradient)
 
