@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 DEFAULT_OUT = "runs/{suite}"
-OWN = ("model", "data", "text", "label", "finetune", "limit")  # flags that need --task
+# Flags that need --task.
+OWN = ("model", "data", "text", "label", "finetune", "limit", "harness_tasks", "dtype")
 ABOUT = "Compare methods for pruning attention heads of transformers."
 DEVICE: dict[str, Any] = {
     "choices": ("auto", "cpu", "cuda"),
@@ -143,6 +144,8 @@ def _add_own(parser: argparse.ArgumentParser, title: str) -> None:
     add("--label", type=_filled, metavar="COL", help="column of the label (default: label)")
     add("--finetune", action="store_true", help="train the model on the training split first")
     add("--limit", type=_positive, metavar="N", help="use at most N examples of each split")
+    add("--harness-tasks", metavar="A,B|DIR", help="tasks of lm-eval, or a folder of task files, for --task harness")
+    add("--dtype", metavar="float32|bfloat16|float16|auto", help="of a language model's weights (default: float32)")
     add("--mirror", type=_filled, metavar="DIR", help="folder with local copies of hub ids (or HEADBENCH_MIRROR)")
 
 
@@ -211,7 +214,7 @@ def _suite(options: argparse.Namespace):
 def _own_task(options: argparse.Namespace):
     """The task that the flags of one's own task ask for, None where they ask for none. Raises InputError."""
     from bench.errors import InputError
-    from bench.suite import check_own, check_task, parse_columns
+    from bench.suite import LISTS, check_own, check_task, parse_list
     from tasks.contract import TaskSpec
 
     own = {name: value for name in OWN if (value := getattr(options, name)) not in (None, False)}
@@ -219,8 +222,9 @@ def _own_task(options: argparse.Namespace):
         if own:
             raise InputError(f"--{next(iter(own))} is for a task of your own: add --task NAME")
         return None
-    if options.text is not None:
-        own["text"] = parse_columns(options.text)
+    for name, part in LISTS.items():
+        if name in own:
+            own[name] = parse_list(own[name], name, part)
     return check_own(TaskSpec(check_task(options.task), mirror=_mirror(options), **own))
 
 

@@ -10,6 +10,7 @@ from bench.errors import InputError, unknown
 from methods import METHODS, OptionError
 from tasks.contract import TASKS, TaskSpec
 
+LISTS = {"text": "COLUMN", "harness_tasks": "TASK"}  # what of a task is a list, and of what
 MOST_SEEDS = 1000  # above it a seed was meant, not a number of seeds
 
 
@@ -64,12 +65,12 @@ def check_own(spec: TaskSpec) -> TaskSpec:
     return spec
 
 
-def parse_columns(text: str) -> tuple[str, ...]:
-    """``a`` or ``a,b``: names of columns; one that holds a comma stands in double quotes. Raises InputError."""
-    columns = next(csv.reader([text], skipinitialspace=True), [])
-    if not columns or not all(columns):
-        raise InputError(f"--text {text!r}: expected COLUMN, or COLUMN,COLUMN for pairs")
-    return tuple(columns)
+def parse_list(text: str, name: str, part: str) -> tuple[str, ...]:
+    """``a`` or ``a,b``, a value of ``name``; a ``part`` with a comma stands in double quotes. Raises InputError."""
+    parts = next(csv.reader([text], skipinitialspace=True), [])
+    if not parts or not all(parts):
+        raise InputError(f"--{name.replace('_', '-')} {text!r}: expected {part}, or {part},{part}")
+    return tuple(parts)
 
 
 def parse_methods(text: str) -> tuple[MethodSpec, ...]:

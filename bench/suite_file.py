@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.errors import InputError, unknown
 from bench.plugins import load_plugins
-from bench.suite import Suite, check_own, check_task, parse_columns, parse_levels, parse_methods, parse_seeds
+from bench.suite import LISTS, Suite, check_own, check_task, parse_levels, parse_list, parse_methods, parse_seeds
 from tasks.contract import TASKS, TaskSpec
 
 FOLDER = Path(__file__).parent / "suites"
@@ -17,7 +17,7 @@ EXPECTED = {
     str: "text",
     bool: "true or false",
     int: "a whole number, at least 0",
-    tuple: "one column or a list of them",
+    tuple: "text, or a list of texts",
 }
 
 
@@ -92,6 +92,10 @@ def _task(entry: dict[str, Any], where: str) -> TaskSpec:
             raise InputError(f"{where}: task key {key} = {value!r}: expected {EXPECTED[kinds[key]]}")
     if "task" not in entry:
         raise InputError(f"{where}: a [[tasks]] table without task = NAME; there is {', '.join(sorted(TASKS))}")
-    text = entry.get("text", ())
     check_task(entry["task"])
-    return check_own(TaskSpec(**{**entry, "text": parse_columns(text) if isinstance(text, str) else tuple(text)}))
+    lists = {
+        name: parse_list(entry[name], name, part) if isinstance(entry[name], str) else tuple(entry[name])
+        for name, part in LISTS.items()
+        if name in entry
+    }
+    return check_own(TaskSpec(**{**entry, **lists}))

@@ -1,4 +1,4 @@
-"""Classifiers from a folder or the hub: safetensors only, no remote code, and no head that was never trained."""
+"""Models from a folder or the hub: safetensors only, no remote code, and no head that was never trained."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from transformers import (
     AutoConfig,
+    AutoModelForCausalLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
     PreTrainedConfig,
@@ -95,22 +96,35 @@ def _positions(config: PreTrainedConfig) -> int:
     return positions
 
 
-def skeleton(config: PreTrainedConfig, name: str) -> PreTrainedModel:
+def skeleton(config: PreTrainedConfig, name: str, kind: Any = AutoModelForSequenceClassification) -> PreTrainedModel:
     """The classifier of ``config`` without weights, on the meta device. Raises TaskError if there is none."""
+    what = "sequence classifier" if kind is AutoModelForSequenceClassification else "causal language model"
     try:
         with torch.device("meta"):
-            return AutoModelForSequenceClassification.from_config(config)
+            return kind.from_config(config)
     except Exception as error:
-        raise TaskError(f"{name}: transformers has no sequence classifier for it: {first_line(error)}") from error
+        raise TaskError(f"{name}: transformers has no {what} for it: {first_line(error)}") from error
 
 
 def load_classifier(folder: Path) -> PreTrainedModel:
     """Classifier in ``folder`` as it was trained. Raises TaskError if a part of it was not."""
-    model, drawn = _from_pretrained(folder)
+    model, drawn = _from_pretrained(folder, AutoModelForSequenceClassification, "float32")
     if drawn:
         raise TaskError(
             f"{folder}: no trained weights for {', '.join(drawn[:3])}: add --finetune to train them on your data"
         )
+    return model
+
+
+def load_language_model(folder: Path, dtype: str) -> PreTrainedModel:
+    """Language model in ``folder``. Raises TaskError if there is none, or a part of it was never trained.
+
+    dtype: as torch names it, such as ``bfloat16``; ``auto`` takes that of the weights.
+    """
+    model, drawn = _from_pretrained(folder, AutoModelForCausalLM, dtype)
+    if drawn or model.get_output_embeddings() is None:
+        part = ", ".join(drawn[:3]) or "an output over the vocabulary"
+        raise TaskError(f"{folder}: {type(model).__name__} is no language model here: no trained weights for {part}")
     return model
 
 
@@ -121,7 +135,9 @@ def load_for_training(
     names = {"id2label": dict(enumerate(labels)), "label2id": {label: place for place, label in enumerate(labels)}}
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model, _ = _from_pretrained(folder, num_labels=len(labels), **names)
+        model, _ = _from_pretrained(
+            folder, AutoModelForSequenceClassification, "float32", num_labels=len(labels), **names
+        )
     if model.config.pad_token_id is None:
         model.config.pad_token_id = padding_id(tokenizer)
     return model
@@ -145,32 +161,34 @@ def label_places(config: PreTrainedConfig, labels: Sequence[str], name: str) -> 
     return [place for place in places if place is not None]
 
 
-def _loaded(folder: Path, load: Callable[[Path], PreTrainedModel], num_labels: int | None) -> PreTrainedModel:
+def _loaded(
+    folder: Path, load: Callable[[Path], PreTrainedModel], dtype: str, num_labels: int | None
+) -> PreTrainedModel:
     """The model that ``load`` reads, with a head for ``num_labels`` if that many are asked for. Raises TaskError."""
     try:
-        model = load(folder).float()
+        model = load(folder)
     except ValueError as error:
         raise TaskError(str(error)) from error
     if num_labels not in (None, model.config.num_labels):
         raise TaskError(f"{folder}: has a head for {model.config.num_labels} labels, the data has {num_labels}")
-    return model
+    return model if dtype == "auto" else model.to(getattr(torch, dtype))
 
 
-def _from_pretrained(folder: Path, **settings: Any) -> tuple[PreTrainedModel, list[str]]:
-    """Classifier, and the names of its parameters that ``folder`` has no weights for, which were drawn at random.
+def _from_pretrained(folder: Path, kind: Any, dtype: str, **settings: Any) -> tuple[PreTrainedModel, list[str]]:
+    """Model of ``kind``, and the names of its parameters that ``folder`` has no weights for, drawn at random.
 
     Raises TaskError where the weights cannot be read, or more than a head and a pooler would have to be drawn.
     """
     for name, load in LOADERS.items():
         if (folder / name).is_file():
-            return _loaded(folder, load, settings.get("num_labels")), []
+            return _loaded(folder, load, dtype, settings.get("num_labels")), []
     try:
-        model, report = AutoModelForSequenceClassification.from_pretrained(
+        model, report = kind.from_pretrained(
             folder,
             use_safetensors=True,
             output_loading_info=True,
             ignore_mismatched_sizes=True,
-            dtype=torch.float32,
+            dtype=dtype,
             **settings,
         )
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Rows of JSONL, JSON, CSV and Parquet files, each with where it stands, for whoever has to complain about it."""
+"""Rows of JSONL, JSON, CSV, Parquet and text files, each with where it stands, for whoever has to complain about it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from tasks.errors import TaskError, first_line
 
 Located = tuple[str, dict[str, Any]]  # where a row stands, and its values by column
-ENDINGS = (".jsonl", ".json", ".csv", ".parquet")
+ENDINGS = (".jsonl", ".json", ".csv", ".parquet", ".txt")
 
 
 def read(file: Path) -> Iterator[Located]:
@@ -23,7 +23,7 @@ def read(file: Path) -> Iterator[Located]:
     try:
         if file.stat().st_size == 0:
             raise TaskError(f"{file}: the file is empty")
-        yield from {".csv": _csv, ".parquet": _parquet}.get(ending, _json)(file)
+        yield from {".csv": _csv, ".parquet": _parquet, ".txt": _paragraphs}.get(ending, _json)(file)
     except UnicodeDecodeError as error:
         raise TaskError(f"{file}: not UTF-8 text: {error.reason} at byte {error.start}; save it as UTF-8") from error
     except OSError as error:
@@ -95,6 +95,18 @@ def _csv(file: Path) -> Iterator[Located]:
                     yield where, {name: field or None for name, field in zip(header, fields, strict=True)}
         except csv.Error as error:
             raise TaskError(f"{file}: line {reader.line_num}: not valid CSV: {error}") from error
+
+
+def _paragraphs(file: Path) -> Iterator[Located]:
+    """What stands between blank lines, as ``text``."""
+    lines: list[str] = []
+    with file.open(encoding="utf-8-sig") as whole:
+        for number, line in enumerate([*whole, ""], 1):
+            if line.strip():
+                lines.append(line.strip())
+            elif lines:
+                yield f"{file}: line {number - len(lines)}", {"text": "\n".join(lines)}
+                lines = []
 
 
 def _parquet(file: Path) -> Iterator[Located]:

@@ -1,4 +1,4 @@
-"""Labelled texts from JSONL, CSV or Parquet files, a folder of them, or a data set of the hub."""
+"""Texts, labelled or not, from JSONL, CSV, Parquet or text files, a folder of them, or a data set of the hub."""
 
 from __future__ import annotations
 
@@ -65,6 +65,25 @@ def load(data: str, columns: Sequence[str], label: str, *, labels: Sequence[str]
         rows = _numbers(rows, data)
     name = short_name(data)
     return disjoint(Path(name).stem if path.is_file() else name, rows, labels or known, where=data)
+
+
+def load_texts(data: str, columns: Sequence[str], mirror: str = "") -> Dataset:
+    """Read ``data`` into three disjoint splits of texts, all of one class; several columns make one text, in lines.
+
+    Rows without any text are dropped. Raises TaskError, in one line, for anything that cannot be used.
+    """
+    path = resolve(data, mirror)
+    rows: dict[str, list[Row]] = {}
+    for split, _, table in _parts(data, path, ""):
+        for where, row in table:
+            if missing := [column for column in columns if column not in row]:
+                raise TaskError(
+                    f"{where}: no column {missing[0]!r}; it has {', '.join(map(repr, row))}: give --text COLUMN"
+                )
+            if parts := [_text(row[column], column, where) for column in columns if row[column] not in (None, "")]:
+                rows.setdefault(split, []).append((("\n".join(parts),), 0))
+    name = short_name(data)
+    return disjoint(Path(name).stem if path.is_file() else name, rows, ("text",), where=data)
 
 
 def _parts(data: str, path: Path, label: str) -> Iterator[Part]:

@@ -18,7 +18,7 @@ def disjoint(name: str, rows: dict[str, list[Row]], labels: Sequence[str], where
     the validation split is the test split (as with GLUE); without a validation split a tenth of the training rows
     becomes it. Which rows is fixed by a digest of their texts alone. Training and validation rows whose texts stand in
     a later split are dropped. ``labels``: names of the classes in order, where known. Raises TaskError, starting with
-    ``where``, for no rows, fewer than two classes, or a split left empty.
+    ``where``, for no rows, a split left empty or, unless ``labels`` is of one class, fewer than two of them.
     """
     where = where or name
     rows = {split: part for split, part in rows.items() if part}
@@ -39,7 +39,7 @@ def disjoint(name: str, rows: dict[str, list[Row]], labels: Sequence[str], where
     names = tuple(labels) if labels else tuple(str(label) for label in index)
     examples = {split: tuple(Example(texts, index[label]) for texts, label in part) for split, part in rows.items()}
     for split in ("train", "test"):
-        if len({example.label for example in examples[split]}) < 2:
+        if len(labels) != 1 and len({example.label for example in examples[split]}) < 2:
             only = names[examples[split][0].label]
             raise TaskError(f"{where}: the {split} split has one class only ({only!r}); at least two are needed")
     return Dataset(name, names, **examples)
@@ -63,14 +63,14 @@ def _divided(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
 def limited(data: Dataset, limit: int) -> Dataset:
     """At most ``limit`` examples of each split, chosen by a digest of their texts.
 
-    Raises TaskError where they are of one class only.
+    Raises TaskError where they are of one class only, and the data set is not.
     """
     chosen = {
         split: tuple(sorted(getattr(data, split), key=lambda example: _place((example.texts, "")))[:limit])
         for split in SPLITS
     }
     for split in ("train", "test"):
-        if len({example.label for example in chosen[split]}) < 2:
+        if len(data.labels) > 1 and len({example.label for example in chosen[split]}) < 2:
             raise TaskError(f"--limit {limit}: leaves one class only in the {split} split of {data.name}: raise it")
     return Dataset(data.name, data.labels, **chosen)
 

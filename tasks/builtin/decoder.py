@@ -9,7 +9,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from tasks import train
 from tasks.builtin.abilities import Document
@@ -85,7 +85,7 @@ def fit(
     )
 
 
-def encode(documents: Sequence[Document], tokenizer: PreTrainedTokenizerFast) -> list[Encoded]:
+def encode(documents: Sequence[Document], tokenizer: PreTrainedTokenizerBase) -> list[Encoded]:
     """Documents as tokens, every other one after ``[BEGIN]``, and the weight of each token in the loss."""
     encoded: list[Encoded] = []
     for place, document in enumerate(documents):
@@ -93,9 +93,9 @@ def encode(documents: Sequence[Document], tokenizer: PreTrainedTokenizerFast) ->
         weights = [0] * len(begin) + [OTHER_WORD] * len(document.words)
         for answer in document.answers:
             weights[len(begin) + answer] = ANSWERS // len(document.answers)
-        encoded.append(
-            Encoded({"input_ids": begin + tokenizer.encode(document.text), "weights": weights}, document.label)
-        )
+        ids = begin + tokenizer.encode(document.text)
+        tokens = {"input_ids": ids, "attention_mask": [1] * len(ids), "weights": weights}
+        encoded.append(Encoded(tokens, document.label))
     return encoded
 
 

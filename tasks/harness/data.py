@@ -7,7 +7,7 @@ Functions here are what ``custom_dataset`` of a task's YAML names; lm-eval calls
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from tasks import source
 from tasks.builtin.abilities import documents
 from tasks.errors import TaskError
 from tasks.readers import ENDINGS, read
+from tasks.splits import limited
 
 HELD_OUT = ("test", "validation")
 TEXTS = 100  # whole documents for perplexity
@@ -42,6 +43,13 @@ def texts(**_: Any) -> DatasetDict:
     return _splits({split: [{"text": each.text} for each in documents()[split][:TEXTS]] for split in HELD_OUT})
 
 
+def own(data: str, columns: Sequence[str], mirror: str, limit: int, **_: Any) -> DatasetDict:
+    """Texts of one's own: the test split of what ``tasks.source.load_texts`` reads. Raises TaskError."""
+    texts = source.load_texts(data, columns, mirror)
+    texts = limited(texts, limit) if limit else texts
+    return _splits({"test": [{"text": example.texts[0]} for example in texts.test]})
+
+
 def local(path: str, task: str, **_: Any) -> DatasetDict:
     """Documents of lm-eval's own ``task`` from ``path``, with the columns of the original, whatever split it tests on.
 
@@ -63,6 +71,17 @@ class Local(NamedTuple):
     plain: tuple[str, ...]  # of plain files: a question, its choices, the number of the right one
     original: Callable[[Any], Row] = lambda row: row  # the original columns of a plain row
     ending: str = ""  # of files that are no table
+
+    def names(self, task: str) -> tuple[str, ...]:
+        """What a folder with documents of ``task`` may be called."""
+        return (task, f"lm_{task}2") if self.ending else (task, f"{task}_val")
+
+    def find(self, task: str, place: str, mirror: str) -> Path | None:
+        """Where in ``mirror`` documents of ``task``, ``place`` on the hub, are; None where there are none."""
+        if not mirror:
+            return None
+        places = [source.resolve(place, mirror), *(Path(mirror) / name for name in self.names(task))]
+        return next((path for path in places if path.exists()), None)
 
 
 def _hellaswag(row: Row) -> Row:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.errors import InputError
-from bench.suite import Suite, count_at, parse_columns, parse_levels, parse_methods, parse_seeds
+from bench.suite import Suite, count_at, parse_levels, parse_list, parse_methods, parse_seeds
 from bench.suite_file import built_in_suites, load_suite
 from methods import METHODS
 
@@ -81,13 +81,13 @@ def test_all_can_be_followed_by_a_variant_and_repeats_count_once():
     ],
 )
 def test_columns_are_one_or_a_pair_and_a_comma_can_be_quoted(text, columns):
-    assert parse_columns(text) == columns
+    assert parse_list(text, "text", "COLUMN") == columns
 
 
 @pytest.mark.parametrize("text", ["", ",", "a,", ",a"])
 def test_a_column_without_a_name_is_refused(text):
     with pytest.raises(InputError, match="expected COLUMN"):
-        parse_columns(text)
+        parse_list(text, "text", "COLUMN")
 
 
 def test_every_built_in_suite_loads():
@@ -134,7 +134,7 @@ def test_one_seed_in_a_list_is_that_seed(toml):
         ("[[tasks]]\ntask = 'mnli'\nlimit = -1", "task key limit = -1: expected a whole number"),
         ("[[tasks]]\ntask = 'mnli'\nlimit = true", "task key limit = True: expected a whole number"),
         ("[[tasks]]\ntask = 'mnli'\nfinetune = 1", "task key finetune = 1: expected true or false"),
-        ("[[tasks]]\ntask = 'mnli'\ntext = [1]", "task key text = [1]: expected one column or a list of them"),
+        ("[[tasks]]\ntask = 'mnli'\ntext = [1]", "task key text = [1]: expected text, or a list of texts"),
         ("[[tasks]]\ntask = 'mnli'\ndata = ''", "task key data = '': expected text"),
         ("[[tasks]]\ntask = 'mnli'\nlabel = 'y'", "given without data"),
         ("calibration = 0\n" + TASK, "calibration = 0: expected a whole number of examples, at least 1"),

@@ -68,8 +68,8 @@ def test_numbers_are_those_of_lm_eval_for_any_model_whichever_was_before(languag
         found = harness(model, tokenizer)
         expected = theirs(OURS, tokenizer, model, 20)
         for name in OURS:
-            metric = "word_perplexity" if name == "headbench_texts" else "acc"
-            assert found[name].metrics == {metric: expected[name][f"{metric},none"]}
+            metrics = ("word_perplexity", "byte_perplexity", "bits_per_byte") if name == "headbench_texts" else ("acc",)
+            assert found[name].metrics == {metric: expected[name][f"{metric},none"] for metric in metrics}
         seen.append(found)
     assert seen[0] == seen[2] != seen[1]
 
@@ -77,7 +77,7 @@ def test_numbers_are_those_of_lm_eval_for_any_model_whichever_was_before(languag
 def test_values_of_the_documents_make_up_the_metric(language_model, harness):
     tokenizer, model = language_model
     for result in harness(model, tokenizer).values():
-        (metric,) = result.metrics
+        metric = next(iter(result.metrics))
         values = result.values[metric]
         assert len(values) == 20
         if metric == "acc":
@@ -132,9 +132,11 @@ def test_says_nothing_and_leaves_the_random_state_alone(language_model, capfd):
 
 def test_documents_that_do_not_fit_are_counted(tmp_path, language_model):
     tokenizer, model = language_model
-    rows = [("near " * length, ["the", "dog"], 0) for length in (5, 63, 64, 65)]
-    write(tmp_path / "test.jsonl", [dict(zip(("question", "choices", "label"), row, strict=True)) for row in rows])
-    found = Harness(["arc_easy"], local={"arc_easy": str(tmp_path)})(model, tokenizer)["arc_easy"]
+    names = ("question", "choices", "label")
+    rows = [dict(zip(names, ("near " * n, ["the", "dog"], 0), strict=True)) for n in (5, 63, 64, 65)]
+    (tmp_path / "arc_easy").mkdir()
+    write(tmp_path / "arc_easy" / "test.jsonl", rows)
+    found = Harness(["arc_easy"], mirror=str(tmp_path))(model, tokenizer)["arc_easy"]
     # "Question: ", of one token, comes before, "\nAnswer:" after, and the ending is one more; 64 + 1 tokens fit
     assert found.longer == 3 and len(found.values["acc_norm"]) == 4
 
@@ -159,7 +161,9 @@ def write(path: Path, rows) -> Path:
     ],
 )
 def test_plain_files_are_asked_about_as_lm_eval_asks(tmp_path, task, plain, context, endings):
-    (loaded,) = Harness([task], local={task: str(write(tmp_path / "val.jsonl", [plain]))}).tasks.values()
+    (tmp_path / task).mkdir()
+    write(tmp_path / task / "val.jsonl", [plain])
+    (loaded,) = Harness([task], mirror=str(tmp_path)).tasks.values()
     loaded.build_all_requests()
     contexts = context if isinstance(context, list) else [context] * len(endings)
     assert [each.args for each in loaded.instances] == [(c, f" {e}") for c, e in zip(contexts, endings, strict=True)]
@@ -178,16 +182,18 @@ def test_articles_begin_with_their_titles(tmp_path):
 
 
 def test_complaints_are_one_clear_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "_manager", lambda _: TaskManager(include_path=run.FOLDER, include_defaults=False))
+    monkeypatch.setattr(run, "_manager", lambda *_: TaskManager(include_path=run.FOLDER, include_defaults=False))
     with pytest.raises(TaskError, match=r"headbench_copi: lm-eval has no such task; did you mean headbench_copy\?"):
         Harness(["headbench_copi"])
     with pytest.raises(TaskError, match="headbench_abilities: a group of tasks; name the tasks"):
         Harness(["headbench_abilities"])
     monkeypatch.undo()
-    with pytest.raises(TaskError, match=r"nowhere: no such file or folder"):
-        Harness(["piqa"], local={"piqa": "nowhere"})
+    with pytest.raises(TaskError, match=r"--mirror nowhere: no such folder"):
+        Harness(["piqa"], mirror="nowhere")
+    (tmp_path / "piqa_val").mkdir()
+    write(tmp_path / "piqa_val" / "val.jsonl", [{"goal": "x"}])
     with pytest.raises(TaskError, match=r"line 1: expected the columns goal, sol1, sol2, label, or goal, choices"):
-        Harness(["piqa"], local={"piqa": str(write(tmp_path / "val.jsonl", [{"goal": "x"}]))})
+        Harness(["piqa"], mirror=str(tmp_path))
 
 
 def test_a_task_that_cannot_be_had_says_what_would_do(monkeypatch):
@@ -199,7 +205,8 @@ def test_a_task_that_cannot_be_had_says_what_would_do(monkeypatch):
         Harness(["piqa"])
     assert str(caught.value) == (
         "piqa: its documents (baber/piqa) cannot be had (Couldn't reach 'baber/piqa' on the Hub "
-        "(OfflineModeIsEnabled)); give a local copy, for instance as baber/piqa in a folder given by --mirror DIR"
+        "(OfflineModeIsEnabled)); give a local copy, for instance as baber/piqa in a folder given by --mirror DIR, "
+        "or a folder piqa or piqa_val there"
     )
 
 
@@ -215,10 +222,10 @@ def test_real_tasks_give_the_numbers_of_lm_evals_command_line(real_data, tmp_pat
     """To the last digit, on a real model; HEADBENCH_HARNESS_LIMIT sets how many documents, 0 for all."""
     limit = int(os.environ.get("HEADBENCH_HARNESS_LIMIT", "3"))
     weights = real_data / "weights" / "stories260K"
-    local = {name: str(real_data / "data" / folder) for name, folder in REAL.items()}
-    expected = command_line(weights, local, tmp_path, limit)
+    mirror = real_data / "data"
+    expected = command_line(weights, {name: str(mirror / folder) for name, folder in REAL.items()}, tmp_path, limit)
 
-    harness = Harness(list(REAL), local=local, limit=limit or None)
+    harness = Harness(list(REAL), mirror=str(mirror), limit=limit or None)
     found = harness(AutoModelForCausalLM.from_pretrained(weights), AutoTokenizer.from_pretrained(weights))
     for name in REAL:
         numbers = {key: value for key, value in expected[name].items() if key.endswith(",none") and "stderr" not in key}
@@ -229,7 +236,7 @@ def test_real_tasks_give_the_numbers_of_lm_evals_command_line(real_data, tmp_pat
 
 def command_line(weights: Path, local: dict[str, str], folder: Path, limit: int):
     """Results of ``lm_eval`` itself, whose own YAML reads JSON of the original columns."""
-    manager = run._manager(list(local))
+    manager = run._manager(list(local), [])
     for name, place in local.items():
         rows = write(folder / f"{name}.jsonl", data.local(place, name)["test"])
         config = {

@@ -1,0 +1,226 @@
+"""Causal language models, evaluated zero-shot by lm-eval."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import (
+    AutoModelForCausalLM,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
+
+from tasks import checkpoint, encode, train
+from tasks.builtin import abilities, decoder
+from tasks.cache import Cache
+from tasks.contract import Answers, task
+from tasks.dataset import Dataset
+from tasks.digest import digest_of_files, digest_of_source
+from tasks.encode import Batch, Encoded
+from tasks.errors import TaskError
+from tasks.seeded import SeededTask, Trained
+from tasks.source import load_texts, short_name
+from tasks.splits import limited
+
+if TYPE_CHECKING:  # slow to import, and other tasks do without
+    from tasks.harness.run import Harness
+
+BUILT_IN = (*(f"headbench_{ability}" for ability in abilities.ABILITIES), "headbench_texts")
+OWN = "headbench_own_texts"  # perplexity of the test split of data of one's own
+TEXT = ("text",)  # columns
+LENGTH = 512  # tokens of a text that methods score and train on, at most
+WINDOW = 1024  # tokens of a document that is evaluated, for the size of batches
+LOGITS = 2**26  # numbers in the logits of a batch, about: 256 MB in float32
+DTYPES = ("float32", "bfloat16", "float16", "auto")
+
+
+@task("harness")
+class LanguageModel(SeededTask):
+    """Tasks of lm-eval, zero-shot, on a causal language model; texts to score on. Built in: four abilities."""
+
+    # What this is: data and model
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The tasks of lm-eval to evaluate on."""
+        from tasks.harness.run import names_in
+
+        asked = self.spec.harness_tasks or ((OWN,) if self.spec.data else BUILT_IN)
+        return tuple(dict.fromkeys(name for each in asked for name in names_in(each)))
+
+    @cached_property
+    def harness(self) -> Harness:
+        """These tasks with their documents. Raises TaskError where they cannot be had."""
+        from tasks.harness.run import Harness
+
+        folders = [name for name in self.spec.harness_tasks if Path(name).is_dir()]
+        columns, limit = list(self.spec.text or TEXT), self.spec.limit
+        own = {"data": self.spec.data, "columns": columns, "mirror": self.spec.mirror, "limit": limit}
+        return Harness(self.names, folders=folders, mirror=self.spec.mirror, limit=limit or None, own=own)
+
+    @cached_property
+    def texts(self) -> Dataset:
+        """Texts of one's own. Raises TaskError where they cannot be had."""
+        data = load_texts(self.spec.data, self.spec.text or TEXT, self.spec.mirror)
+        return limited(data, self.spec.limit) if self.spec.limit else data
+
+    @property
+    def data_name(self) -> str:
+        if self.spec.harness_tasks:
+            return "+".join(map(short_name, self.spec.harness_tasks))
+        return short_name(self.spec.data) if self.spec.data else "four-abilities"
+
+    @property
+    def model_name(self) -> str:
+        return short_name(self.spec.model) if self.spec.model else "small-llama"
+
+    @property
+    def chance(self) -> float:
+        return self.harness.chance
+
+    def validate(self) -> nn.Module:
+        spec = self.spec
+        if bool(spec.model) != bool(spec.data):
+            given, missing = ("--model", "--data") if spec.model else ("--data", "--model")
+            raise TaskError(f"harness: {given} without {missing}: texts to score on go with a language model")
+        for flag, value in (("--label", spec.label), ("--finetune", spec.finetune)):
+            if value:
+                raise TaskError(f"harness: {flag} is for classifiers")
+        if spec.dtype and spec.dtype not in DTYPES:
+            raise TaskError(f"dtype {spec.dtype!r}: expected one of {', '.join(DTYPES)}")
+        if self.folder is None:
+            return self._small(0)[1]
+        config = checkpoint.load_config(self.folder)
+        checkpoint.skeleton(config, spec.model, AutoModelForCausalLM)  # is there such a model at all?
+        tokenizer = checkpoint.load_tokenizer(self.folder)
+        if tokenizer.bos_token_id is None and tokenizer.eos_token_id is None:
+            raise TaskError(
+                f"{spec.model}: its tokenizer has neither bos_token nor eos_token, one of which lm-eval needs"
+            )
+        model = checkpoint.load_language_model(self.folder, self._dtype)
+        _check_causal(model, len(tokenizer), spec.model)
+        self.harness.check(model, tokenizer)
+        return model
+
+    def fingerprints(self, seed: int) -> dict[str, Any]:
+        from tasks.harness import answers, data, run, scorer
+
+        read = digest_of_source(checkpoint, encode, answers, data, run, scorer, decoder, sys.modules[__name__])
+        model: dict[str, Any] = {"read": read, "dtype": self._dtype, "lm_eval": version("lm_eval")}
+        if self.folder is not None:
+            model["weights"] = digest_of_files(checkpoint.weight_files(self.folder))
+            return {"data": [self.texts.fingerprint, self.harness.fingerprint], "model": model}
+        model |= {"recipe": repr(abilities.RECIPE), "code": digest_of_source(train, decoder), "seed": seed}
+        return {"data": [abilities.fingerprint(), self.harness.fingerprint], "model": model}
+
+    # The model of a seed
+
+    def fit(self, seed: int, device: torch.device) -> Trained:
+        tokenizer, model = self._small(seed)
+        return (
+            model,
+            tokenizer,
+            decoder.fit(model, tokenizer, abilities.documents(), abilities.RECIPE, seed, device=device),
+        )
+
+    def open(self, seed: int, cache: Cache, device: torch.device) -> nn.Module:
+        folder = self.place(seed, cache)
+        self._tokenizer = checkpoint.load_tokenizer(folder)
+        model: nn.Module = checkpoint.load_language_model(folder, self._dtype)
+        return model.to(device).eval()
+
+    def save_tokenizer(self, folder: Path) -> None:
+        self._tokenizer.save_pretrained(folder)
+
+    @property
+    def _dtype(self) -> str:
+        return self.spec.dtype or "float32"
+
+    def _small(self, seed: int) -> tuple[PreTrainedTokenizerFast, LlamaForCausalLM]:
+        return decoder.build(abilities.documents()["train"], seed)
+
+    # Batches, loss and answers
+
+    def calibration(self, seed: int, size: int, device: torch.device) -> list[Batch]:
+        pool = self._train_set
+        chosen = torch.randperm(len(pool), generator=torch.Generator().manual_seed(seed))[:size].sort().values
+        examples = [pool[place] for place in chosen.tolist()]
+        longest = max(len(example.tokens["input_ids"]) for example in examples)
+        batch_size = self._batch_size(longest)
+        return list(encode.batches(examples, self._tokenizer, batch_size, by_length=True, device=device))
+
+    def training(self, seed: int, share: float, device: torch.device) -> train.Lessons:
+        recipe = train.fine_tuning(len(self._train_set), batch_size=8) if self.spec.data else abilities.RECIPE
+        return train.Lessons(self._train_set, self._tokenizer, recipe.shortened(share), train.order_seed(seed), device)
+
+    def probe(self, size: int, device: torch.device) -> Batch:
+        return next(encode.batches(encode.usual(self._test_set, size), self._tokenizer, size, device=device))
+
+    def logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        mask = batch.inputs["attention_mask"]
+        logits = model(input_ids=batch.inputs["input_ids"], attention_mask=mask).logits
+        return logits if bool(mask.all()) else logits * mask[..., None]
+
+    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        """Nats per token, of which some may weigh more than others."""
+        ids, weights = batch.inputs["input_ids"][:, 1:], batch.inputs["weights"][:, 1:]
+        told = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids.flatten(), reduction="none").view_as(ids)
+        return (told * weights).sum(1) / weights.sum(1)
+
+    def answers(self, model: Any) -> Answers:
+        from tasks.harness.answers import answers
+
+        with torch.no_grad():
+            return answers(self.harness(model, self._tokenizer, self._batch_size(WINDOW)))
+
+    def _batch_size(self, length: int) -> int:
+        """How many texts of ``length`` tokens go through the model at once, so that their logits stay small."""
+        return min(64, max(1, LOGITS // (length * len(self._tokenizer))))
+
+    @cached_property
+    def _train_set(self) -> list[Encoded]:
+        if not self.spec.data:
+            return decoder.encode(abilities.documents()["train"], self._tokenizer)
+        return self._encode([example.texts[0] for example in self.texts.train], self._tokenizer)
+
+    @cached_property
+    def _test_set(self) -> list[Encoded]:
+        if not self.spec.data:
+            return decoder.encode(abilities.documents()["test"], self._tokenizer)
+        return self._encode([example.texts[0] for example in self.texts.test], self._tokenizer)
+
+    def _encode(self, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[Encoded]:
+        """Texts as tokens, each of which but the first is to be told, and weighs 1."""
+        length = min(LENGTH, tokenizer.model_max_length)
+        ids = tokenizer(list(texts), truncation=True, max_length=length)["input_ids"]
+        return [
+            Encoded({"input_ids": each, "attention_mask": [1] * len(each), "weights": [1] * len(each)}, 0)
+            for each in ids
+        ]
+
+
+def _check_causal(model: PreTrainedModel, vocabulary: int, name: str) -> None:
+    """Raise TaskError for a model that reads ahead, or that has fewer tokens than its tokenizer."""
+    embeddings: Any = model.get_input_embeddings()
+    if vocabulary > embeddings.num_embeddings:
+        raise TaskError(
+            f"{name}: the tokenizer gives {vocabulary} tokens, the model has {embeddings.num_embeddings}: they do not "
+            "belong together"
+        )
+    ids = torch.arange(6)[None].clamp_max(embeddings.num_embeddings - 1)
+    with torch.no_grad():
+        first, second = (
+            model.eval()(input_ids=each).logits[0, :3].float() for each in (ids, ids[:, [0, 1, 2, 5, 4, 3]])
+        )
+    if not torch.allclose(first, second, rtol=1e-2, atol=1e-3):
+        raise TaskError(f"{name}: {type(model).__name__} reads the words that it is to tell: it is no causal model")
