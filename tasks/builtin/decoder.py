@@ -54,7 +54,7 @@ def build(documents: Sequence[Document], seed: int) -> tuple[PreTrainedTokenizer
         for name, parameter in model.named_parameters():
             if name.endswith(("q_proj.weight", "k_proj.weight")):
                 torch.nn.init.normal_(parameter, std=QUERY_KEY_STD)
-        embeddings = model.get_input_embeddings().weight
+        embeddings = model.model.embed_tokens.weight
         # What all words share lets a head tell distances, whatever the words, before it has learned anything.
         shared = EMBEDDING_STD * torch.randn(config.hidden_size)
         with torch.no_grad():
