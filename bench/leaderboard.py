@@ -9,12 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from bench.curves import draw
-from bench.errors import InputError
 from bench.frame import frame
 from bench.markdown import aligned, literal
 from bench.metric_tables import metric_tables
-from bench.plan import PROTOCOL
-from bench.records import CorruptRecord, Record, Store
+from bench.records import Record, read_current
 from tasks.files import locked, write_whole
 
 # Column of the frame: heading, factor, digits.
@@ -117,16 +115,7 @@ def to_csv(table: pd.DataFrame) -> str:
 
 
 def _records(folder: Path) -> list[Record]:
-    try:
-        records = list(Store(folder).all())
-    except CorruptRecord as error:
-        raise InputError(f"corrupt record {error}; `run` sets it aside and makes it again") from error
-    if not records:
-        raise InputError(f"{folder}: no records there (expected {Store(folder).folder}/TASK/METHOD/SEED.json)")
-    current = [record for record in records if record["cell"].get("protocol") == PROTOCOL]
-    if not current:
-        raise InputError(f"{folder}: its records were made under an earlier protocol: `run` makes them anew")
-    return current
+    return list(read_current(folder)[0].values())
 
 
 def _is_of(record: Record, names: Hashable) -> bool:
