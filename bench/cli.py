@@ -34,6 +34,7 @@ examples:
   headbench check my-method                        does it keep the rules of all methods?
   headbench list methods                           the methods and their options
   headbench leaderboard runs/mini                  the leaderboard of an earlier run
+  headbench compare michel ae runs/mini            does one keep more than the other, and can the seeds show it?
 
 `headbench VERB --help` shows the flags of a verb."""
 
@@ -110,6 +111,25 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     mini = DEFAULT_OUT.format(suite="mini")
     board.add_argument("folder", nargs="?", type=Path, default=Path(mini), help=f"folder of a run (default: {mini})")
     board.add_argument("--format", choices=("md", "csv"), default="md", help="what to print (default: md)")
+
+    versus = _verb(
+        verbs, "compare", "say whether one method keeps more than another, and whether the seeds can show it", _compare
+    )
+    versus.add_argument("a", metavar="A", help="method, as the leaderboard names it")
+    versus.add_argument("b", metavar="B", help="another")
+    versus.add_argument("folder", nargs="?", type=Path, default=Path(mini), help=f"folder of a run (default: {mini})")
+    versus.add_argument(
+        "--task", type=_filled, metavar="A,B", help="only these tasks, by adapter or data (default: all)"
+    )
+    versus.add_argument(
+        "--level",
+        type=_level,
+        metavar="0.5|50%",
+        help="at this share removed (default: area, the mean over all shares)",
+    )
+    versus.add_argument(
+        "--alpha", type=_share, default=0.05, metavar="P", help="level of the tests and intervals (default: 0.05)"
+    )
     known, extra = parser.parse_known_args(arguments)
     if extra:
         known.parser.error(f"unrecognized arguments: {extra[0]}")
@@ -168,6 +188,16 @@ def _share(text: str) -> float:
     if not 0 < share <= 1:
         raise argparse.ArgumentTypeError(f"expected a share over 0, at most 1, not {text!r}")
     return share
+
+
+def _level(text: str) -> float:
+    try:
+        level = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        level = -1.0
+    if not 0 <= level <= 1:
+        raise argparse.ArgumentTypeError(f"expected a share from 0 to 1, or a percentage such as 50%, not {text!r}")
+    return level
 
 
 def _whole(text: str) -> int:
@@ -320,4 +350,13 @@ def _leaderboard(options: argparse.Namespace) -> int:
     text = leaderboard.show(options.folder, options.format)
     leaderboard.write(options.folder)
     print(text, end="")
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from bench.answer import text
+    from bench.compare import compare
+
+    tasks = [name.strip() for name in options.task.split(",")] if options.task else []
+    print(text(compare(options.folder, options.a, options.b, tasks, options.level, options.alpha)))
     return 0

@@ -14,7 +14,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 from torch import Tensor
 
-from bench.plan import Cell
+from bench.errors import InputError
+from bench.plan import PROTOCOL, Cell
 from tasks.digest import digest_of
 from tasks.files import TEMPORARY, locked, write_together
 
@@ -105,6 +106,24 @@ class Store:
         with locked(self.folder):
             for path in self.folder.rglob("*" + TEMPORARY):
                 path.unlink()
+
+
+def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
+    """Records in ``folder`` that were made under the current protocol, by their paths, and how many others there are.
+
+    Raises InputError where there is none, or one is corrupt.
+    """
+    store = Store(folder)
+    try:
+        records = {path: store.read(path) for path in store.paths()}
+    except CorruptRecord as error:
+        raise InputError(f"corrupt record {error}; `run` sets it aside and makes it again") from error
+    if not records:
+        raise InputError(f"{folder}: no records there (expected {store.folder}/TASK/METHOD/SEED.json)")
+    current = {path: record for path, record in records.items() if record["cell"].get("protocol") == PROTOCOL}
+    if not current:
+        raise InputError(f"{folder}: its records were made under another protocol: `run` makes them anew")
+    return current, len(records) - len(current)
 
 
 def _text(record: Record) -> str:

@@ -136,6 +136,7 @@ class Prepared(ConfigurableTask):
 
     def __init__(self, config: dict[str, Any]):
         super().__init__(config={key: value for key, value in config.items() if key != "class"})
+        self.eval_docs = list(self.eval_docs)  # of an Arrow table, each row would be read anew each time
         self._instances: Any = None  # a list of requests, once they are built
         if self.config.num_fewshot is None:  # the rest of this is what lm-eval does before it evaluates
             self.set_config("num_fewshot", 0)

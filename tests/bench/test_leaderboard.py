@@ -112,7 +112,7 @@ def test_records_of_an_earlier_protocol_are_left_out(make_record, tmp_path):
     store = Store(tmp_path)
     cell = Cell(TaskSpec("t"), "data", "model", MethodSpec("none", {}), 0, (0, 4, 8), 8, 1.0, "cpu", "k")
     store.write(cell, old | {"key": "k", "status": "failed", "reason": "no"}, {})
-    with pytest.raises(InputError, match="earlier protocol"):
+    with pytest.raises(InputError, match="another protocol"):
         show(tmp_path, "md")
 
 

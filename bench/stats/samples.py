@@ -1,0 +1,160 @@
+"""From records to samples: one cell is one sample, its random draws averaged, with what statistics ask of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bench.errors import InputError
+from bench.frame import curve, parameters_removed, removes
+from bench.records import CorruptRecord, Record, read_current, read_outcomes
+
+TaskKey = tuple[str, str, str]  # task, data, model
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One finished cell."""
+
+    task: TaskKey
+    label: str
+    seed: int
+    control: bool
+    removes: str  # heads, neurons, or both
+    trained: float  # share of the task's own training that the method took for each level; 0 where it trains nothing
+    units: int
+    shares: np.ndarray  # (levels,) of units removed
+    parameters: np.ndarray  # (levels,) share of parameters removed
+    quality: np.ndarray  # (levels,) mean over draws
+    chance: float
+    parts: tuple[int, ...]  # sizes of the sub-tasks whose examples lie one after another; empty where it scores texts
+    draws: int  # random ones, within the seed
+    orders: np.ndarray | None  # (draws, units) removal orders; None for a method that chooses masks
+    weights: str | None  # digest of the model's weights, where the benchmark trained it
+    settings: str  # of the measurement, in words: what has to be equal for samples to be compared
+    path: Path
+
+    def outcomes(self, place: int) -> np.ndarray:
+        """Share of draws that are right on each test example at the level ``place``: (N,). Raises InputError."""
+        try:
+            return read_outcomes(self.path)[:, place].mean(0)
+        except CorruptRecord as error:
+            raise InputError(f"corrupt record {error}") from error
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failed cell."""
+
+    task: TaskKey
+    label: str
+    seed: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples of a folder, and what is not among them."""
+
+    samples: tuple[Sample, ...]
+    failures: tuple[Failure, ...]
+    other_protocol: int  # number of records that were made under another protocol
+
+    def tasks(self) -> list[TaskKey]:
+        """Sorted."""
+        return sorted({sample.task for sample in self.samples})
+
+    def labels(self) -> list[str]:
+        """Sorted."""
+        return sorted({sample.label for sample in self.samples})
+
+    def of(self, task: TaskKey, label: str) -> dict[int, Sample]:
+        """The samples of a method on a task, by seed."""
+        return {sample.seed: sample for sample in self.samples if (sample.task, sample.label) == (task, label)}
+
+
+def load(folder: Path) -> Samples:
+    """The samples of the records in ``folder`` that were made under the current protocol.
+
+    Raises InputError where there is none, or one is corrupt.
+    """
+    current, others = read_current(folder)
+    return Samples(
+        tuple(_sample(path, record) for path, record in current.items() if record["status"] == "done"),
+        tuple(
+            Failure(_task(record), record["cell"]["label"], record["cell"]["seed"], record["reason"])
+            for record in current.values()
+            if record["status"] != "done"
+        ),
+        others,
+    )
+
+
+def check_equal(samples: Iterable[Sample]) -> None:
+    """Raises InputError where samples of one task were not measured on the same examples at the same levels."""
+    settings: dict[TaskKey, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for sample in samples:
+        settings[sample.task][f"{len(sample.outcomes(0))} test examples, {sample.settings}"].add(sample.label)
+    for task, kinds in settings.items():
+        if len(kinds) > 1:
+            told = "; ".join(f"{', '.join(sorted(labels))}: {what}" for what, labels in sorted(kinds.items()))
+            raise InputError(f"{', '.join(task)}: measured in different ways, which cannot be compared: {told}")
+
+
+def area(shares: np.ndarray, quality: np.ndarray) -> float:
+    """Mean of ``quality``, (levels,), over the shares removed, (levels,), by trapezoids; in the unit of quality."""
+    return float(np.trapezoid(quality, shares) / (shares[-1] - shares[0]))
+
+
+def area_to(most: float, sample: Sample) -> float:
+    """Mean quality over the shares of parameters removed from 0 to ``most``, linear between the levels measured."""
+    inside = sample.parameters[sample.parameters < most]
+    grid = np.append(inside, most)
+    return area(grid, np.interp(grid, sample.parameters, sample.quality))
+
+
+def _sample(path: Path, record: Record) -> Sample:
+    cell, result = record["cell"], record["result"]
+    shares, quality = curve(record)
+    return Sample(
+        task=_task(record),
+        label=cell["label"],
+        seed=cell["seed"],
+        control=cell["control"],
+        removes=removes(record),
+        trained=cell["trained"] or 0.0,
+        units=result["units"],
+        shares=shares,
+        parameters=parameters_removed(record),
+        quality=quality,
+        chance=result["chance"],
+        parts=tuple(result["parts"].values()),
+        draws=len(result["quality"]),
+        orders=np.array(result["orders"]) if result["orders"] else None,
+        weights=result["training"].get("weights"),
+        settings=_settings(record),
+        path=path,
+    )
+
+
+def _settings(record: Record) -> str:
+    cell, result = record["cell"], record["result"]
+    asked = {name: cell["asked"].get(name) for name in ("text", "label", "finetune", "limit")}
+    told = [
+        f"{', '.join(map(str, result['removed']))} of {result['units']} units removed",
+        f"{cell['calibration']} calibration texts",
+        f"chance {result['chance']:.6g}",
+        *(f"{name} {value}" for name, value in asked.items() if value),
+    ]
+    if len(parts := result["parts"]) > 1:
+        told.append(f"parts {', '.join(f'{name} {size}' for name, size in parts.items())}")
+    return ", ".join(told)
+
+
+def _task(record: Record) -> TaskKey:
+    cell = record["cell"]
+    return cell["task"], cell["data"], cell["model"]

@@ -1,0 +1,169 @@
+"""How often each test finds a difference where there is none, and a difference of two points.
+
+The null is that of random removal orders, as recorded in ``results``: how far the area of one random order lies from
+the mean of its seed, in points, is drawn anew from the committed records of ``random``, task by task. So noise has the
+size, the shape and the unevenness over tasks that it has; what a seed adds to every method is drawn too, and cancels.
+An effect is two points more for one method, on every task. ``one`` is a method with one order a seed, as a score has;
+``ten`` the mean of ten orders, as the row ``random`` has. Rates are in per cent, at the nominal 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.records import Store
+from bench.stats.across import improvement, seed_bootstrap, task_bootstrap, task_means
+from bench.stats.documents import document_bootstrap, mcnemar
+from bench.stats.many import ranking
+from bench.stats.pairs import holm
+from bench.stats.signflip import sign_flip_p
+from bench.stats.tiers import tiers
+
+ALPHA = 0.05
+EFFECT = 2.0  # points
+SEEDS = (3, 5, 10, 20)
+DOCUMENTS = 1000
+METHODS = 8  # where many are compared
+RESULTS = Path(__file__).parents[2] / "results"
+EXACT = {
+    "sign-flip, one task",
+    "sign-flip and Holm, three tasks",
+    "sign-flip, mean of tasks",
+    "Wilcoxon and Holm",
+    "tiers",
+}
+ROOM = {  # what an approximate test may exceed 5 per cent by, from so many seeds on
+    "bootstrap, mean of tasks": (5, 3.0),
+    "probability of improvement": (5, 3.0),
+    "Friedman": (3, 0.0),
+    "Nemenyi": (3, 0.0),
+}
+
+
+@pytest.fixture(scope="module")
+def noise() -> list[np.ndarray]:
+    """Of each task, how far random orders lie from the mean of their seed: (orders,), points of area."""
+    by_task: dict[str, list[np.ndarray]] = {}
+    store = Store(RESULTS)
+    for path in store.paths():
+        record = store.read(path)
+        if record["cell"]["label"] == "random":
+            result = record["result"]
+            areas = 100 * np.trapezoid(result["quality"], np.array(result["removed"]) / result["units"], axis=1)
+            spread = np.sqrt(len(areas) / (len(areas) - 1))  # around a mean of their own they lie too near
+            by_task.setdefault(record["cell"]["task"], []).append((areas - areas.mean()) * spread)
+    return [np.concatenate(parts) for parts in by_task.values()]
+
+
+def simulated(rng, noise, methods: int, seeds: int, orders: int, effect: float) -> np.ndarray:
+    """Areas, (tasks, methods, seeds), in points; the first method is better by ``effect``."""
+    tables = []
+    for pool in noise:
+        luck = rng.choice(pool, size=(methods, seeds, orders)).mean(-1)
+        tables.append(60 + rng.normal(scale=4, size=seeds) + luck)
+    tables = np.array(tables)
+    tables[:, 0] += effect
+    return tables
+
+
+def finds(scores: np.ndarray) -> dict[str, bool]:
+    """Which tests call some difference significant."""
+    a, b = scores[:, 0], scores[:, 1]  # (tasks, seeds)
+    by_task = [sign_flip_p(d) for d in a - b]
+    pair = list(scores[:, :2])
+    found = {
+        "sign-flip, one task": by_task[0] <= ALPHA,
+        "sign-flip and Holm, three tasks": bool((holm(by_task) <= ALPHA).any()),
+        "sign-flip, mean of tasks": sign_flip_p((a - b).mean(0)) <= ALPHA,
+        "tiers": len(tiers(scores.mean(0).T, margin=0.0, alpha=ALPHA).members) > 1,
+    }
+    for name, statistic, null in (
+        ("bootstrap, mean of tasks", lambda some: task_means(some).mean(-1) @ [1, -1], 0.0),
+        ("probability of improvement", lambda some: improvement(some)[..., 0, 1], 0.5),
+    ):
+        interval = seed_bootstrap(statistic, pair, ALPHA, draws=400)
+        found[name] = interval.low is not None and not interval.low <= null <= interval.high
+    blocks = scores.mean(0).T  # seeds
+    ranks = ranking(blocks, ALPHA)
+    found["Friedman"] = ranks.friedman <= ALPHA
+    found["Wilcoxon and Holm"] = len(ranks.cliques) > 1
+    found["Nemenyi"] = bool(np.ptp(ranks.ranks) >= ranks.critical_difference)
+    return found
+
+
+def rates(trial: Callable[[], dict[str, bool]], trials: int) -> dict[str, float]:
+    """Share of ``trials`` in which each test finds something."""
+    found = [trial() for _ in range(trials)]
+    return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
+
+
+def error(trials: int) -> float:
+    """Three standard errors of a rate of 5 per cent."""
+    return 3 * np.sqrt(ALPHA * (1 - ALPHA) / trials)
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_methods(noise, capsys, seeds):
+    rng = np.random.default_rng(seeds)
+    trials = 1000 if seeds <= 10 else 300  # a fifth of a second each, with twenty
+    got = {
+        (orders, effect): rates(lambda o=orders, e=effect: finds(simulated(rng, noise, METHODS, seeds, o, e)), trials)
+        for orders, effect in ((1, 0.0), (1, EFFECT), (10, EFFECT))
+    }
+    null, one, ten = got.values()
+    with capsys.disabled():
+        print(f"\n{f'{seeds} seeds, {trials} trials':34}{'false alarms':>14}{'power, one':>12}{'power, ten':>12}")
+        for name in null:
+            print(f"{name:34}{100 * null[name]:14.1f}{100 * one[name]:12.1f}{100 * ten[name]:12.1f}")
+    for name in EXACT:
+        assert null[name] <= ALPHA + error(trials), name
+        assert seeds > 5 or not null[name] or name == "Wilcoxon and Holm", name  # 2 / 2^5 is more than 5 per cent
+    if seeds >= 10:
+        assert null["sign-flip, one task"] >= ALPHA - error(trials)
+        assert ten["sign-flip, mean of tasks"] > 0.8
+    for name, (least, room) in ROOM.items():
+        assert seeds < least or null[name] <= ALPHA + room / 100 + error(trials), name
+
+
+def test_documents(capsys):
+    """Two models that are right as often on documents like these; some documents are easier, for both."""
+    rng = np.random.default_rng(0)
+
+    def trial(seeds: int, effect: float) -> dict[str, bool]:
+        ease = rng.beta(3, 2, size=DOCUMENTS)
+        ease_a = np.minimum(1, ease + effect)
+        a, b = rng.random((seeds, DOCUMENTS)) < ease_a, rng.random((seeds, DOCUMENTS)) < ease
+        interval = document_bootstrap(a, b, alpha=ALPHA, draws=400, seed=int(rng.integers(2**32)))
+        return {"McNemar": mcnemar(a[0], b[0]).p <= ALPHA, "bootstrap": not interval.low <= 0 <= interval.high}
+
+    for seeds in (1, 10):
+        null, power = rates(lambda n=seeds: trial(n, 0), 1000), rates(lambda n=seeds: trial(n, EFFECT / 100), 1000)
+        with capsys.disabled():
+            print(f"\n{f'{DOCUMENTS} documents, {seeds} models each':34}{'false alarms':>14}{'power':>12}")
+            for name in null:
+                print(f"{name:34}{100 * null[name]:14.1f}{100 * power[name]:12.1f}")
+        assert null["McNemar"] <= ALPHA + error(1000)
+        assert abs(null["bootstrap"] - ALPHA) <= error(1000) + 0.005
+
+
+@pytest.mark.parametrize("tasks", [5, 10, 20])
+def test_the_task_bootstrap(capsys, tasks):
+    """Effects that differ from task to task, by three points, around none on average."""
+    rng = np.random.default_rng(tasks)
+
+    def trial() -> dict[str, bool]:
+        scores = [
+            np.stack([task + rng.normal(size=10), rng.normal(size=10)]) for task in rng.normal(scale=3, size=tasks)
+        ]
+        interval = task_bootstrap(lambda means: means.mean(-1) @ [1, -1], scores, ALPHA, draws=400)
+        return {"task bootstrap": not interval.low <= 0 <= interval.high}
+
+    null = rates(trial, 1000)
+    with capsys.disabled():
+        print(f"\n{f'task bootstrap, {tasks} tasks':34}{100 * null['task bootstrap']:14.1f}")
+    if tasks >= 10:
+        assert null["task bootstrap"] <= ALPHA + 0.02 + error(1000)
