@@ -70,9 +70,8 @@ def test_whole_weights_are_shared_with_the_model(tiny_task, choices):
     heads_alone = Choice(tiny_task.model, choices[3].heads, choices[3].mask).smaller()
     new = [name for name, weight in heads_alone.named_parameters() if id(weight) not in own]
     assert new and all(".layer.0.attention." in name for name in new)  # where three of four heads went
-    assert {
-        id(weight) for weight in Choice(tiny_task.model, choices[0].heads, choices[0].mask).smaller().parameters()
-    } == own
+    whole = Choice(tiny_task.model, choices[0].heads, choices[0].mask).smaller()
+    assert {id(weight) for weight in whole.parameters()} == own
 
 
 def _probe(tiny_task):
