@@ -48,8 +48,8 @@ marked with *neurons* removes the same share of every feed-forward layer's neuro
 it stands last, and compares with others by the *parameters off*, not at the same level. A row marked *trained* had
 gates, or gates and weights, trained at each level for that share of the most steps that the task allows its own model;
 *training*: the wall seconds of that, over all levels together. Compare such rows with the retrained controls: the
-other methods leave the weights as they are. No difference here has been tested for significance; with few seeds, read
-close rows as ties."""
+other methods leave the weights as they are. No difference here has been tested: `headbench compare A B` does that; with
+few seeds, read close rows as ties."""
 
 
 def write(folder: Path) -> list[Path]:
