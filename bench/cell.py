@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from bench import quality
+from bench.choice import Choice
 from bench.cost import counting, peak_bytes, reset_peak, timing
 from bench.latency import LEVELS, alone, beside_others, latency
 from bench.plan import PROTOCOL, Cell, open_task
@@ -30,7 +31,7 @@ def run_cell(cell: Cell, cache: Cache) -> tuple[dict[str, Any], Arrays]:
     """The record of ``cell`` and what lies beside it; the record of the failure, and nothing else, where it fails.
 
     Beside it lie the ``outcomes``, (draws, levels, N) bool, the likelihoods of texts where a task has such and, where
-    neurons were removed, their removal orders.
+    neurons were removed, their removal orders or, of a joint method, those kept.
 
     Raises OSError: a full disk or a missing permission is no property of a cell.
     """
@@ -105,7 +106,7 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         "removed": list(cell.removed),
         "orders": selection.orders,  # one a draw; where there is none, the masks
         "kept": None if selection.orders else [choice.mask.nonzero().flatten().tolist() for choice in choices[0]],
-        "neurons": any(path.neurons for path in selection.trajectories),  # the same share of them is removed
+        "neurons": any(choice.neurons for choice in choices[0]),  # the same share of them is removed
         "quality": [[level.quality for level in draw] for draw in answers],  # draws, levels
         "parts": dict(answers[0][0].parts),  # test examples of each sub-task, in the order of the outcomes
         "metrics": [[dict(level.metrics) for level in draw] for draw in answers],
@@ -126,7 +127,8 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         "peak_bytes": peak,
         "latency": latencies,
     }
-    return result, measured, _of_examples(answers) | _neuron_orders(selection.trajectories)
+    neurons = _neurons_kept(choices[0]) if trains else _neuron_orders(selection.trajectories)
+    return result, measured, _of_examples(answers) | neurons
 
 
 def _of_examples(answers: Sequence[Sequence[Answers]]) -> Arrays:
@@ -146,4 +148,13 @@ def _neuron_orders(trajectories: list[Trajectory]) -> Arrays:
         f"neurons.{draw}.{name}": order.int()
         for draw, path in enumerate(trajectories)
         for name, order in (path.neurons or {}).items()
+    }
+
+
+def _neurons_kept(choices: Sequence[Choice]) -> Arrays:
+    """Neurons kept, (levels, width) bool, by feed-forward layer; nothing where all stay at every level."""
+    some = next((choice.neurons for choice in choices if choice.neurons), {})
+    return {
+        f"neurons.{name}": torch.stack([(choice.neurons or {}).get(name, torch.ones_like(mask)) for choice in choices])
+        for name, mask in some.items()
     }

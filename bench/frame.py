@@ -26,7 +26,8 @@ def removes(record: Record) -> str:
     result = record["result"]
     if not result["neurons"]:
         return "heads"
-    return "heads and neurons" if result["orders"] else "neurons"
+    some = result["orders"] or any(len(kept) < result["units"] for kept in result["kept"])
+    return "heads and neurons" if some else "neurons"
 
 
 def parameters_removed(record: Record) -> np.ndarray:
