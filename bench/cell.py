@@ -14,6 +14,7 @@ from torch import Tensor
 from bench import quality
 from bench.choice import Choice
 from bench.cost import counting, peak_bytes, reset_peak, timing
+from bench.generation import generation
 from bench.latency import LEVELS, alone, beside_others, latency
 from bench.plan import PROTOCOL, Cell, open_task
 from bench.provenance import provenance
@@ -80,7 +81,8 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         model = task.open(cell.seed, cache, device).requires_grad_(False)
         view = view_of(task, model, method, cell.seed, cell.calibration, cell.training, device)
         units = len(view.heads)
-        timed = {count_at(level, units) for level in LEVELS}
+        # Where generation is timed, a model is large: no training for other levels than those asked for.
+        timed = set(cell.removed) if cell.generate else {count_at(level, units) for level in LEVELS}
         asked = sorted(timed.union(cell.removed))
         with counting(model) as passes, timing(device) as choosing:
             selection = select(method, cell.method.options, view, asked, between=lambda: waited.append(give_way()))
@@ -96,6 +98,7 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
             gaps.append(quality.gap(task, choice, smaller[key]))
     with alone():
         latencies = latency(task, smaller, device)
+        generated = {"generation": generation(task, smaller, device)} if cell.generate else {}
     answers = [[level.answers for level in draw] for draw in evaluations]
     training_seconds = training.pop("seconds", 0.0)
     cost, no_cost = {"forward": passes.forward, "backward": passes.backward}, {"forward": 0, "backward": 0}
@@ -126,7 +129,7 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         "training_seconds": training_seconds,
         "peak_bytes": peak,
         "latency": latencies,
-    }
+    } | generated
     neurons = _neurons_kept(choices[0]) if trains else _neuron_orders(selection.trajectories)
     return result, measured, _of_examples(answers) | neurons
 

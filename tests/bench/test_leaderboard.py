@@ -85,10 +85,13 @@ def test_failures_and_trainings_short_of_their_target_are_named(make_record):
 
 
 def test_rows_that_remove_neurons_are_marked(make_record):
-    records = [make_record(label=label, neurons=label != "ae") for label in ("ae", "amp", "amp-mlp")]
-    records[2]["result"]["orders"] = None
+    names = ("ae", "amp", "amp-mlp", "amp-recovered")
+    records = [make_record(label=label, neurons=label != "ae") for label in names]
+    records[2]["result"] |= {"orders": None, "kept": [[*range(8)]] * 3}
+    records[3]["result"] |= {"orders": None, "kept": [[*range(8)], [*range(4)], []]}  # a joint method has no order
     text = board(records)
     assert "| amp (heads and neurons)" in text and "| amp-mlp (neurons)" in text and "| ae  " in text
+    assert "| amp-recovered (heads and neurons)" in text
 
 
 def test_rows_that_remove_neurons_come_last(make_record):
