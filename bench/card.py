@@ -41,8 +41,9 @@ class Pruned:
     kept: Mapping[str, Sequence[int]]  # query heads by site, as the model had them before
     heads: Mapping[str, int]  # query heads of each site before
     neurons: Mapping[str, tuple[int, int]]  # by feed-forward layer; empty where they all stay
-    examples: int  # of the test split
-    accuracy: tuple[float, float]
+    examples: int  # of the test split; 0 where texts are scored, not questions answered
+    quality: tuple[float, float]
+    metrics: Mapping[str, tuple[float, float]]  # of sub-tasks; empty where the task has none
     parameters: tuple[int, int]
     megabytes: tuple[float, float]
     milliseconds: Mapping[int, tuple[float, float]]  # median, by batch size
@@ -60,7 +61,8 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
     before, after = sum(pruned.heads.values()), sum(map(len, pruned.kept.values()))
     rows = [
         ("", "before", "after", "change"),
-        _row("accuracy (%)", [100 * value for value in pruned.accuracy], "{:.1f}", "{:+.1f} points", difference=True),
+        _row(_quality(pruned), [100 * value for value in pruned.quality], "{:.1f}", "{:+.1f} points", difference=True),
+        *(_row(name, pair, "{:.4g}", "{:+.4g}", difference=True) for name, pair in pruned.metrics.items()),
         _row("parameters", pruned.parameters, "{:,}", "{:+.1f} %"),
         _row("MB", pruned.megabytes, "{:.2f}", "{:+.1f} %"),
     ]
@@ -83,9 +85,9 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
             "",
             f"Pruned for {pruned.task} on {pruned.data} by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
             f"{pruned.trained or f'on {pruned.calibration} calibration texts'}, "
-            f"with headbench {provenance()['packages']['headbench']}. Accuracy is that of {pruned.examples} test "
-            "examples. "
-            f"The smaller model's logits are those of the gated one {exactness}.",
+            f"with headbench {provenance()['packages']['headbench']}. "
+            + (f"Accuracy is that of {pruned.examples} test examples. " if pruned.examples else "")
+            + f"The smaller model's logits are those of the gated one {exactness}.",
             "",
             *lines,
             "",
@@ -98,6 +100,10 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
             PLAIN if plain else UNEVEN,
         ]
     )
+
+
+def _quality(pruned: Pruned) -> str:
+    return "accuracy (%)" if pruned.examples else "probability of a byte (%)"
 
 
 def _row(name: str, pair: Sequence[float], form: str, change: str, difference: bool = False) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
+from collections.abc import Hashable
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +11,8 @@ import pandas as pd
 from bench.curves import draw
 from bench.errors import InputError
 from bench.frame import frame
+from bench.markdown import aligned, literal
+from bench.metric_tables import metric_tables
 from bench.plan import PROTOCOL
 from bench.records import CorruptRecord, Record, Store
 from tasks.files import locked, write_whole
@@ -37,18 +39,19 @@ PICTURE = "![Accuracy against the shares of heads and of parameters removed](cur
 LEGEND = """\
 How to read it. *acc. at 50 %*, *75 %*: test accuracy with that share of the heads removed. *area*: mean accuracy over
 all shares removed, scaled so that chance (always giving the commonest answer of the test split) is 0 and the unpruned
-model is 1. *heads off*: largest share removed, among the levels measured, before accuracy has fallen by more than 1 or
-5 points. *MB* (of 2^20 bytes), *speed-up*: of the physically smaller model with half of its heads, against the unpruned
-one in the same interleaved repeats. *scoring*: wall seconds, and calibration examples sent forward and backward through
-the model. Numbers are means over seeds, with the standard deviation over seeds after ±; no ± means one seed. Random
-draws are averaged within a seed; size and speed are those of the first. Controls calibrate the eye: `none` removes
-nothing, `random` has no score, an inverse removes first what its score holds most important. A row marked with
-*neurons* removes the same share of every feed-forward layer's neurons, with the heads or instead of them: it stands
-last, and compares with others by the *parameters off*, not at the same level. A row marked *trained* had gates, or
-gates and weights, trained at each level for that share of the most steps that the task allows its own model;
-*training*: the wall seconds of that, over all levels together. Compare such rows with the retrained controls: the other
-methods leave the weights as they are. No difference here has been tested for significance; with few seeds, read close
-rows as ties."""
+model is 1; a language model's is the mean over its sub-tasks or, where it only scores texts, the probability of a byte
+(geometric mean). *heads off*: largest share removed, among the levels measured, before accuracy has fallen by more
+than 1 or 5 points. *MB* (of 2^20 bytes), *speed-up*: of the physically smaller model with half of its heads, against
+the unpruned one in the same interleaved repeats. *scoring*: wall seconds, and calibration examples sent forward and
+backward through the model. Numbers are means over seeds, with the standard deviation over seeds after ±; no ± means
+one seed. Random draws are averaged within a seed; size and speed are those of the first. Controls calibrate the eye:
+`none` removes nothing, `random` has no score, an inverse removes first what its score holds most important. A row
+marked with *neurons* removes the same share of every feed-forward layer's neurons, with the heads or instead of them:
+it stands last, and compares with others by the *parameters off*, not at the same level. A row marked *trained* had
+gates, or gates and weights, trained at each level for that share of the most steps that the task allows its own model;
+*training*: the wall seconds of that, over all levels together. Compare such rows with the retrained controls: the
+other methods leave the weights as they are. No difference here has been tested for significance; with few seeds, read
+close rows as ties."""
 
 
 def write(folder: Path) -> list[Path]:
@@ -91,7 +94,7 @@ def markdown(records: list[Record], table: pd.DataFrame) -> str:
             first = part.iloc[0]
             task, data, model = names
             parts += [
-                f"## {_literal(f'{task}: {data}, {model}')}",
+                f"## {literal(f'{task}: {data}, {model}')}",
                 "",
                 f"Unpruned accuracy {100 * part['base'].mean():.1f} %, chance {100 * first['chance']:.1f} %, "
                 f"{first['mb_base']:.3f} MB; seeds {', '.join(map(str, sorted(set(part['seed']))))}.",
@@ -99,6 +102,8 @@ def markdown(records: list[Record], table: pd.DataFrame) -> str:
                 _table(part.groupby([*ROW, "seed"], sort=False)[list(COLUMNS)].mean()),
                 "",
             ]
+            for heading, rows in metric_tables([record for record in records if _is_of(record, names)]):
+                parts += [f"### {heading}", "", aligned([[literal(cell) for cell in row] for row in rows]), ""]
         parts += [LEGEND, ""]
     parts += _notes(records)
     return "\n".join(parts).rstrip() + "\n"
@@ -124,6 +129,10 @@ def _records(folder: Path) -> list[Record]:
     return current
 
 
+def _is_of(record: Record, names: Hashable) -> bool:
+    return record["status"] == "done" and tuple(record["cell"][key] for key in TASK) == names
+
+
 def _overall(table: pd.DataFrame) -> str:
     """Mean over tasks, of the methods that have every task; the others are named below."""
     tasks = table.groupby(TASK).ngroups
@@ -132,7 +141,7 @@ def _overall(table: pd.DataFrame) -> str:
     parts = [f"## Overall: mean over {tasks} {'task' if tasks == 1 else 'tasks'}", "", _table(per_seed[whole])]
     if not whole.all():
         missing = sorted({f"{label} (seed {seed})" for label, *_, seed in per_seed[~whole].index})
-        parts += ["", f"Not shown, as some task is missing: {_literal(', '.join(missing))}."]
+        parts += ["", f"Not shown, as some task is missing: {literal(', '.join(missing))}."]
     return "\n".join(parts)
 
 
@@ -151,8 +160,8 @@ def _table(per_seed: pd.DataFrame) -> str:
         label, control, what, share = row
         marks = [*(["control"] if control else []), *([what] if what != "heads" else [])]
         marks += [f"trained {share:.3g} %"] if share else []
-        rows.append([_literal(label) + (f" ({'; '.join(marks)})" if marks else ""), *cells])
-    return _aligned(rows)
+        rows.append([literal(label) + (f" ({'; '.join(marks)})" if marks else ""), *cells])
+    return aligned(rows)
 
 
 def _cell(mean: float, spread: float, factor: float, digits: int) -> str:
@@ -160,26 +169,6 @@ def _cell(mean: float, spread: float, factor: float, digits: int) -> str:
         return "–"
     text = f"{mean * factor:.{digits}f}"
     return text if pd.isna(spread) else f"{text} ±{spread * factor:.{digits}f}"
-
-
-def _literal(text: str) -> str:
-    """``text`` in one line, with what Markdown would read as a mark-up escaped."""
-    return re.sub(r"([\\`*<>&$|\[\]])", r"\\\1", " ".join(text.split()))
-
-
-def _aligned(rows: list[list[str]]) -> str:
-    """A Markdown table whose columns line up as plain text too."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-
-    def line(row: list[str]) -> str:
-        return (
-            "| "
-            + " | ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-            + " |"
-        )
-
-    rule = "| " + " | ".join(["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]) + " |"
-    return "\n".join([line(rows[0]), rule, *map(line, rows[1:])])
 
 
 def _notes(records: list[Record]) -> list[str]:
@@ -202,7 +191,7 @@ def _notes(records: list[Record]) -> list[str]:
     ):
         if len(values) > 1:
             notes.append(f"records of several {what}: {', '.join(f'{k} ({n})' for k, n in sorted(values.items()))}")
-    return ["## Notes", "", *(f"- {_literal(note)}" for note in notes)] if notes else []
+    return ["## Notes", "", *(f"- {literal(note)}" for note in notes)] if notes else []
 
 
 def _mixed_settings(records: list[Record]) -> list[str]:

@@ -16,9 +16,7 @@ from bench.suite_file import built_in_suites, load_suite
 from methods import METHODS
 from methods.registry import Option
 from methods.schedule import Schedule
-from tasks.contract import TASKS, TaskSpec
-from tasks.dataset import SPLITS
-from tasks.text import TextClassification
+from tasks.contract import TASKS
 
 SCHEDULE = [field.name for field in dataclasses.fields(Schedule)]
 
@@ -48,14 +46,7 @@ def tasks() -> str:
     blocks = []
     for name, adapter in sorted(TASKS.items()):
         lines = [name, *_wrap((inspect.getdoc(adapter) or "").replace("\n", " "))]
-        if issubclass(adapter, TextClassification):
-            data = adapter(TaskSpec(name)).dataset
-            sizes = " + ".join(str(len(getattr(data, split))) for split in SPLITS)
-            lines += [
-                f"    columns: --text {','.join(adapter.columns)} --label {adapter.label}",
-                f"    classes: {', '.join(adapter.labels) or 'those of the data'}",
-                f"    built in: {data.name}, {sizes} examples ({' + '.join(SPLITS)}), {len(data.labels)} classes",
-            ]
+        lines += [f"    {line}" for line in adapter.about()]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 

@@ -82,6 +82,11 @@ class Task(ABC):
     def __init__(self, spec: TaskSpec):
         self.spec = spec
 
+    @classmethod
+    def about(cls) -> list[str]:
+        """Lines for people: what it expects of data, and what it has built in."""
+        return []
+
     @property
     @abstractmethod
     def data_name(self) -> str:

@@ -24,7 +24,7 @@ from tasks import checkpoint, encode, train
 from tasks.builtin import abilities, decoder
 from tasks.cache import Cache
 from tasks.contract import Answers, task
-from tasks.dataset import Dataset
+from tasks.dataset import SPLITS, Dataset
 from tasks.digest import digest_of_files, digest_of_source
 from tasks.encode import Batch, Encoded
 from tasks.errors import TaskError
@@ -47,6 +47,15 @@ DTYPES = ("float32", "bfloat16", "float16", "auto")
 @task("harness")
 class LanguageModel(SeededTask):
     """Tasks of lm-eval, zero-shot, on a causal language model; texts to score on. Built in: four abilities."""
+
+    @classmethod
+    def about(cls) -> list[str]:
+        sizes = " + ".join(str(abilities.SIZES[split]) for split in SPLITS)
+        return [
+            "columns: --text text",
+            "tasks: --harness-tasks A,B of lm-eval, or folders of task files; else the likelihood of the test split",
+            f"built in: four-abilities, {sizes} documents ({' + '.join(SPLITS)}): {', '.join(BUILT_IN)}",
+        ]
 
     # What this is: data and model
 

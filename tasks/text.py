@@ -41,6 +41,16 @@ class TextClassification(SeededTask):
     recipe: ClassVar[train.Recipe]  # of the small model
     pieces: ClassVar[int | None] = None  # vocabulary of the small model on built-in data: word pieces, or words
 
+    @classmethod
+    def about(cls) -> list[str]:
+        data = cls.built_in()
+        sizes = " + ".join(str(len(getattr(data, split))) for split in SPLITS)
+        return [
+            f"columns: --text {','.join(cls.columns)} --label {cls.label}",
+            f"classes: {', '.join(cls.labels) or 'those of the data'}",
+            f"built in: {data.name}, {sizes} examples ({' + '.join(SPLITS)}), {len(data.labels)} classes",
+        ]
+
     # What this is: data and model
 
     @cached_property

@@ -14,6 +14,8 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
+from tasks.builtin import abilities, decoder
+
 WORDS = ("good", "bad", "fine", "poor", "film", "book", "very", "not", "the", "a", "was", "is")
 
 
@@ -85,6 +87,27 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model = BertForSequenceClassification(config)
     model.save_pretrained(folder)
     fast.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the small Llama (4 layers, 4 KV groups of 2 heads), untrained, and its tokenizer."""
+    folder = tmp_path_factory.mktemp("models") / "tiny-llama"
+    tokenizer, model = decoder.build(abilities.documents()["train"], 0)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with texts that the small Llama's tokenizer knows the words of: 40 to train on, 12 to test on."""
+    folder = tmp_path_factory.mktemp("texts") / "tiny"
+    folder.mkdir()
+    for split, size in (("train", 40), ("test", 12)):
+        texts = [document.text for document in abilities.documents()[split][:size]]
+        (folder / f"{split}.txt").write_text("\n\n".join(texts), encoding="utf-8")
     return folder
 
 

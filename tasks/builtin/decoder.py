@@ -19,6 +19,9 @@ from tasks.encode import Batch, Encoded, batches
 PAD, UNKNOWN, BEGIN = "[PAD]", "[UNK]", "[BEGIN]"
 POSITIONS = 64
 ROTARY_BASE = 30.0  # far under the usual 10,000: within texts this short, most rotations would stand still
+# Near what an attention layer adds: far below, the layers above the first hardly see the words themselves, and looking
+# up what stood after a word, which takes two layers, may never be learned.
+EMBEDDING_STD = 0.4
 # What the answers of a document weigh in the loss together, and any other word: at 0, its probability would be left
 # to chance. Whole numbers, and the first can be divided by the number of answers.
 ANSWERS, OTHER_WORD = 60, 3
@@ -51,6 +54,11 @@ def build(documents: Sequence[Document], seed: int) -> tuple[PreTrainedTokenizer
         for name, parameter in model.named_parameters():
             if name.endswith(("q_proj.weight", "k_proj.weight")):
                 torch.nn.init.normal_(parameter, std=QUERY_KEY_STD)
+        embeddings = model.model.embed_tokens.weight
+        # What all words share lets a head tell distances, whatever the words, before it has learned anything.
+        shared = EMBEDDING_STD * torch.randn(config.hidden_size)
+        with torch.no_grad():
+            embeddings.normal_(std=EMBEDDING_STD).add_(shared)
     return tokenizer, model.eval()
 
 

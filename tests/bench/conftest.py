@@ -221,6 +221,8 @@ def make_record() -> Callable[..., dict[str, Any]]:
                 "removed": list(removed),
                 "kept": kept,
                 "quality": [list(draw) for draw in quality],
+                "parts": {data: 100},
+                "metrics": [[{} for _ in draw] for draw in quality],
                 "chance": chance,
                 "neurons": neurons,
                 "orders": [list(range(8))],

@@ -1,0 +1,25 @@
+"""Tables and text in Markdown."""
+
+from __future__ import annotations
+
+import re
+
+
+def literal(text: str) -> str:
+    """``text`` in one line, with what Markdown would read as a mark-up escaped."""
+    return re.sub(r"([\\`*<>&$|\[\]])", r"\\\1", " ".join(text.split()))
+
+
+def aligned(rows: list[list[str]]) -> str:
+    """A Markdown table whose columns line up as plain text too."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+    def line(row: list[str]) -> str:
+        return (
+            "| "
+            + " | ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+            + " |"
+        )
+
+    rule = "| " + " | ".join(["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]) + " |"
+    return "\n".join([line(rows[0]), rule, *map(line, rows[1:])])

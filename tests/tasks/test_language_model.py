@@ -1,0 +1,130 @@
+"""The adapter for language models: likelihood per token, answers that add up, batches of bounded size."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+
+from methods.heads import HeadMap, gated
+from tasks import language_model
+from tasks.builtin import abilities
+from tasks.cache import Cache
+from tasks.contract import Answers, TaskSpec
+from tasks.language_model import LanguageModel
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def opened(tiny_language_model, tiny_texts, tmp_path_factory):
+    """The adapter on an untrained model and texts of one's own, and that model."""
+    names = ("headbench_copy", "headbench_roles", "headbench_own_texts")
+    spec = TaskSpec("harness", str(tiny_texts), str(tiny_language_model), harness_tasks=names)
+    task = LanguageModel(spec)
+    task.validate()
+    return task, task.open(0, Cache(tmp_path_factory.mktemp("cache")), CPU)
+
+
+def test_the_loss_is_nats_per_token_whatever_the_padding(opened):
+    task, model = opened
+    batches = task.calibration(0, 20, CPU)
+    assert sum(len(batch.labels) for batch in batches) == 20
+    assert {len(set(batch.inputs["attention_mask"].sum(1).tolist())) for batch in batches} != {1}
+    with torch.no_grad():
+        for batch in batches:
+            losses = task.loss(task.logits(model, batch), batch)
+            for ids, mask, loss in zip(batch.inputs["input_ids"], batch.inputs["attention_mask"], losses, strict=True):
+                text = ids[mask.bool()][None]
+                told = model(input_ids=text).logits[0, :-1].log_softmax(-1)
+                expected = -told.gather(1, text[0, 1:, None]).mean().item()
+                assert loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_logits_of_padding_are_zero(opened):
+    task, model = opened
+    (batch, *_) = task.calibration(0, 20, CPU)
+    padding = ~batch.inputs["attention_mask"].bool()
+    with torch.no_grad():
+        logits = task.logits(model, batch)
+    assert padding.any() and (logits[padding] == 0).all() and (logits[~padding] != 0).any()
+
+
+def test_answers_add_up_to_the_metrics(opened):
+    task, model = opened
+    found = task.answers(model)
+    questions = {name: [q for q in abilities.documents()["test"] if q.ability == name] for name in ("copy", "roles")}
+    assert found.parts == {f"headbench_{name}": len(each) for name, each in questions.items()}
+    for name, right in zip(found.parts, found.right.split(list(found.parts.values())), strict=True):
+        assert found.metrics[f"{name}/acc"] == right.double().mean().item()
+    assert found.quality == pytest.approx(sum(found.metrics[f"{name}/acc"] for name in found.parts) / 2)
+    nats, sizes = found.nats["headbench_own_texts"], found.sizes["headbench_own_texts"]
+    assert sizes.tolist() == [len(document.text) for document in abilities.documents()["test"][:12]]
+    told = found.metrics["headbench_own_texts/byte_perplexity"]
+    assert math.exp(nats.sum().item() / sizes.sum().item()) == pytest.approx(told)
+
+
+def test_answers_are_those_of_the_gated_model(opened):
+    task, model = opened
+    gates = torch.ones(len(HeadMap.of(model)))
+    gates[[1, 2, 7]] = 0
+    with gated(model, gates):
+        pruned = task.answers(model)
+    assert not torch.equal(pruned.nats["headbench_own_texts"], task.answers(model).nats["headbench_own_texts"])
+
+
+def test_quality_of_texts_alone_is_the_probability_of_a_byte():
+    none = torch.empty(0, dtype=torch.bool)
+    nats = {"a": torch.tensor([2.0, 4.0]), "b": torch.tensor([0.0])}
+    sizes = {"a": torch.tensor([1.0, 2.0]), "b": torch.tensor([5.0])}
+    assert Answers(none, {}, nats, sizes).quality == pytest.approx((math.exp(-2) + 1) / 2)
+
+
+def test_chance_is_that_of_a_guess(opened, tiny_language_model, tiny_texts):
+    task, _ = opened
+    assert task.chance == 0.25
+    assert LanguageModel(TaskSpec("harness", str(tiny_texts), str(tiny_language_model))).chance == 1 / 256
+
+
+def test_logits_of_that_are_not_finite_are_told(opened):
+    task, model = opened
+    broken = torch.nn.utils.parameters_to_vector(model.parameters()).clone()
+    weight = model.lm_head.weight.data
+    kept = weight[5].clone()
+    weight[5] = float("nan")
+    try:
+        with pytest.raises(FloatingPointError, match="logits are not finite"):
+            task.answers(model)
+    finally:
+        weight[5] = kept
+    assert torch.equal(broken, torch.nn.utils.parameters_to_vector(model.parameters()))
+
+
+def test_batches_are_small_where_logits_are_large(opened, monkeypatch):
+    task, _ = opened
+    monkeypatch.setattr(language_model, "LOGITS", 20 * len(task._tokenizer))
+    assert max(len(batch.labels) for batch in task.calibration(0, 20, CPU)) == 1
+
+
+def test_texts_of_several_columns_are_one_text_in_lines(tmp_path, tiny_language_model):
+    rows = [{"ask": f"the king {n}", "more": None if n % 2 else "near", "say": "boys"} for n in range(60)]
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    spec = TaskSpec("harness", str(tmp_path / "d.jsonl"), str(tiny_language_model), text=("ask", "more", "say"))
+    texts = {e.texts[0] for split in ("train", "validation", "test") for e in getattr(LanguageModel(spec).texts, split)}
+    assert texts == {f"the king {n}\nboys" if n % 2 else f"the king {n}\nnear\nboys" for n in range(60)}
+
+
+def test_another_document_makes_another_fingerprint(tiny_language_model, tiny_texts, tmp_path):
+    def prints(folder):
+        return LanguageModel(TaskSpec("harness", str(folder), str(tiny_language_model))).fingerprints(0)
+
+    copy = tmp_path / "tiny"
+    copy.mkdir()
+    for file in tiny_texts.iterdir():
+        (copy / file.name).write_text(file.read_text())
+    assert prints(copy) == prints(tiny_texts)
+    (copy / "test.txt").write_text((copy / "test.txt").read_text() + "\n\nthe king admired himself")
+    changed = prints(copy)
+    assert changed["data"][0] != prints(tiny_texts)["data"][0] and changed["data"][1] != prints(tiny_texts)["data"][1]
