@@ -1,0 +1,47 @@
+"""Latency of generation: greedy, token by token with a cache of keys and values, as the AMP paper times it.
+
+Mugnaini et al. 2025, arXiv 2504.21174: one text, 12 tokens of prompt, 128 new ones, 20 runs after 10 warm-ups.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from bench.cost import timing
+from tasks.contract import Task
+
+PROMPT, NEW = 12, 128  # tokens
+WARM_UPS, REPEATS = 10, 20
+PATIENCE = 900.0  # seconds after which a slow model's runs end, five at least
+
+
+@torch.no_grad()
+def generation(task: Task, models: Mapping[int, Any], device: torch.device) -> dict[str, Any]:
+    """Raw seconds of generating: for each number of units removed, a list of samples; and the tokens of each run.
+
+    models: language models with a ``generate``, all of one vocabulary. Every run generates as many tokens, whatever
+    they are, and fewer than the paper's only where the model has no positions for so many. One repeat takes every model
+    once, so that a slow moment of the machine hits all of them alike.
+    """
+    positions = getattr(next(iter(models.values())).config, "max_position_embeddings", None) or PROMPT + NEW
+    prompt = min(PROMPT, positions - 1)
+    new = min(NEW, positions - prompt)
+    text = task.probe(1, device).inputs["input_ids"]  # (1, T), repeated where it is short
+    ids = text.repeat(1, -(-prompt // text.shape[1]))[:, :prompt]
+    settings = {"max_new_tokens": new, "min_new_tokens": new, "do_sample": False, "num_beams": 1, "use_cache": True}
+    settings |= {"pad_token_id": 0, "attention_mask": torch.ones_like(ids)}  # nothing is padded
+    samples: dict[int, list[float]] = {removed: [] for removed in models}
+    begin = time.perf_counter()
+    for repeat in range(WARM_UPS + REPEATS):
+        if repeat >= WARM_UPS + 5 and time.perf_counter() - begin > PATIENCE:
+            break
+        for removed, model in models.items():
+            with timing(device) as seconds:
+                model.generate(ids, **settings)
+            if repeat >= WARM_UPS:
+                samples[removed] += seconds
+    return {"samples": {str(removed): taken for removed, taken in samples.items()}, "prompt": prompt, "new": new}
