@@ -19,6 +19,7 @@ from bench.latency import LEVELS, alone, beside_others, latency
 from bench.plan import PROTOCOL, Cell, open_task
 from bench.provenance import provenance
 from bench.selection import select, view_of
+from bench.sizes import Sizes
 from bench.suite import count_at
 from methods import METHODS
 from methods.schedule import Trajectory
@@ -90,15 +91,16 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         with timing(device) as evaluation:
             evaluations = quality.evaluate(task, choices)
         peak = peak_bytes(device)
-        smaller, gaps = {}, []
+        chosen = {}
         for count in sorted(timed):
             choice = selection.choices[0][asked.index(count)]
             key = choice.removed if choice.neurons is None else count  # a control may keep more than its budget
-            smaller[key] = choice.smaller()
-            gaps.append(quality.gap(task, choice, smaller[key]))
+            chosen[key] = choice
+        sizes = Sizes(chosen)
+        gaps = [quality.gap(task, choice, sizes[key]) for key, choice in chosen.items()]
     with alone():
-        latencies = latency(task, smaller, device)
-        generated = {"generation": generation(task, smaller, device)} if cell.generate else {}
+        latencies = latency(task, sizes.groups(), device)
+        generated = {"generation": generation(task, sizes.groups(), device)} if cell.generate else {}
     answers = [[level.answers for level in draw] for draw in evaluations]
     training_seconds = training.pop("seconds", 0.0)
     cost, no_cost = {"forward": passes.forward, "backward": passes.backward}, {"forward": 0, "backward": 0}

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from methods.heads import HeadMap, gated, gated_neurons, remove_heads, remove_neurons
+from methods.heads import HeadMap, gated, gated_neurons, remove_neurons
+from methods.heads.shrink import shrink, working_copy
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +36,9 @@ class Choice:
         return id(self.model), self.mask.numpy().tobytes(), neurons
 
     def smaller(self) -> nn.Module:
-        """The physically smaller model."""
-        smaller = remove_heads(self.model, self.mask, self.heads)
+        """The physically smaller model. It shares with ``model`` all weights of which nothing goes."""
+        smaller = working_copy(self.model)
+        shrink(smaller, self.mask, self.heads)
         return smaller if self.neurons is None else remove_neurons(smaller, self.neurons, in_place=True)
 
     @contextmanager

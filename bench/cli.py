@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 DEFAULT_SUITE, DEFAULT_OUT = "mini", "runs/{suite}"
 # Flags that need --task.
-OWN = ("model", "data", "text", "label", "finetune", "limit", "harness_tasks", "dtype")
+OWN = ("model", "data", "text", "label", "finetune", "limit", "harness_tasks", "dtype", "device_map")
 ABOUT = "Compare methods for pruning attention heads of transformers."
 DEVICE: dict[str, Any] = {
     "choices": ("auto", "cpu", "cuda"),
@@ -167,6 +167,7 @@ def _add_own(parser: argparse.ArgumentParser, title: str) -> None:
     add("--limit", type=_positive, metavar="N", help="use at most N examples of each split")
     add("--harness-tasks", metavar="A,B|DIR", help="tasks of lm-eval, or a folder of task files, for --task harness")
     add("--dtype", metavar="float32|bfloat16|float16|auto", help="of a language model's weights (default: float32)")
+    add("--device-map", metavar="auto", help="spread a language model over all GPUs (default: one device holds it)")
     add("--mirror", type=_filled, metavar="DIR", help="folder with local copies of hub ids (or HEADBENCH_MIRROR)")
 
 
@@ -253,7 +254,7 @@ def _own_task(options: argparse.Namespace):
     own = {name: value for name in OWN if (value := getattr(options, name)) not in (None, False)}
     if not options.task:
         if own:
-            raise InputError(f"--{next(iter(own))} is for a task of your own: add --task NAME")
+            raise InputError(f"--{next(iter(own)).replace('_', '-')} is for a task of your own: add --task NAME")
         return None
     for name, part in LISTS.items():
         if name in own:

@@ -68,11 +68,15 @@ def reset_peak(device: torch.device) -> None:
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
+        for each in range(torch.cuda.device_count()):
+            torch.cuda.reset_peak_memory_stats(each)
 
 
 def peak_bytes(device: torch.device) -> dict[str, int]:
-    """Peak memory of this process, and of its GPU, since ``reset_peak`` (elsewhere than on Linux, since it began)."""
+    """Peak memory of this process, and of its GPUs together, since ``reset_peak``.
+
+    Elsewhere than on Linux, that of the process since it began.
+    """
     try:
         status = Path("/proc/self/status").read_text()
         peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
@@ -80,5 +84,5 @@ def peak_bytes(device: torch.device) -> dict[str, int]:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     peaks = {"process": peak}
     if device.type == "cuda":
-        peaks["device"] = torch.cuda.max_memory_allocated(device)
+        peaks["device"] = sum(map(torch.cuda.max_memory_allocated, range(torch.cuda.device_count())))
     return peaks

@@ -6,10 +6,11 @@ Mugnaini et al. 2025, arXiv 2504.21174: one text, 12 tokens of prompt, 128 new o
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from bench.cost import timing
 from tasks.contract import Task
@@ -20,20 +21,31 @@ PATIENCE = 900.0  # seconds after which a slow model's runs end, five at least
 
 
 @torch.no_grad()
-def generation(task: Task, models: Mapping[int, Any], device: torch.device) -> dict[str, Any]:
+def generation(task: Task, groups: Iterable[Mapping[int, Any]], device: torch.device) -> dict[str, Any]:
     """Raw seconds of generating: for each number of units removed, a list of samples; and the tokens of each run.
 
-    models: language models with a ``generate``, all of one vocabulary. Every run generates as many tokens, whatever
-    they are, and fewer than the paper's only where the model has no positions for so many. One repeat takes every model
-    once, so that a slow moment of the machine hits all of them alike.
+    groups: language models with a ``generate``, all of one vocabulary, as ``bench.latency.latency`` takes them. Every
+    run generates as many tokens, whatever they are, and fewer than the paper's only where the model has no positions
+    for so many.
     """
-    positions = getattr(next(iter(models.values())).config, "max_position_embeddings", None) or PROMPT + NEW
-    prompt = min(PROMPT, positions - 1)
-    new = min(NEW, positions - prompt)
     text = task.probe(1, device).inputs["input_ids"]  # (1, T), repeated where it is short
-    ids = text.repeat(1, -(-prompt // text.shape[1]))[:, :prompt]
-    settings = {"max_new_tokens": new, "min_new_tokens": new, "do_sample": False, "num_beams": 1, "use_cache": True}
-    settings |= {"pad_token_id": 0, "attention_mask": torch.ones_like(ids)}  # nothing is padded
+    samples: dict[str, list[float]] = {}
+    told = {}
+    for models in groups:
+        positions = getattr(next(iter(models.values())).config, "max_position_embeddings", None) or PROMPT + NEW
+        prompt = min(PROMPT, positions - 1)
+        new = min(NEW, positions - prompt)
+        ids = text.repeat(1, -(-prompt // text.shape[1]))[:, :prompt]
+        samples |= {str(removed): taken for removed, taken in _timed(models, ids, new, device).items()}
+        told = {"prompt": prompt, "new": new}
+        del models  # before the next group is made
+    return {"samples": samples, **told}
+
+
+def _timed(models: Mapping[int, Any], ids: Tensor, new: int, device: torch.device) -> dict[int, list[float]]:
+    """Samples by number of units removed; one repeat takes every model once."""
+    settings: dict[str, Any] = {"max_new_tokens": new, "min_new_tokens": new, "do_sample": False, "num_beams": 1}
+    settings |= {"use_cache": True, "pad_token_id": 0, "attention_mask": torch.ones_like(ids)}  # nothing is padded
     samples: dict[int, list[float]] = {removed: [] for removed in models}
     begin = time.perf_counter()
     for repeat in range(WARM_UPS + REPEATS):
@@ -44,4 +56,4 @@ def generation(task: Task, models: Mapping[int, Any], device: torch.device) -> d
                 model.generate(ids, **settings)
             if repeat >= WARM_UPS:
                 samples[removed] += seconds
-    return {"samples": {str(removed): taken for removed, taken in samples.items()}, "prompt": prompt, "new": new}
+    return samples

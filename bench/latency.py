@@ -1,11 +1,11 @@
-"""Latency of smaller models, alone on the machine, with repeats of all sizes interleaved."""
+"""Latency of smaller models, alone on the machine, with repeats of all sizes that fit in memory interleaved."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from torch import nn
 
 from bench.cost import timing
 from tasks.contract import Task
+from tasks.encode import Batch
 from tasks.files import locked
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9)
@@ -57,13 +58,37 @@ def _machine() -> Path:
 
 
 @torch.no_grad()
-def latency(task: Task, models: Mapping[int, nn.Module], device: torch.device) -> dict[str, Any]:
+def latency(task: Task, groups: Iterable[Mapping[int, nn.Module]], device: torch.device) -> dict[str, Any]:
     """Raw seconds of a forward pass: for each batch size, for each number of units removed, a list of samples.
 
-    One repeat takes every model once, so that a slow moment of the machine hits all of them alike.
+    Within a group, one repeat takes every model once, so that a slow moment of the machine hits all of them alike;
+    groups, whose models need not be there at the same time, are taken one after another.
     """
     probes = {size: task.probe(size, device) for size in BATCHES}
-    samples: dict[int, dict[int, list[float]]] = {size: {removed: [] for removed in models} for size in BATCHES}
+    samples: dict[int, dict[int, list[float]]] = {size: {} for size in BATCHES}
+    timed = 0
+    for models in groups:
+        timed += 1
+        for size, of_size in _timed(task, models, probes, device).items():
+            samples[size] |= of_size
+        parameter = next(next(iter(models.values())).parameters())
+        dtype = str(parameter.dtype).removeprefix("torch.")
+        del models, parameter  # before the next group is made
+    return {
+        "samples": {str(size): {str(r): s for r, s in by.items()} for size, by in samples.items()},
+        "interleaved": timed == 1,
+        "length": {str(size): probe.inputs["input_ids"].shape[1] for size, probe in probes.items()},
+        "dtype": dtype,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _timed(
+    task: Task, models: Mapping[int, nn.Module], probes: Mapping[int, Batch], device: torch.device
+) -> dict[int, dict[int, list[float]]]:
+    """Samples by batch size and number of units removed, of models whose repeats are interleaved."""
+    samples: dict[int, dict[int, list[float]]] = {size: {removed: [] for removed in models} for size in probes}
     begin = time.perf_counter()
     for repeat in range(WARM_UPS + REPEATS):
         if repeat >= WARM_UPS + 5 and time.perf_counter() - begin > PATIENCE:
@@ -74,11 +99,4 @@ def latency(task: Task, models: Mapping[int, nn.Module], device: torch.device) -
                     task.logits(model, probe)
                 if repeat >= WARM_UPS:
                     samples[size][removed] += seconds
-    parameter = next(next(iter(models.values())).parameters())
-    return {
-        "samples": {str(size): {str(r): s for r, s in by.items()} for size, by in samples.items()},
-        "length": {str(size): probe.inputs["input_ids"].shape[1] for size, probe in probes.items()},
-        "dtype": str(parameter.dtype).removeprefix("torch."),
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        "threads": torch.get_num_threads(),
-    }
+    return samples

@@ -66,7 +66,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         gap = quality.gap(task, choice, smaller)
         after = quality.measure(task, smaller)
     with alone():
-        times = latency(task, {0: model, 1: smaller}, device)
+        times = latency(task, [{0: model, 1: smaller}], device)
     pruned = Pruned(
         model=task.model_name,
         task=options.task.task,

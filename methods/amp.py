@@ -88,7 +88,7 @@ def _real_tokens(view: View, batch: Batch, layer: str, rows: Tensor) -> tuple[Te
         mask = torch.ones(len(batch.labels), len(rows) // len(batch.labels), device=rows.device)
     if mask is None or mask.numel() != len(rows):
         raise ValueError(f"the batch has no {prefix}attention_mask that fits {layer}: its padding is unknown")
-    mask = mask.bool()
+    mask = mask.to(rows.device).bool()
     tokens = rows[mask.flatten()].to(torch.promote_types(rows.dtype, torch.float32))
     share = mask.to(tokens.dtype) / mask.sum(1, keepdim=True)
     return tokens, share[mask]

@@ -82,7 +82,7 @@ def _largest_attributions(view: View, batch: Batch, gradients: dict[int, list[Te
         site = view.heads.sites[index]
         v = _wide(values.pop(index)).repeat_interleave(site.queries_per_group, 2)  # (B, T, H, d_h)
         gradient = torch.einsum("bthd,bshd->bhts", gradients[index].pop(0), v)  # dF/dA
-        largest.append((index, (rows * gradient).masked_fill(~pairs, -torch.inf).amax((2, 3))))
+        largest.append((index, (rows * gradient).masked_fill(~pairs.to(rows.device), -torch.inf).amax((2, 3))))
 
     hooks = [_keep_values(view, index, values) for index in gradients]
     try:

@@ -30,7 +30,7 @@ def attention_entropy(
     real = torch.empty(0)  # (B, T), of the batch at hand
 
     def add(site: int, rows: Tensor) -> None:
-        mean = _entropy(rows, real, variant, eps)  # (B, H)
+        mean = _entropy(rows, real.to(rows.device), variant, eps)  # (B, H)
         totals[site] += view.per_unit(site, mean.sum(0).double().cpu())
 
     with torch.no_grad(), observed(view.model, view.heads, attention=add):

@@ -16,5 +16,5 @@ def magnitude(view: View) -> Tensor:
         if isinstance(view.model.get_submodule(site.output), Conv1D):  # GPT-2's is transposed
             weight = weight.T
         of_heads = weight.unflatten(1, (site.num_heads, site.head_dim))
-        norms.append(view.per_unit(index, of_heads.norm(dim=(0, 2))))
+        norms.append(view.per_unit(index, of_heads.norm(dim=(0, 2)).cpu()))
     return torch.cat(norms)

@@ -108,7 +108,7 @@ def skeleton(config: PreTrainedConfig, name: str, kind: Any = AutoModelForSequen
 
 def load_classifier(folder: Path) -> PreTrainedModel:
     """Classifier in ``folder`` as it was trained. Raises TaskError if a part of it was not."""
-    model, drawn = _from_pretrained(folder, AutoModelForSequenceClassification, "float32")
+    model, drawn = _from_pretrained(folder, AutoModelForSequenceClassification, "float32", "")
     if drawn:
         raise TaskError(
             f"{folder}: no trained weights for {', '.join(drawn[:3])}: add --finetune to train them on your data"
@@ -116,12 +116,19 @@ def load_classifier(folder: Path) -> PreTrainedModel:
     return model
 
 
-def load_language_model(folder: Path, dtype: str) -> PreTrainedModel:
+def load_language_model(folder: Path, dtype: str, device_map: Any = "") -> PreTrainedModel:
     """Language model in ``folder``. Raises TaskError if there is none, or a part of it was never trained.
 
     dtype: as torch names it, such as ``bfloat16``; ``auto`` takes that of the weights.
+    device_map: as transformers has it; ``auto`` spreads the model over all GPUs. Raises TaskError where that leaves
+        weights off them, from where they would come for each pass: heads cannot be removed from such.
     """
-    model, drawn = _from_pretrained(folder, AutoModelForCausalLM, dtype)
+    model, drawn = _from_pretrained(folder, AutoModelForCausalLM, dtype, device_map)
+    if away := sum(parameter.is_meta for parameter in model.parameters()):
+        raise TaskError(
+            f"{folder}: {away} of its weights do not fit on the devices that are here, and heads cannot be removed "
+            "from weights that come from elsewhere for each pass: use --dtype bfloat16, or leave --device-map out"
+        )
     if drawn or model.get_output_embeddings() is None:
         part = ", ".join(drawn[:3]) or "an output over the vocabulary"
         raise TaskError(f"{folder}: {type(model).__name__} is no language model here: no trained weights for {part}")
@@ -136,7 +143,7 @@ def load_for_training(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model, _ = _from_pretrained(
-            folder, AutoModelForSequenceClassification, "float32", num_labels=len(labels), **names
+            folder, AutoModelForSequenceClassification, "float32", "", num_labels=len(labels), **names
         )
     if model.config.pad_token_id is None:
         model.config.pad_token_id = padding_id(tokenizer)
@@ -171,16 +178,30 @@ def _loaded(
         raise TaskError(str(error)) from error
     if num_labels not in (None, model.config.num_labels):
         raise TaskError(f"{folder}: has a head for {model.config.num_labels} labels, the data has {num_labels}")
-    return model if dtype == "auto" else model.to(getattr(torch, dtype))
+    return model if dtype == "auto" else _cast(model, getattr(torch, dtype))
 
 
-def _from_pretrained(folder: Path, kind: Any, dtype: str, **settings: Any) -> tuple[PreTrainedModel, list[str]]:
+def _cast(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
+    """``model`` in ``dtype``, as ``from_pretrained`` has it: what is no weight, such as rotary frequencies, stays."""
+    lasting = model.state_dict().keys()
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if name in lasting and tensor.is_floating_point():
+            tensor.data = tensor.data.to(dtype)
+    model.config.dtype = dtype
+    return model
+
+
+def _from_pretrained(
+    folder: Path, kind: Any, dtype: str, device_map: Any, **settings: Any
+) -> tuple[PreTrainedModel, list[str]]:
     """Model of ``kind``, and the names of its parameters that ``folder`` has no weights for, drawn at random.
 
     Raises TaskError where the weights cannot be read, or more than a head and a pooler would have to be drawn.
     """
     for name, load in LOADERS.items():
         if (folder / name).is_file():
+            if device_map:
+                raise TaskError(f"{folder}: a pruned model, which --device-map does not spread: leave that out")
             return _loaded(folder, load, dtype, settings.get("num_labels")), []
     try:
         model, report = kind.from_pretrained(
@@ -189,6 +210,7 @@ def _from_pretrained(folder: Path, kind: Any, dtype: str, **settings: Any) -> tu
             output_loading_info=True,
             ignore_mismatched_sizes=True,
             dtype=dtype,
+            device_map=device_map or None,
             **settings,
         )
     except Exception as error:

@@ -31,6 +31,7 @@ class TaskSpec:
     mirror: str = ""  # folder with local copies of hub ids
     harness_tasks: tuple[str, ...] = ()  # tasks of lm-eval, and folders of task files
     dtype: str = ""  # of the weights of a language model: as torch names it, or auto; float32
+    device_map: str = ""  # auto spreads a language model over all GPUs
 
 
 class Training(Protocol):

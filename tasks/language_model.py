@@ -107,6 +107,8 @@ class LanguageModel(SeededTask):
                 raise TaskError(f"harness: {flag} is for classifiers")
         if spec.dtype and spec.dtype not in DTYPES:
             raise TaskError(f"dtype {spec.dtype!r}: expected one of {', '.join(DTYPES)}")
+        if spec.device_map not in ("", "auto"):
+            raise TaskError(f"device map {spec.device_map!r}: expected auto, or none")
         if self.folder is None:
             return self._small(0)[1]
         config = checkpoint.load_config(self.folder)
@@ -116,7 +118,7 @@ class LanguageModel(SeededTask):
             raise TaskError(
                 f"{spec.model}: its tokenizer has neither bos_token nor eos_token, one of which lm-eval needs"
             )
-        model = checkpoint.load_language_model(self.folder, self._dtype)
+        model = checkpoint.load_language_model(self.folder, self._dtype, spec.device_map)
         _check_causal(model, len(tokenizer), spec.model)
         self.harness.check(model, tokenizer)
         return model
@@ -127,6 +129,7 @@ class LanguageModel(SeededTask):
         read = digest_of_source(checkpoint, encode, answers, data, run, scorer, decoder, sys.modules[__name__])
         model: dict[str, Any] = {"read": read, "dtype": self._dtype, "lm_eval": version("lm_eval")}
         if self.folder is not None:
+            model |= {"device_map": self.spec.device_map} if self.spec.device_map else {}
             model["weights"] = digest_of_files(checkpoint.weight_files(self.folder))
             return {"data": [self.texts.fingerprint, self.harness.fingerprint], "model": model}
         model |= {"recipe": repr(abilities.RECIPE), "code": digest_of_source(train, decoder), "seed": seed}
@@ -145,8 +148,8 @@ class LanguageModel(SeededTask):
     def open(self, seed: int, cache: Cache, device: torch.device) -> nn.Module:
         folder = self.place(seed, cache)
         self._tokenizer = checkpoint.load_tokenizer(folder)
-        model: nn.Module = checkpoint.load_language_model(folder, self._dtype)
-        return model.to(device).eval()
+        model: nn.Module = checkpoint.load_language_model(folder, self._dtype, self.spec.device_map)
+        return (model if self.spec.device_map else model.to(device)).eval()
 
     def save_tokenizer(self, folder: Path) -> None:
         self._tokenizer.save_pretrained(folder)
@@ -226,7 +229,7 @@ def _check_causal(model: PreTrainedModel, vocabulary: int, name: str) -> None:
             f"{name}: the tokenizer gives {vocabulary} tokens, the model has {embeddings.num_embeddings}: they do not "
             "belong together"
         )
-    ids = torch.arange(6)[None].clamp_max(embeddings.num_embeddings - 1)
+    ids = torch.arange(6, device=model.device)[None].clamp_max(embeddings.num_embeddings - 1)
     with torch.no_grad():
         first, second = (
             model.eval()(input_ids=each).logits[0, :3].float() for each in (ids, ids[:, [0, 1, 2, 5, 4, 3]])

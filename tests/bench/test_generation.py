@@ -66,7 +66,7 @@ def test_every_run_generates_as_many_tokens_greedily(monkeypatch):
     monkeypatch.setattr(generation, "NEW", 16)
     models = language_models()
     seen = watched(models, monkeypatch)
-    got = generation.generation(Texts(), models, torch.device("cpu"))
+    got = generation.generation(Texts(), [models], torch.device("cpu"))
     assert (got["prompt"], got["new"]) == (12, 16)
     assert [removed for removed, *_ in seen] == [0, 2, 4] * 5  # interleaved
     assert {removed: len(samples) for removed, samples in got["samples"].items()} == {"0": 3, "2": 3, "4": 3}
@@ -82,7 +82,7 @@ def test_every_run_generates_as_many_tokens_greedily(monkeypatch):
 def test_a_long_text_is_cut_and_positions_are_a_limit(monkeypatch):
     models = language_models(positions=20)
     seen = watched(models, monkeypatch)
-    got = generation.generation(Texts(15), models, torch.device("cpu"))
+    got = generation.generation(Texts(15), [models], torch.device("cpu"))
     assert (got["prompt"], got["new"]) == (12, 8)
     assert {(len(prompt), len(tokens)) for _, prompt, tokens in seen} == {(12, 20)}
 
@@ -92,7 +92,7 @@ def test_a_slow_model_is_sampled_five_times(monkeypatch):
     watched(models, monkeypatch)
     monkeypatch.setattr(generation, "REPEATS", 9)
     monkeypatch.setattr(generation, "PATIENCE", 0.0)
-    got = generation.generation(Texts(), models, torch.device("cpu"))
+    got = generation.generation(Texts(), [models], torch.device("cpu"))
     assert {len(samples) for samples in got["samples"].values()} == {5}
 
 
@@ -124,7 +124,9 @@ def test_a_suite_of_ones_own_model_times_its_own_levels(own, place, monkeypatch)
         assert set(measured["generation"]["samples"]) == set(measured["latency"]["samples"]["1"]) == timed
     recovered = records["amp-recovered"]
     assert recovered["cell"]["trained"] == 0.666667
-    assert {r["steps"] for r in recovered["result"]["method_training"]["reports"].values()} == {10}  # 2 of 3 epochs of 5
+    assert {r["steps"] for r in recovered["result"]["method_training"]["reports"].values()} == {
+        10
+    }  # 2 of 3 epochs of 5
     samples = recovered["measured"]["generation"]["samples"]
     speedup = sum(samples["0"]) / sum(samples["4"])  # the median of two is their mean
     assert generation_speedup(recovered, 7 / 32) == pytest.approx(speedup)

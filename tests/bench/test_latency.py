@@ -108,7 +108,7 @@ def models(tiny_task) -> dict[int, torch.nn.Module]:
 
 
 def test_every_size_is_sampled_equally_often_at_batches_of_1_and_32(tiny_task, models):
-    got = latency.latency(tiny_task.task, models, torch.device("cpu"))
+    got = latency.latency(tiny_task.task, [models], torch.device("cpu"))
     assert set(got["samples"]) == {"1", "32"}
     for samples in got["samples"].values():
         assert {removed: len(s) for removed, s in samples.items()} == dict.fromkeys(("0", "4", "8"), latency.REPEATS)
@@ -126,14 +126,14 @@ def test_repeats_of_all_sizes_are_interleaved(tiny_task, models, monkeypatch):
         "logits",
         lambda model, batch: seen.append((names[id(model)], len(batch.labels))) or logits(model, batch),
     )
-    latency.latency(tiny_task.task, models, torch.device("cpu"))
+    latency.latency(tiny_task.task, [models], torch.device("cpu"))
     once = [(removed, size) for size in (1, 32) for removed in (0, 4, 8)]
     assert seen == once * (latency.WARM_UPS + latency.REPEATS)
 
 
 def test_a_slow_model_is_sampled_less_often_but_at_least_five_times_and_equally(tiny_task, models, monkeypatch):
     monkeypatch.setattr(latency, "PATIENCE", 0.0)
-    got = latency.latency(tiny_task.task, models, torch.device("cpu"))
+    got = latency.latency(tiny_task.task, [models], torch.device("cpu"))
     assert {len(s) for samples in got["samples"].values() for s in samples.values()} == {5}
 
 
