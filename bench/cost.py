@@ -73,10 +73,7 @@ def reset_peak(device: torch.device) -> None:
 
 
 def peak_bytes(device: torch.device) -> dict[str, int]:
-    """Peak memory of this process, and of its GPUs together, since ``reset_peak``.
-
-    Elsewhere than on Linux, that of the process since it began.
-    """
+    """Peak memory of this process, and of all GPUs, since ``reset_peak`` (elsewhere than on Linux, since it began)."""
     try:
         status = Path("/proc/self/status").read_text()
         peak = int(status.split("VmHWM:")[1].split()[0]) * 1024

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import pkgutil
 from functools import cache
 from importlib.metadata import entry_points
@@ -22,6 +23,7 @@ def quiet_libraries() -> None:
     """Keep bars and remarks of the libraries below us out of our own progress."""
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
+    logging.getLogger("accelerate").setLevel(logging.ERROR)
 
 
 @cache

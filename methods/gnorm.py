@@ -78,7 +78,9 @@ def _norms(view: View, place: int, objective: str, variant: str) -> dict[tuple[i
             each = view.loss(batch)
             return each.sum() if variant == "sentence" else each.mean()
         logits = view.logits(batch)
-        return logits.flatten(1).norm(dim=1).sum() if variant == "sentence" else logits.norm()
+        wide = torch.promote_types(logits.dtype, torch.float32)
+        norms = torch.linalg.vector_norm(logits.flatten(1 if variant == "sentence" else 0), dim=-1, dtype=wide)
+        return norms.sum()
 
     if view.memory is not None and (blocks := find_blocks(view.model, view.heads)):
         known = view.memory.setdefault(place, _Pass(Segments(blocks), _Collected(view, variant)))

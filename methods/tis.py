@@ -37,6 +37,7 @@ def _products(view: View, batch: Batch) -> dict[int, Tensor]:
         loss = view.loss(batch).sum()
     products: dict[int, Tensor] = {}
     for site, z, gradient in zip(sites, contexts, torch.autograd.grad(loss, contexts), strict=True):
-        product = torch.einsum("bthd,bthd->bh", z.detach(), gradient)
+        wide = torch.promote_types(z.dtype, torch.float32)
+        product = torch.einsum("bthd,bthd->bh", z.detach().to(wide), gradient.to(wide))
         products[site] = products.get(site, torch.zeros_like(product)) + product
     return products

@@ -126,8 +126,8 @@ def load_language_model(folder: Path, dtype: str, device_map: Any = "") -> PreTr
     model, drawn = _from_pretrained(folder, AutoModelForCausalLM, dtype, device_map)
     if away := sum(parameter.is_meta for parameter in model.parameters()):
         raise TaskError(
-            f"{folder}: {away} of its weights do not fit on the devices that are here, and heads cannot be removed "
-            "from weights that come from elsewhere for each pass: use --dtype bfloat16, or leave --device-map out"
+            f"{folder}: {away} of its weights do not fit on the devices here, and heads cannot be removed from "
+            "weights that come from elsewhere for each pass: use --dtype bfloat16, or leave --device-map out"
         )
     if drawn or model.get_output_embeddings() is None:
         part = ", ".join(drawn[:3]) or "an output over the vocabulary"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -112,6 +113,10 @@ class LanguageModel(SeededTask):
         if self.folder is None:
             return self._small(0)[1]
         config = checkpoint.load_config(self.folder)
+        if config.is_encoder_decoder:  # transformers would make a language model of some decoders alone
+            raise TaskError(
+                f"{spec.model}: an encoder with a decoder ({config.model_type}) is no causal language model"
+            )
         checkpoint.skeleton(config, spec.model, AutoModelForCausalLM)  # is there such a model at all?
         tokenizer = checkpoint.load_tokenizer(self.folder)
         if tokenizer.bos_token_id is None and tokenizer.eos_token_id is None:
@@ -180,19 +185,20 @@ class LanguageModel(SeededTask):
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
         mask = batch.inputs["attention_mask"]
-        logits = model(input_ids=batch.inputs["input_ids"], attention_mask=mask).logits
+        # Keys and values of every layer, kept for a next token that is never asked for, would be most of the memory.
+        logits = model(input_ids=batch.inputs["input_ids"], attention_mask=mask, use_cache=False).logits
         return logits if bool(mask.all()) else logits * mask[..., None]
 
     def loss(self, logits: Tensor, batch: Batch) -> Tensor:
         """Nats per token, of which some may weigh more than others."""
         ids, weights = batch.inputs["input_ids"][:, 1:], batch.inputs["weights"][:, 1:]
         told = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids.flatten(), reduction="none").view_as(ids)
-        return (told * weights).sum(1) / weights.sum(1)
+        return (told * weights).sum(1) / weights.sum(1).clamp_min(1)  # a text of one token tells nothing
 
     def answers(self, model: Any) -> Answers:
         from tasks.harness.answers import answers
 
-        with torch.no_grad():
+        with torch.no_grad(), _no_cache(model):
             return answers(self.harness(model, self._tokenizer, self._batch_size(WINDOW)))
 
     def _batch_size(self, length: int) -> int:
@@ -221,6 +227,17 @@ class LanguageModel(SeededTask):
         ]
 
 
+@contextmanager
+def _no_cache(model: PreTrainedModel) -> Iterator[None]:
+    """Inside, the model keeps no keys and values: lm-eval cannot ask for that, and has no use for them."""
+    former = getattr(model.config, "use_cache", None)
+    model.config.use_cache = False
+    try:
+        yield
+    finally:
+        model.config.use_cache = former
+
+
 def _check_causal(model: PreTrainedModel, vocabulary: int, name: str) -> None:
     """Raise TaskError for a model that reads ahead, or that has fewer tokens than its tokenizer."""
     embeddings: Any = model.get_input_embeddings()
@@ -230,9 +247,8 @@ def _check_causal(model: PreTrainedModel, vocabulary: int, name: str) -> None:
             "belong together"
         )
     ids = torch.arange(6, device=model.device)[None].clamp_max(embeddings.num_embeddings - 1)
-    with torch.no_grad():
-        first, second = (
-            model.eval()(input_ids=each).logits[0, :3].float() for each in (ids, ids[:, [0, 1, 2, 5, 4, 3]])
-        )
-    if not torch.allclose(first, second, rtol=1e-2, atol=1e-3):
+    words = embeddings(ids).detach().requires_grad_()
+    told = model.eval().requires_grad_(False)(inputs_embeds=words).logits[0, :3]
+    (gradient,) = torch.autograd.grad(told.float().norm(), words)
+    if gradient[0, 3:].any():  # exactly zero where attention is causal, in any precision
         raise TaskError(f"{name}: {type(model).__name__} reads the words that it is to tell: it is no causal model")

@@ -79,6 +79,10 @@ class TextClassification(SeededTask):
         return self.dataset.chance
 
     def validate(self) -> nn.Module:
+        for field in ("harness_tasks", "dtype", "device_map"):
+            if getattr(self.spec, field):
+                flag = f"--{field.replace('_', '-')}"
+                raise TaskError(f"{self.spec.task}: {flag} is for language models: use --task harness")
         if self.folder is None:
             own, untrained = self._small(0)
             self._check_texts(own, len(own))
