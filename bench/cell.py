@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 from bench import quality
+from bench.choice import Choice
 from bench.cost import counting, peak_bytes, reset_peak, timing
+from bench.generation import generation
 from bench.latency import LEVELS, alone, beside_others, latency
 from bench.plan import PROTOCOL, Cell, open_task
 from bench.provenance import provenance
@@ -31,7 +33,7 @@ def run_cell(cell: Cell, cache: Cache) -> tuple[dict[str, Any], Arrays]:
     """The record of ``cell`` and what lies beside it; the record of the failure, and nothing else, where it fails.
 
     Beside it lie the ``outcomes``, (draws, levels, N) bool, the likelihoods of texts where a task has such and, where
-    neurons were removed, their removal orders.
+    neurons were removed, their removal orders or, of a joint method, those kept.
 
     Raises OSError: a full disk or a missing permission is no property of a cell.
     """
@@ -80,7 +82,8 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         model = task.open(cell.seed, cache, device).requires_grad_(False)
         view = view_of(task, model, method, cell.seed, cell.calibration, cell.training, device)
         units = len(view.heads)
-        timed = {count_at(level, units) for level in LEVELS}
+        # Where generation is timed, a model is large: no training for other levels than those asked for.
+        timed = set(cell.removed) if cell.generate else {count_at(level, units) for level in LEVELS}
         asked = sorted(timed.union(cell.removed))
         with counting(model) as passes, timing(device) as choosing:
             selection = select(method, cell.method.options, view, asked, between=lambda: waited.append(give_way()))
@@ -97,6 +100,7 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         gaps = [quality.gap(task, choice, sizes[key]) for key, choice in chosen.items()]
     with alone():
         latencies = latency(task, sizes.groups(), device)
+        generated = {"generation": generation(task, sizes.groups(), device)} if cell.generate else {}
     answers = [[level.answers for level in draw] for draw in evaluations]
     training_seconds = training.pop("seconds", 0.0)
     cost, no_cost = {"forward": passes.forward, "backward": passes.backward}, {"forward": 0, "backward": 0}
@@ -107,7 +111,7 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         "removed": list(cell.removed),
         "orders": selection.orders,  # one a draw; where there is none, the masks
         "kept": None if selection.orders else [choice.mask.nonzero().flatten().tolist() for choice in choices[0]],
-        "neurons": any(path.neurons for path in selection.trajectories),  # the same share of them is removed
+        "neurons": any(choice.neurons for choice in choices[0]),  # the same share of them is removed
         "quality": [[level.quality for level in draw] for draw in answers],  # draws, levels
         "parts": dict(answers[0][0].parts),  # test examples of each sub-task, in the order of the outcomes
         "metrics": [[dict(level.metrics) for level in draw] for draw in answers],
@@ -127,8 +131,9 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         "training_seconds": training_seconds,
         "peak_bytes": peak,
         "latency": latencies,
-    }
-    return result, measured, _of_examples(answers) | _neuron_orders(selection.trajectories)
+    } | generated
+    neurons = _neurons_kept(choices[0]) if trains else _neuron_orders(selection.trajectories)
+    return result, measured, _of_examples(answers) | neurons
 
 
 def _of_examples(answers: Sequence[Sequence[Answers]]) -> Arrays:
@@ -148,4 +153,13 @@ def _neuron_orders(trajectories: list[Trajectory]) -> Arrays:
         f"neurons.{draw}.{name}": order.int()
         for draw, path in enumerate(trajectories)
         for name, order in (path.neurons or {}).items()
+    }
+
+
+def _neurons_kept(choices: Sequence[Choice]) -> Arrays:
+    """Neurons kept, (levels, width) bool, by feed-forward layer; nothing where all stay at every level."""
+    some = next((choice.neurons for choice in choices if choice.neurons), {})
+    return {
+        f"neurons.{name}": torch.stack([(choice.neurons or {}).get(name, torch.ones_like(mask)) for choice in choices])
+        for name, mask in some.items()
     }

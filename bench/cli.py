@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
-DEFAULT_OUT = "runs/{suite}"
+DEFAULT_SUITE, DEFAULT_OUT = "mini", "runs/{suite}"
 # Flags that need --task.
 OWN = ("model", "data", "text", "label", "finetune", "limit", "harness_tasks", "dtype", "device_map")
 ABOUT = "Compare methods for pruning attention heads of transformers."
@@ -23,7 +23,7 @@ DEVICE: dict[str, Any] = {
 SHARE: dict[str, Any] = {
     "metavar": "SHARE",
     "help": "share of the most steps that the task trains its own model for, which methods that train take for each "
-    "budget (default: the suite's; 1 for a task of one's own)",
+    "budget (default: the suite's; 1 for a task of one's own without --suite)",
 }
 EXAMPLES = """\
 examples:
@@ -108,7 +108,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     check.add_argument("--on", type=_filled, metavar="A,B", help="only on these tiny models, named in the first line")
 
     board = _verb(verbs, "leaderboard", "draw the leaderboard from records alone", _leaderboard)
-    mini = DEFAULT_OUT.format(suite="mini")
+    mini = DEFAULT_OUT.format(suite=DEFAULT_SUITE)
     board.add_argument("folder", nargs="?", type=Path, default=Path(mini), help=f"folder of a run (default: {mini})")
     board.add_argument("--format", choices=("md", "csv"), default="md", help="what to print (default: md)")
 
@@ -145,13 +145,14 @@ def _verb(verbs, name: str, summary: str, function: Callable[[argparse.Namespace
 
 def _add_suite(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--suite", default="mini", metavar="NAME|FILE", help="built-in suite or TOML file (default: mini)")
+    add("--suite", metavar="NAME|FILE", help=f"built-in suite or TOML file (default: {DEFAULT_SUITE})")
     add("--methods", metavar="all|A,B:OPTION=VALUE", help="methods to run, with their options (default: the suite's)")
     add("--tasks", metavar="A,B", help="only these tasks of the suite")
     add("--seeds", metavar="N|A,B,C", help="number of seeds, or the seeds; 7, is seed 7 alone (default: the suite's)")
     add("--levels", metavar="all|A,B", help="shares of heads removed at which quality is measured, as 0.5 or 50%%")
     add("--out", type=Path, metavar="DIR", help=f"where records go (default: {DEFAULT_OUT})")
     add("--training", type=_share, **SHARE)
+    add("--generate", action="store_true", help="time generation by language models too, and all speed at --levels")
     add("--device", **DEVICE)
 
 
@@ -222,9 +223,10 @@ def _suite(options: argparse.Namespace):
     from bench.suite_file import load_suite
 
     quiet_libraries()
-    suite = load_suite(options.suite)
+    suite = load_suite(options.suite or DEFAULT_SUITE)
     if task := _own_task(options):
-        suite = replace(suite, name=f"own-{options.task}", tasks=(task,), training=1.0)
+        training = suite.training if options.suite else 1.0  # the default suite's share is for its own tasks
+        suite = replace(suite, name=f"own-{options.task}", tasks=(task,), training=training)
     mirror = _mirror(options)
     suite = replace(suite, tasks=tuple(replace(task, mirror=task.mirror or mirror) for task in suite.tasks))
     if options.tasks is not None:
@@ -239,6 +241,7 @@ def _suite(options: argparse.Namespace):
         seeds=suite.seeds if options.seeds is None else parse_seeds(options.seeds),
         levels=suite.levels if options.levels is None else parse_levels(options.levels),
         training=suite.training if options.training is None else options.training,
+        generate=suite.generate or options.generate,
     )
 
 

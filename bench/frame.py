@@ -13,6 +13,7 @@ from bench.records import Record
 from bench.suite import count_at
 
 SPEED_LEVEL = 0.5  # share of units removed at which size and speed are compared
+GENERATION_LEVEL = 7 / 32  # the same for the speed of generation, which the AMP paper gives there
 
 
 def curve(record: Record) -> tuple[np.ndarray, np.ndarray]:
@@ -26,7 +27,8 @@ def removes(record: Record) -> str:
     result = record["result"]
     if not result["neurons"]:
         return "heads"
-    return "heads and neurons" if result["orders"] else "neurons"
+    some = result["orders"] or any(len(kept) < result["units"] for kept in result["kept"])
+    return "heads and neurons" if some else "neurons"
 
 
 def parameters_removed(record: Record) -> np.ndarray:
@@ -44,9 +46,7 @@ def metrics(record: Record) -> dict[str, float]:
     """
     result, measured = record["result"], record["measured"]
     share, quality = curve(record)
-    removed = share
-    if result["kept"] and not result["neurons"]:  # a selector may keep more than its budget, as the control none does
-        removed = 1 - np.array([len(kept) for kept in result["kept"]]) / result["units"]
+    removed = _removed(record)
     base, chance = quality[0], result["chance"]
     loss = base - quality
     middle = _at(SPEED_LEVEL, result)
@@ -60,14 +60,21 @@ def metrics(record: Record) -> dict[str, float]:
         "within5": _safe_share(removed, loss, 0.05),
         "mb": _value([size["model"] for size in result["megabytes"]], middle),
         "mb_base": result["megabytes"][0]["model"],
-        "speedup1": _speedup(measured["latency"], "1", removed, result, middle),
-        "speedup32": _speedup(measured["latency"], "32", removed, result, middle),
+        "speedup1": _speedup(measured["latency"]["samples"]["1"], removed, result, middle),
+        "speedup32": _speedup(measured["latency"]["samples"]["32"], removed, result, middle),
+        "speedup_generate": generation_speedup(record, GENERATION_LEVEL),
         "scoring_seconds": measured["scoring_seconds"],
         "forward": result["passes"]["forward"],
         "backward": result["passes"]["backward"],
         "training_seconds": measured["method_training_seconds"],
         "parameters50": _value(parameters_removed(record), middle),
     }
+
+
+def generation_speedup(record: Record, level: float) -> float:
+    """How much faster the smaller model generates with the share ``level`` of the units removed; NaN if not timed."""
+    samples = record["measured"].get("generation", {}).get("samples", {})
+    return _speedup(samples, _removed(record), record["result"], _at(level, record["result"]))
 
 
 def frame(records: Iterable[Record]) -> pd.DataFrame:
@@ -81,6 +88,14 @@ def frame(records: Iterable[Record]) -> pd.DataFrame:
         if record["status"] == "done"
     ]
     return pd.DataFrame(rows)
+
+
+def _removed(record: Record) -> np.ndarray:
+    """Shares of units that are gone at each level, (levels,)."""
+    result = record["result"]
+    if result["kept"] and not result["neurons"]:  # a selector may keep more than its budget, as the control none does
+        return 1 - np.array([len(kept) for kept in result["kept"]]) / result["units"]
+    return curve(record)[0]
 
 
 def _at(level: float, result: dict[str, Any]) -> int | None:
@@ -99,11 +114,8 @@ def _safe_share(share: np.ndarray, loss: np.ndarray, points: float) -> float:
     return float(share[over[0] - 1] if len(over) else share[-1])
 
 
-def _speedup(
-    latency: dict[str, Any], batch: str, share: np.ndarray, result: dict[str, Any], place: int | None
-) -> float:
+def _speedup(samples: dict[str, list[float]], share: np.ndarray, result: dict[str, Any], place: int | None) -> float:
     """Median time of the unpruned model over that of the smaller one, from the same interleaved repeats."""
-    samples = latency["samples"][batch]
     removed = "" if place is None else str(round(share[place] * result["units"]))
     if removed not in samples or "0" not in samples:
         return float("nan")

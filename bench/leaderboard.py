@@ -12,6 +12,7 @@ from bench.curves import draw
 from bench.frame import frame
 from bench.markdown import aligned, literal
 from bench.metric_tables import metric_tables
+from bench.published import beside_published
 from bench.records import Record, read_current
 from tasks.files import locked, write_whole
 
@@ -26,6 +27,7 @@ COLUMNS = {
     "mb": ("MB at 50 %", 1, 3),
     "speedup1": ("speed-up, batch 1", 1, 2),
     "speedup32": ("speed-up, batch 32", 1, 2),
+    "speedup_generate": ("speed-up of generation at 22 %", 1, 2),
     "scoring_seconds": ("scoring (s)", 1, 2),
     "forward": ("forward", 1, 0),
     "backward": ("backward", 1, 0),
@@ -48,8 +50,8 @@ marked with *neurons* removes the same share of every feed-forward layer's neuro
 it stands last, and compares with others by the *parameters off*, not at the same level. A row marked *trained* had
 gates, or gates and weights, trained at each level for that share of the most steps that the task allows its own model;
 *training*: the wall seconds of that, over all levels together. Compare such rows with the retrained controls: the
-other methods leave the weights as they are. No difference here has been tested for significance; with few seeds, read
-close rows as ties."""
+other methods leave the weights as they are. No difference here has been tested: `headbench compare A B` does that; with
+few seeds, read close rows as ties."""
 
 
 def write(folder: Path) -> list[Path]:
@@ -100,8 +102,11 @@ def markdown(records: list[Record], table: pd.DataFrame) -> str:
                 _table(part.groupby([*ROW, "seed"], sort=False)[list(COLUMNS)].mean()),
                 "",
             ]
-            for heading, rows in metric_tables([record for record in records if _is_of(record, names)]):
+            of_task = [record for record in records if _is_of(record, names)]
+            for heading, rows in metric_tables(of_task):
                 parts += [f"### {heading}", "", aligned([[literal(cell) for cell in row] for row in rows]), ""]
+            if published := beside_published(of_task):
+                parts += ["### Beside published figures", "", published, ""]
         parts += [LEGEND, ""]
     parts += _notes(records)
     return "\n".join(parts).rstrip() + "\n"
@@ -136,15 +141,16 @@ def _overall(table: pd.DataFrame) -> str:
 
 def _table(per_seed: pd.DataFrame) -> str:
     """Methods, best area first, with mean and spread over the seeds in ``per_seed`` (ROW, seed)."""
+    columns = {name: shown for name, shown in COLUMNS.items() if per_seed[name].notna().any()}
     by_method = per_seed.groupby(ROW)
     means, spreads = by_method.mean(skipna=False), by_method.std()  # a mean over some seeds only would mislead
     order = means.sort_index().sort_values("area", ascending=False, kind="stable")
     order = order.loc[sorted(order.index, key=lambda row: row[2] != "heads")]  # what cannot be compared comes last
-    rows = [["method", *(heading for heading, _, _ in COLUMNS.values())]]
+    rows = [["method", *(heading for heading, _, _ in columns.values())]]
     for row in order.index:
         cells = [
             _cell(means.loc[row, name], spreads.loc[row, name], factor, digits)
-            for name, (_, factor, digits) in COLUMNS.items()
+            for name, (_, factor, digits) in columns.items()
         ]
         label, control, what, share = row
         marks = [*(["control"] if control else []), *([what] if what != "heads" else [])]

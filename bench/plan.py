@@ -44,6 +44,7 @@ class Cell:
     training: float
     device: str
     key: str
+    generate: bool = False
 
     @property
     def name(self) -> str:
@@ -62,12 +63,15 @@ def plan(suite: Suite, device: str) -> list[Cell]:
     """All cells of ``suite``, task by task and seed by seed.
 
     Raises TaskError or UnsupportedArchitecture where a task, its data or its model cannot be used, InputError where
-    two cells would have one record.
+    two cells would have one record, or where a model is to generate that cannot.
     """
     cells: list[Cell] = []
     for spec in suite.tasks:
         task = open_task(spec)
-        heads = methods.heads.HeadMap.of(task.validate())
+        model: Any = task.validate()
+        if suite.generate and not (hasattr(model, "can_generate") and model.can_generate()):
+            raise InputError(f"{spec.task}: {type(model).__name__} generates no text, so there is nothing to time")
+        heads = methods.heads.HeadMap.of(model)
         removed = tuple(suite.removed(len(heads)))
         for seed in suite.seeds:
             shared = {
@@ -77,6 +81,7 @@ def plan(suite: Suite, device: str) -> list[Cell]:
                 "seed": seed,
                 "removed": removed,
                 "calibration": suite.calibration,
+                "generate": suite.generate,
                 "device": device,
             }
             for method in suite.methods:
@@ -93,6 +98,7 @@ def plan(suite: Suite, device: str) -> list[Cell]:
                         training=suite.training,
                         device=device,
                         key=key,
+                        generate=suite.generate,
                     )
                 )
     places: dict[str, Cell] = {}

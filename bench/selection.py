@@ -128,7 +128,9 @@ def _train(
             result = next(trained, None)
             if result is None:
                 raise ValueError(f"gave results for {len(reports)} of {len(budgets)} budgets")
-            choice = Choice(result.model, view.heads, _checked(result.mask, view, count))
+            alone = result.neurons is not None and bool(result.mask.all())  # neurons go, and no head
+            mask = _checked(result.mask, view, None if alone else count)
+            choice = Choice(result.model, view.heads, mask, result.neurons)
             reports[count] = dict(result.report)
         choices.append(choice)
     return Selection([choices], reports=reports)

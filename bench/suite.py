@@ -38,6 +38,7 @@ class Suite:
     levels: tuple[float, ...]
     calibration: int  # examples a method may score on
     training: float  # share of the task's own training that a joint method takes for one budget
+    generate: bool = False  # time generation too, and all speed at these levels
 
     def removed(self, units: int) -> list[int]:
         """Numbers of units removed at which quality is measured, ascending, of ``units`` in all."""

@@ -44,7 +44,7 @@ def built_in_suites() -> list[str]:
 
 
 def _suite(name: str, content: dict[str, Any], where: str) -> Suite:
-    known = {"tasks", "methods", "seeds", "levels", "calibration", "training"}
+    known = {"tasks", "methods", "seeds", "levels", "calibration", "training", "generate"}
     for key in content:
         if key not in known:
             raise unknown(f"key in {where}:", key, known)
@@ -57,6 +57,9 @@ def _suite(name: str, content: dict[str, Any], where: str) -> Suite:
     training = content.get("training", 1.0)
     if type(training) not in (int, float) or not 0 < training <= 1:
         raise InputError(f"{where}: training = {training!r}: expected a share of the task's own training, over 0 to 1")
+    generate = content.get("generate", False)
+    if type(generate) is not bool:
+        raise InputError(f"{where}: generate = {generate!r}: expected true or false")
     try:
         return Suite(
             name=name,
@@ -66,6 +69,7 @@ def _suite(name: str, content: dict[str, Any], where: str) -> Suite:
             levels=parse_levels(_text(content, "levels", "0.125,0.25,0.375,0.5,0.625,0.75,0.875")),
             calibration=calibration,
             training=float(training),
+            generate=generate,
         )
     except InputError as error:
         raise InputError(str(error) if where in str(error) else f"{where}: {error}") from error

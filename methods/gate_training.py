@@ -79,11 +79,15 @@ def train_gates(
         steppers += [adam, LambdaLR(adam, lambda step: 1 - step / training.steps)]
     if not frozen:
         steppers += training.optimizer(model)
-    with torch.random.fork_rng([like.device] if like.device.type == "cuda" else []), torch.enable_grad():
+    with (
+        torch.random.fork_rng([like.device] if like.device.type == "cuda" else []),
+        torch.enable_grad(),
+        gated(model, torch.ones(len(view.heads)), view.heads) as put,
+    ):
         torch.manual_seed(seeds.dropout)
         for step, batch in enumerate(islice(training.batches(), training.steps)):
-            with gated(model, gates(step).to(like), view.heads):
-                loss = view.loss_of_logits(view.forward(model, batch), batch).mean()
+            put(gates(step).to(like))
+            loss = view.loss_of_logits(view.forward(model, batch), batch).mean()
             if penalty is not None:
                 loss = loss + penalty().to(loss)
             if not loss.isfinite():

@@ -5,8 +5,8 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from methods.heads import gated, restarting
-from methods.heads.restart import Repeated
+from methods.heads import restarting
+from methods.heads.fan import Repeated
 from methods.options import AtLeast
 from methods.registry import scorer
 from methods.view import View
@@ -30,9 +30,7 @@ def leave_one_out(
             for site in range(len(view.heads.sites)):
                 units = (view.kept & (view.heads.site_of_unit == site)).nonzero().flatten()
                 for some in units.split(most) if len(units) else ():
-                    without = 1 - torch.eye(len(view.heads))[some].T  # (units, copies)
-                    gates = without.repeat_interleave(len(batch.labels), 1)  # (units, copies * B)
-                    with gated(view.model, gates, view.heads), restart.branching(site, len(some)):
-                        losses = view.loss(Repeated.of(batch, len(some)))
+                    with restart.without(some.tolist(), len(batch.labels)):
+                        losses = view.loss(Repeated.of(batch, len(some)))  # (copies * B,)
                     total[some] += losses.unflatten(0, (len(some), -1)).double().sum(1).cpu() - loss
     return total / view.examples

@@ -117,11 +117,14 @@ class Trained:
     model: the whole model, no head removed yet, with the weights trained for this mask, in evaluation mode and without
         hooks. The model of the view itself where no weight was trained.
     report: plain numbers worth recording, such as the temperature that training ended at.
+    neurons: (width,) bool by name of the feed-forward layer, the neurons kept; None where all stay. Where neurons go,
+        the mask may keep all units.
     """
 
     mask: Tensor
     model: nn.Module
     report: Mapping[str, float] = field(default_factory=dict)
+    neurons: Mapping[str, Tensor] | None = None
 
 
 def joint(name: str, *, source: str, control: bool = False, variants: Variants = None):

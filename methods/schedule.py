@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from methods.heads import find_mlps
+from methods.heads.neurons import check_names, find_mlps
 from methods.heads.shrink import shrink, working_copy
 from methods.options import AtLeast, OptionError
 from methods.view import View
@@ -90,8 +90,7 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
         orders = [_order(draw, view, plan) for draw in _checked(importance.units, view, names)]
     if importance.neurons is None:
         return [Trajectory(order) for order in orders]
-    if odd := sorted(importance.neurons.keys() ^ {mlp.name for mlp in find_mlps(view.model)}):
-        raise ValueError(f"importances of neurons must be of every feed-forward layer and no other: {', '.join(odd)}")
+    check_names(find_mlps(view.model), importance.neurons, "importances of neurons")
     layers = {name: _order_of_neurons(name, scores, plan) for name, scores in importance.neurons.items()}
     draws = {len(orders)} if importance.units is not None else set()
     draws |= {len(layer) for layer in layers.values()}

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from methods.heads import gated
-from methods.heads.restart import Repeated
+from methods.heads.fan import Repeated
 from methods.options import AtLeast
 from methods.registry import scorer
 from methods.view import View
@@ -73,10 +73,11 @@ def _walk(view: View, orders: Tensor, least: Tensor, most: Tensor, tolerance: fl
 def _losses(view: View, gates: Tensor) -> Tensor:
     """Mean calibration loss under each column of ``gates``, (units, n): (n,)."""
     totals = torch.zeros(gates.shape[1], dtype=torch.float64)
-    for batch in view.batches:
-        texts = len(batch.labels)
-        for some in torch.arange(gates.shape[1]).split(max(1, TOKENS // batch.inputs["input_ids"].numel())):
-            with gated(view.model, gates[:, some].repeat_interleave(texts, 1), view.heads):
+    with gated(view.model, gates[:, 0], view.heads) as put:
+        for batch in view.batches:
+            texts = len(batch.labels)
+            for some in torch.arange(gates.shape[1]).split(max(1, TOKENS // batch.inputs["input_ids"].numel())):
+                put(gates[:, some].repeat_interleave(texts, 1))
                 losses = view.loss(Repeated.of(batch, len(some)))  # (copies * B,)
-            totals[some] += losses.unflatten(0, (len(some), texts)).double().sum(1).cpu()
+                totals[some] += losses.unflatten(0, (len(some), texts)).double().sum(1).cpu()
     return totals / view.examples

@@ -23,7 +23,7 @@ def an_answer_for_every_budget(subject: Subject, scene: Scene) -> None:
     units = len(view.heads)
     levels = list(range(units + 1))
     chosen = subject.select(view, levels)
-    if chosen.trajectories and not chosen.orders:
+    if chosen.masks.all() and any(choice.neurons for choice in chosen.choices[0]):
         raise NotApplicable("removes neurons alone")
     for draw, order in enumerate(chosen.orders or []):
         if sorted(order) != list(range(units)):

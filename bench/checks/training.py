@@ -44,7 +44,7 @@ def _ready(trained: Trained, view: View, where: str) -> None:
             raise Failure(f"{called} has a hook in {where}")
     if wrong := {name: value for name, value in trained.report.items() if not math.isfinite(value)}:
         raise Failure(f"the report of {where} says {wrong}")
-    choice = Choice(trained.model, view.heads, trained.mask.cpu())
+    choice = Choice(trained.model, view.heads, trained.mask.cpu(), trained.neurons)
     batch = view.batches[0]
     with torch.no_grad():
         with choice.gated() as model:

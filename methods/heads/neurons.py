@@ -93,7 +93,7 @@ def gated_neurons(model: nn.Module, gates: Mapping[str, torch.Tensor]) -> Iterat
     Raises ValueError for an unknown or missing layer, or for gates of another shape or dtype.
     """
     mlps = find_mlps(model)
-    _check_names(mlps, gates, "gates")
+    check_names(mlps, gates, "gates")
     for mlp in mlps:
         gate = gates[mlp.name]
         if gate.shape != (mlp.width,) or not (gate.is_floating_point() or gate.dtype == torch.bool):
@@ -126,7 +126,7 @@ def remove_neurons(
     Raises ValueError for an unknown or missing layer, or for neurons that it does not have.
     """
     mlps = find_mlps(model)
-    _check_names(mlps, keep, "keep")
+    check_names(mlps, keep, "keep")
     kept = {mlp.name: _indices(mlp, keep[mlp.name]) for mlp in mlps}
     narrowed: dict[int, nn.Parameter] = {}
     for mlp in mlps:
@@ -153,7 +153,8 @@ def _forward_without_inputs(self: Conv1D, x: torch.Tensor) -> torch.Tensor:
     return x @ self.weight + self.bias
 
 
-def _check_names(mlps: tuple[Mlp, ...], given: Mapping[str, Any], what: str) -> None:
+def check_names(mlps: tuple[Mlp, ...], given: Mapping[str, Any], what: str) -> None:
+    """Raise ValueError unless ``given``, called ``what``, has every one of ``mlps`` by name, and nothing else."""
     if odd := sorted(given.keys() ^ {mlp.name for mlp in mlps}):
         raise ValueError(f"{what} must list every feed-forward layer and no other; it differs in {', '.join(odd)}")
 

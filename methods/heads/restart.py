@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,7 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from methods.heads.fan import Fan
+from methods.heads.gate import gated
 from methods.heads.head_map import HeadMap
+from methods.heads.split import SplitBlock, at, first_token, last_token, replaced, spread
 
 BATCH_BYTES = 16 * 2**20  # kept for one batch
 TOTAL_BYTES = 512 * 2**20  # kept for all batches
@@ -47,29 +50,24 @@ def restarting(
 
     The model's own forward runs; only the blocks below are passed over, their outcome put in their place. What is kept
     is the input of each block, (B, T, d), or of as many, evenly spread, as ``batch_bytes`` allow; when ``total_bytes``
-    are used up, further inputs are run in full. Logits are those of a full pass, bit for bit; other outputs (hidden
-    states, caches of keys) lack the blocks passed over. A model that is no plain stack of blocks, and any pass with
-    gradients on, is run in full. The model is left as it was found; do not copy it inside.
+    are used up, further inputs are run in full.
+
+    Where the logits read one position of the top block alone, such as that of [CLS], its attention is all that runs at
+    the others. That is found out by trial, for each batch: nothing but NaN at all other positions must leave the logits
+    as they are, bit for bit; and those positions are NaN from then on, so that reading them would show.
+
+    Logits are those of a full pass, bit for bit where the top block runs at every position, and up to the rounding of
+    matrix products of another shape where it does not. Other outputs (hidden states, caches of keys) lack what was
+    passed over. A model that is no plain stack of blocks, and any pass with gradients on, is run in full. The model is
+    left as it was found; do not copy it inside.
     """
     restart = Restart(model, heads, batch_bytes, total_bytes)
     with ExitStack() as stack:
         stack.enter_context(replaced(model, restart._forward))
         for index, block in enumerate(restart.blocks):
             stack.enter_context(replaced(block, partial(restart._block, index)))
+            stack.enter_context(restart._parts[index].watched())
         yield restart
-
-
-@contextmanager
-def replaced(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Inside, the module runs ``forward(its own forward, *args, **kwargs)``; its hooks are run as ever."""
-    own = vars(module).get("forward")
-    module.forward = partial(forward, module.forward)
-    try:
-        yield
-    finally:
-        del module.forward
-        if own is not None:
-            module.forward = own
 
 
 @dataclass
@@ -78,16 +76,21 @@ class _Inputs:
 
     of_block: dict[int, Tensor] = field(default_factory=dict)
     changed: int = 0
+    length: int = 0  # tokens; known after the first pass
+    read: Tensor | None = None  # (B,) the position of the top block's output that logits come from, if it is one
 
 
 @dataclass
 class _Pass:
-    """One forward pass: the block that it starts at, where inputs come from or go, and how often a batch is in it."""
+    """One forward pass."""
 
-    start: int
-    inputs: _Inputs | None
+    start: int = 0  # the block that it starts at
+    hidden: Tensor | None = None  # the input of that block; None where the model makes it
+    read: Tensor | None = None  # (B,) position at which the top block's output is wanted; None is everywhere
+    fan: Fan | None = None  # copies of the batch that are to be made on the way
+    trial: bool = False  # run every block in parts, the top one with NaN wherever ``read`` is not
     keep: Callable[[int, Tensor], bool] = lambda index, hidden: False
-    copies: int = 1
+    kept: dict[int, Tensor] = field(default_factory=dict)
     previous: Tensor | None = None  # output of the block before
 
 
@@ -97,13 +100,20 @@ class Restart:
     def __init__(self, model: nn.Module, heads: HeadMap, batch_bytes: int, total_bytes: int) -> None:
         self.blocks = find_blocks(model, heads)
         self._block_of_site = block_of_site(heads)
+        if sorted(self._block_of_site) != list(range(len(self.blocks))):  # not one site in every block
+            self.blocks = []
+        self._parts = [SplitBlock(model, heads.sites[self._block_of_site.index(i)]) for i in range(len(self.blocks))]
         self._batch_bytes, self._left = batch_bytes, total_bytes
         self._known: dict[Hashable, _Inputs] = {}
         self._last: _Inputs | None = None
-        self._branch: tuple[int, int] | None = None
+        self._model, self._heads = model, heads
+        self._copies = False  # whether the pass is over copies of the last batch
+        self._fan: Fan | None = None
         self._pass: _Pass | None = None
         self._plain = len(self.blocks) > 1  # until the contrary is seen
         self._tried = False
+        self._splits = False  # whether blocks may run in parts
+        self._readers = [first_token, last_token]
         self._wrapped = False  # whether a block's output is a tuple of one tensor
 
     def changed(self, site: int) -> None:
@@ -112,49 +122,90 @@ class Restart:
             inputs.changed = min(inputs.changed, self._block_of_site[site])
 
     @contextmanager
-    def branching(self, site: int, copies: int) -> Iterator[None]:
-        """Inside, run the last batch ``copies`` times over as one, (copies * B, ...), from the block of ``site``.
+    def without(self, units: Sequence[int], rows: int) -> Iterator[None]:
+        """Inside, run the last batch once for each of ``units``, without it, as one: (copies * B, ...).
 
-        The copies stand one after the other. The sites below must run as they did, and nothing is kept.
+        rows: B.
+
+        The units are of one site. The copies stand one after the other; their inputs are the batch's, repeated. They
+        are made behind the attention of the site, so that it and all below runs once. The model must run as it did, and
+        gates around this are the same for all examples. Nothing is kept.
         """
-        self._branch = self._block_of_site[site], copies
+        self._copies = True
         try:
-            yield
+            # Were a text as long as there are rows, rows of the batch could not be told from positions.
+            if self._splits and self._last is not None and self._last.length != rows * len(units):
+                self._fan = Fan.of(self._heads, units, rows)
+                yield
+            else:
+                gates = (1 - torch.eye(len(self._heads)))[list(units)].T  # (units, copies)
+                with gated(self._model, gates.repeat_interleave(rows, 1), self._heads):
+                    yield
         finally:
-            self._branch = None
+            self._copies, self._fan = False, None
 
     def _forward(self, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        key = _key(args, kwargs)
-        if not self._plain or torch.is_grad_enabled() or key is None:
+        key = _key(args, kwargs) if self._plain and not torch.is_grad_enabled() else None
+        if key is None:
             self._last = None
-            return self._run(_Pass(0, None), forward, args, kwargs)
-        if self._branch is not None:
-            block, copies = self._branch
-            return self._run(_Pass(self._start(self._last, block), self._last, copies=copies), forward, args, kwargs)
+            return forward(*args, **kwargs)
+        run = partial(self._run, forward, args, kwargs)
+        if self._copies:
+            return run(self._fanned(self._fan)) if self._fan else forward(*args, **kwargs)
+        new = key not in self._known
         inputs = self._last = self._known.setdefault(key, _Inputs())
         start = self._start(inputs, inputs.changed)
-        output = self._run(_Pass(start, inputs, self._keeper(inputs)), forward, args, kwargs)
+        now = _Pass(start, inputs.of_block.get(start), inputs.read, keep=self._keeper(inputs), kept=inputs.of_block)
+        output = run(now)
         inputs.changed = len(self.blocks)
-        if not self._tried and inputs.of_block:
-            self._try(output, inputs, forward, args, kwargs)
+        if new and self._plain:
+            top = now.previous
+            assert top is not None
+            inputs.length = top.shape[1]
+            self._try(output, top, inputs, kwargs, run)
         return output
 
-    def _run(self, new: _Pass, forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    def _fanned(self, fan: Fan) -> _Pass:
+        """The pass over copies of the last batch."""
+        assert self._last is not None
+        start = self._start(self._last, fan.block)
+        return _Pass(start, self._last.of_block.get(start), self._last.read, fan)
+
+    def _run(self, forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any], new: _Pass) -> Any:
         self._pass = new
         try:
             return forward(*args, **kwargs)
         finally:
             self._pass = None
 
-    def _try(self, output: Any, inputs: _Inputs, forward: Callable[..., Any], args: tuple, kwargs: dict) -> None:
-        """Whether blocks can be passed over is tried once: a model may read more of them than the next one's input."""
-        self._tried = True
-        again = self._run(_Pass(max(inputs.of_block), inputs), forward, args, kwargs)
-        self._plain = hasattr(output, "logits") and torch.equal(again.logits, output.logits)
+    def _try(
+        self, output: Any, top: Tensor, inputs: _Inputs, kwargs: dict[str, Any], run: Callable[[_Pass], Any]
+    ) -> None:
+        """Find out, at the first pass over a batch, what of it may be passed over from now on."""
 
-    def _start(self, inputs: _Inputs | None, block: int) -> int:
+        def same(now: _Pass) -> bool:
+            return torch.equal(run(now).logits, output.logits)
+
+        count = len(self.blocks)
+        if not self._tried:  # a model may read more of its blocks than the next one's input
+            self._plain = hasattr(output, "logits") and same(_Pass(count, top))
+        if not self._plain:
+            return
+        for reader in tuple(self._readers):
+            read = reader(kwargs, *top.shape[:2]).to(top.device)
+            if same(_Pass(count, spread(read, at(read, top), top.shape[1]))):
+                inputs.read, self._readers = read, [reader]
+                break
+        if not self._tried:
+            self._tried = True
+            with suppress(RuntimeError, TypeError, ValueError):  # of a block that does not run in parts
+                self._splits = same(_Pass(read=inputs.read, trial=True))
+        if not self._splits:
+            inputs.read = None
+
+    def _start(self, inputs: _Inputs, block: int) -> int:
         """The highest block, up to ``block``, whose input is there."""
-        return max((index for index in inputs.of_block if index <= block), default=0) if inputs else 0
+        return max((index for index in inputs.of_block if index <= block), default=0)
 
     def _keeper(self, inputs: _Inputs) -> Callable[[int, Tensor], bool]:
         def keep(index: int, hidden: Tensor) -> bool:
@@ -176,17 +227,21 @@ class Restart:
         now = self._pass
         if now is None or not self._plain:
             return forward(*args, **kwargs)
-        hidden: Any = args[0] if args else kwargs.get("hidden_states")
         if index < now.start:
+            hidden: Any = args[0] if args else kwargs.get("hidden_states")
             if index == now.start - 1:
-                assert now.inputs is not None
-                kept = now.inputs.of_block[now.start]
-                hidden = now.previous = kept.repeat(now.copies, 1, 1) if now.copies > 1 else kept
+                assert now.hidden is not None
+                hidden = now.previous = now.hidden
             return (hidden,) if self._wrapped else hidden
-        if now.inputs is None:
-            return forward(*args, **kwargs)
+        if now.fan is not None and index <= now.fan.block:
+            args, kwargs = now.fan.once(args), now.fan.once(kwargs)
+        hidden = args[0] if args else kwargs.get("hidden_states")
         version = getattr(hidden, "_version", None)
-        output = forward(*args, **kwargs)
+        read = now.read if index == len(self.blocks) - 1 else None
+        if now.trial or read is not None or (now.fan is not None and index == now.fan.block):
+            output = self._in_parts(index, now, hidden, read, forward, args, kwargs)
+        else:
+            output = forward(*args, **kwargs)
         self._wrapped = isinstance(output, tuple)
         result = output[0] if self._wrapped and len(output) == 1 else output
         chained = isinstance(hidden, Tensor) and hidden._version == version and (not index or hidden is now.previous)
@@ -196,9 +251,35 @@ class Restart:
             self._known.clear()
             return output
         if now.keep(index, hidden):
-            now.inputs.of_block[index] = hidden
+            now.kept[index] = hidden
         now.previous = result
         return output
+
+    def _in_parts(
+        self,
+        index: int,
+        now: _Pass,
+        hidden: Tensor,
+        read: Tensor | None,
+        forward: Callable[..., Any],
+        args: tuple,
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Output of a block whose attention is run apart from the rest, and the rest at ``read`` alone, if given."""
+        part, length = self._parts[index], hidden.shape[1]
+        context, output = part.context(forward, args, kwargs)
+        if context is None:
+            return output
+        if read is not None:
+            hidden, context = at(read, hidden), at(read, context)
+            if now.trial:
+                hidden, context = spread(read, hidden, length), spread(read, context, length)
+        if now.fan is not None and index == now.fan.block:
+            hidden, context = now.fan.spread_out(hidden, context)
+        output = part.rest(forward, hidden, context, args, kwargs)
+        if read is None or now.trial:
+            return output
+        return (spread(read, output[0], length),) if isinstance(output, tuple) else spread(read, output, length)
 
 
 def _key(args: tuple, kwargs: dict[str, Any]) -> Hashable | None:
@@ -213,17 +294,3 @@ def _key(args: tuple, kwargs: dict[str, Any]) -> Hashable | None:
         else:
             return None
     return tuple(parts)
-
-
-@dataclass(frozen=True)
-class Repeated:
-    """A batch several times over, the copies one after the other."""
-
-    inputs: dict[str, Tensor]
-    labels: Tensor
-
-    @classmethod
-    def of(cls, batch: Any, copies: int) -> Repeated:
-        """``copies`` times the inputs and labels of ``batch``."""
-        inputs = {name: value.repeat(copies, *[1] * (value.dim() - 1)) for name, value in batch.inputs.items()}
-        return cls(inputs, batch.labels.repeat(copies))

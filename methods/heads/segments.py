@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from methods.heads.restart import replaced
+from methods.heads.split import replaced
 
 
 class NotAChain(ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TypeVar
 
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 
 from methods.heads.head_map import HeadMap, Unit
 from methods.heads.remove import keep_heads
-from methods.heads.sites import find_sites
+from methods.heads.sites import Site
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -29,9 +30,9 @@ def shrink(model: nn.Module, mask: torch.Tensor, heads: HeadMap) -> HeadMap:
     """Remove in place the units that ``mask``, (units,) bool, does not keep; the map of those that stay, in order.
 
     Units keep their query heads, under new numbers. (Made anew, a map might draw them otherwise: with one query head
-    left in every group, each would be a unit of its own.) Raises as ``remove_heads`` does.
+    left in every group, each would be a unit of its own.) ``heads`` has to be the map of this very model, which is
+    taken on trust: to look for its sites takes longer than a pass. Raises as ``remove_heads`` does.
     """
-    heads.check_model(model)
     left = heads.kept(mask)
     changed = tuple(site for site in heads.sites if len(left[site.name]) < site.num_heads)
     keep_heads(model, changed, left, in_place=True)
@@ -40,4 +41,10 @@ def shrink(model: nn.Module, mask: torch.Tensor, heads: HeadMap) -> HeadMap:
         for unit, keep in zip(heads.units, mask.tolist(), strict=True)
         if keep
     ]
-    return HeadMap(find_sites(model), tuple(units), heads.unit)
+    return HeadMap(tuple(_narrowed(site, left[site.name]) for site in heads.sites), tuple(units), heads.unit)
+
+
+def _narrowed(site: Site, left: list[int]) -> Site:
+    """``site`` once only the query heads ``left`` are there, as it would be found anew."""
+    groups = {head // site.queries_per_group for head in left}
+    return replace(site, num_heads=len(left), num_key_value_heads=len(groups))

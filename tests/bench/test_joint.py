@@ -7,6 +7,8 @@ import json
 import pytest
 from safetensors.numpy import load_file
 
+from bench.frame import removes
+
 JOINT = '''
 import copy
 from typing import Annotated
@@ -80,3 +82,21 @@ def test_neurons_removed_lie_beside_the_record(place):
     assert heads == 0
     other = next(record for key, record in place.records().items() if key != name)["result"]
     assert result["parameters"][1]["model"] < other["parameters"][1]["model"] < result["parameters"][0]["model"]
+
+
+def test_neurons_that_a_joint_method_removes_are_kept_beside_the_record(place):
+    assert place.run("--training", "0.1", "--methods", "amp-recovered,amp-recovered:parts=neurons,amp") == 0
+    arrays = {path.parent.name: load_file(path) for path in (place.out / "records").rglob("*.safetensors")}
+    records = {record["cell"]["label"]: record for record in place.records().values()}
+    both, alone, amp = records["amp-recovered"], records["amp-recovered:parts=neurons"], records["amp"]
+    assert [removes(record) for record in (both, alone, amp)] == ["heads and neurons", "neurons", "heads and neurons"]
+    assert both["result"]["parameters"] == amp["result"]["parameters"]
+    assert alone["result"]["kept"] == [list(range(8))] * 3
+    assert both["result"]["quality"][0][0] == amp["result"]["quality"][0][0]
+    orders = {name.split(".", 2)[2]: order for name, order in arrays["amp"].items() if name.startswith("neurons.0.")}
+    assert len(orders) == 2  # layers
+    for label in (both["cell"]["label"], "amp-recovered_parts=neurons"):
+        for name, order in orders.items():
+            whole, half, nothing = arrays[label][f"neurons.{name}"]
+            assert whole.all() and not nothing.any()
+            assert sorted((~half).nonzero()[0]) == sorted(order[: len(order) // 2])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+from functools import partial
 
 import pytest
 import torch
@@ -112,6 +114,25 @@ def test_a_joint_method_that_misses_a_budget_is_refused(joint, view):
         select(joint(lambda view, budgets: list(trained(view, budgets))[:1]), {}, view, REMOVED)
     with pytest.raises(ValueError, match="mask keeps 8 units, the budget is 5"):
         select(joint(lambda view, budgets: trained(view, [8, 8])), {}, view, REMOVED)
+
+
+def test_a_joint_method_may_remove_neurons_with_its_units_or_instead_of_them(joint, view):
+    neurons = {mlp.name: torch.arange(mlp.width) > 2 for mlp in find_mlps(view.model)}
+
+    def both(view, budgets, units=True):
+        for each in trained(view, budgets):
+            yield dataclasses.replace(each, mask=each.mask if units else view.heads.full_mask(), neurons=neurons)
+
+    for units, left in ((True, [8, 5, 0]), (False, [8, 8, 8])):
+        chosen = select(joint(partial(both, units=units)), {}, view, REMOVED)
+        assert chosen.masks.sum(2).tolist() == [left]
+        whole, *some = chosen.choices[0]
+        assert whole.neurons is None and all(choice.neurons is neurons for choice in some)
+        for choice, keep in zip(some, left[1:], strict=True):
+            assert [mlp.width for mlp in find_mlps(choice.smaller())] == [int(m.sum()) for m in neurons.values()]
+            assert sum(site.num_heads for site in HeadMap.of(choice.smaller()).sites) == keep
+    with pytest.raises(ValueError, match="mask keeps 6 units, the budget is 5"):
+        select(joint(lambda view, budgets: both(view, [6, 8])), {}, view, REMOVED)
 
 
 def test_a_scorer_of_neurons_alone_has_no_order_of_units(scorer, view):

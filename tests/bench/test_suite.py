@@ -10,6 +10,7 @@ from bench.errors import InputError
 from bench.suite import Suite, count_at, parse_levels, parse_list, parse_methods, parse_seeds
 from bench.suite_file import built_in_suites, load_suite
 from methods import METHODS
+from tasks.train import fine_tuning
 
 TASK = '[[tasks]]\ntask = "classification"\n'
 
@@ -91,10 +92,21 @@ def test_a_column_without_a_name_is_refused(text):
 
 
 def test_every_built_in_suite_loads():
-    assert "mini" in built_in_suites()
+    assert built_in_suites() == ["amp", "mini"]
     for name in built_in_suites():
         suite = load_suite(name)
         assert suite.tasks and suite.methods and suite.seeds
+        assert suite.generate == (name == "amp")
+
+
+def test_the_suite_of_amp_is_the_papers_protocol():
+    """3, 7 and 10 heads of each of 32 layers; two of the three epochs that the task takes, to the step."""
+    suite = load_suite("amp")
+    assert suite.removed(32 * 32) == [0, 32 * 3, 32 * 7, 32 * 10, 32 * 32]
+    assert suite.calibration == 50
+    for examples in range(1, 60000, 977):
+        steps = fine_tuning(examples, batch_size=8).shortened(suite.training).max_steps
+        assert steps == 2 * -(-examples // 8)
 
 
 def test_a_file_says_everything_that_a_command_line_says(toml):
@@ -137,6 +149,7 @@ def test_one_seed_in_a_list_is_that_seed(toml):
         ("[[tasks]]\ntask = 'mnli'\ntext = [1]", "task key text = [1]: expected text, or a list of texts"),
         ("[[tasks]]\ntask = 'mnli'\ndata = ''", "task key data = '': expected text"),
         ("[[tasks]]\ntask = 'mnli'\nlabel = 'y'", "given without data"),
+        ("generate = 1\n" + TASK, "generate = 1: expected true or false"),
         ("calibration = 0\n" + TASK, "calibration = 0: expected a whole number of examples, at least 1"),
         ("calibration = true\n" + TASK, "calibration = True: expected a whole number of examples"),
         ("seeds = 0\n" + TASK, "seeds '0': expected a number of seeds"),

@@ -1,14 +1,17 @@
-"""A pass restarted at a block must be the full pass, bit for bit; what is no plain stack of blocks is run in full."""
+"""A pass restarted at a block must be the full pass; what is no plain stack of blocks is run in full."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from torch import nn
+from transformers.modeling_outputs import SequenceClassifierOutput
 
 from methods.heads import HeadMap, gated, restarting
-from methods.heads.restart import Repeated, find_blocks
+from methods.heads.fan import Repeated
+from methods.heads.restart import find_blocks
 from methods.heads.shrink import shrink, working_copy
+from methods.heads.sites import find_sites
 
 IN_FULL = {"albert", "bart", "marian", "t5", "mt5", "bert-to-gpt2"}  # tied layers, or a decoder beside an encoder
 
@@ -35,7 +38,7 @@ def test_full_passes_and_restarted_ones_agree(zoo, family):
             restart.changed(heads.units[unit].site)
             with gated(model, mask, heads):
                 actual = model(**batch).logits
-            assert torch.equal(actual, working_copy_logits(zoo, family, heads, mask, batch))
+            zoo.assert_close(actual, working_copy_logits(zoo, family, heads, mask, batch))
     assert {name: set(vars(module)) for name, module in model.named_modules()} == before
 
 
@@ -78,29 +81,76 @@ def test_less_memory_means_fewer_blocks_to_start_at(zoo, fit):
             ) == size * min(fit, 2)
             calls.clear()
             restart.changed(2)
-            assert torch.equal(model(**batch).logits, expected)
+            zoo.assert_close(model(**batch).logits, expected)
             assert len(calls) == (1 if fit >= 2 or (fit and "batch_bytes" in limits) else 2 if fit else 3)
 
 
 @torch.no_grad()
-def test_a_branch_runs_copies_and_leaves_the_rest_alone(zoo, family):
+def test_copies_without_a_unit_each(zoo, family):
+    """Beside gates around them, and with copies enough to be as many rows as a text has tokens."""
     model, batch = zoo.model(family), zoo.batch(family)
-    heads = HeadMap.of(model)
-    labels = torch.zeros(4)
-    with restarting(model, heads) as restart:
+    heads, labels = HeadMap.of(model), torch.zeros(4)
+    around = torch.linspace(0.5, 1.5, len(heads))
+    with gated(model, around, heads), restarting(model, heads) as restart:
         expected = model(**batch).logits
         for site in range(len(heads.sites)):
-            units = (heads.site_of_unit == site).nonzero().flatten()
-            gates = torch.ones(len(heads), len(units))
-            gates[units, torch.arange(len(units))] = 0
-            repeated = Repeated.of(Repeated(batch, labels), len(units))
-            with gated(model, gates.repeat_interleave(4, 1), heads), restart.branching(site, len(units)):
-                branches = model(**repeated.inputs).logits.unflatten(0, (len(units), 4))
-            for branch, gate in zip(branches, gates.T, strict=True):
-                zoo.assert_close(
-                    branch, working_copy_logits(zoo, family, heads, gate.bool(), batch), what=f"site {site}"
-                )
-        assert torch.equal(model(**batch).logits, expected)
+            units = (heads.site_of_unit == site).nonzero().flatten().tolist()
+            with restart.without(units, 4):
+                logits = model(**Repeated.of(Repeated(batch, labels), len(units)).inputs).logits
+            for unit, actual in zip(units, logits.unflatten(0, (len(units), 4)), strict=True):
+                gate = around * (torch.arange(len(heads)) != unit)
+                zoo.assert_close(actual, working_copy_logits(zoo, family, heads, gate, batch), what=f"site {site}")
+        zoo.assert_close(model(**batch).logits, expected)
+
+
+@torch.no_grad()
+def test_as_many_rows_as_tokens(zoo):
+    model, batch = zoo.model("bert"), {name: value[:, :4] for name, value in zoo.batch("bert").items()}
+    heads = HeadMap.of(model)
+    with restarting(model, heads) as restart:
+        for _ in range(2):
+            model(**batch)
+            with restart.without([3], 4):
+                actual = model(**batch).logits
+            zoo.assert_close(actual, working_copy_logits(zoo, "bert", heads, torch.arange(12) != 3, batch))
+        with pytest.raises(ValueError, match="of one site"), restart.without([3, 4], 4):
+            pass
+
+
+class Pooled(nn.Module):
+    """A classifier that reads every position of a BERT."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, **inputs):
+        hidden = self.model.bert(**inputs).last_hidden_state.masked_fill(inputs["attention_mask"][..., None] == 0, 0)
+        return SequenceClassifierOutput(logits=self.model.classifier(hidden.mean(1)))
+
+
+@pytest.mark.parametrize(("name", "pooled", "rows"), [("bert", True, 7), ("bert", False, 1), ("llama", False, 1)])
+@torch.no_grad()
+def test_the_top_block_runs_where_it_is_read(zoo, name, pooled, rows):
+    model, seen = zoo.model(name), []
+    model = Pooled(model) if pooled else model
+    heads = HeadMap.of(model)
+    for module in (m for m in model.modules() if isinstance(m, nn.Linear) and m.out_features == 20):
+        module.register_forward_pre_hook(lambda module, args: seen.append(args[0].shape[1]))
+    mask = heads.full_mask()
+    mask[-1] = False
+    batches = [zoo.batch(name, padding) for padding in ("right", "left")]
+    with gated(model, mask, heads):
+        expected = [model(**batch).logits for batch in batches]
+    with restarting(model, heads) as restart:
+        for batch, wanted in zip(batches, expected, strict=True):
+            model(**batch)
+            seen.clear()
+            restart.changed(2)
+            with gated(model, mask, heads):
+                actual = model(**batch).logits
+            assert set(seen) == {rows}
+            zoo.assert_close(actual, wanted)
 
 
 def test_with_gradients_every_block_runs(zoo):
@@ -144,7 +194,7 @@ def test_a_model_that_reads_lower_blocks_elsewhere_is_run_in_full(zoo, read):
         calls.clear()
         restart.changed(2)
         with gated(model, torch.arange(12) != 11, heads):
-            assert torch.equal(model(**batch).logits, expected)
+            zoo.assert_close(model(**batch).logits, expected)
     assert len(calls) == (3 if read else 1)
 
 
@@ -179,7 +229,7 @@ def test_a_working_copy_shrinks_and_the_model_does_not(zoo, family, unit, attent
         with gated(model, mask, heads):
             expected = model(**batch).logits
         zoo.assert_close(smaller(**batch).logits, expected)
-        assert len(left) == len(units)
+        assert len(left) == len(units) and left.sites == find_sites(smaller)
         assert left.site_of_unit.tolist() == heads.site_of_unit[units].tolist()
     after = model.state_dict()
     assert after.keys() == weights.keys() and all(torch.equal(after[name], weights[name]) for name in weights)

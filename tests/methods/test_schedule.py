@@ -222,7 +222,7 @@ def test_importances_that_cannot_be_are_refused(equal):
     with pytest.raises(NonFiniteScore, match=r"neuron 1 of bert\.encoder\.layer\.0"):
         trajectories(lambda view: Importance(None, neurons(view, torch.tensor([0, math.nan]))), equal, Schedule())
     for names in [], ["bert.encoder.layer.0"], ["bert.encoder.layer.0", "bert.encoder.layer.1", "other"]:
-        with pytest.raises(ValueError, match="of every feed-forward layer and no other"):
+        with pytest.raises(ValueError, match="importances of neurons must list every feed-forward layer and no other"):
             trajectories(
                 lambda view, names=names: Importance(None, dict.fromkeys(names, torch.rand(4))), equal, Schedule()
             )

@@ -59,7 +59,7 @@ def test_failed_cells_and_other_protocols_are_named(keep, monkeypatch):
         (TASK, "ae", 0, "RuntimeError: no")
     ]
     assert samples.labels() == ["michel"]
-    monkeypatch.setattr("bench.stats.samples.PROTOCOL", PROTOCOL + 1)
+    monkeypatch.setattr("bench.records.PROTOCOL", PROTOCOL + 1)
     with pytest.raises(InputError, match="another protocol"):
         load(folder)
 
