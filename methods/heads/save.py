@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import torch
 import transformers
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -154,7 +155,7 @@ def _uniform_config(model: PreTrainedModel) -> PretrainedConfig | None:
         config = AutoConfig.for_model(settings.pop("model_type"), **settings)
         with torch.device("meta"):
             rebuilt = type(model)(cast(Any, config))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, StrictDataclassError):
         return None  # it refuses such numbers (a width that is no multiple of the heads, say)
     return config if _shapes(rebuilt) == _shapes(model) else None
 

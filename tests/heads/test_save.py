@@ -130,3 +130,17 @@ def test_saving_refuses_what_exists_and_loading_what_is_damaged(zoo, tmp_path):
             load_pruned(path)
         (path / name).write_bytes(content)
     load_pruned(path)
+
+
+def test_a_number_of_heads_that_the_configuration_refuses(zoo, tmp_path):
+    """Llama wants its width to be a multiple of its heads; a smaller one with others is saved all the same."""
+    config = t.LlamaConfig(
+        vocab_size=40, hidden_size=32, num_hidden_layers=2, num_attention_heads=8, intermediate_size=20
+    )
+    model = t.LlamaForCausalLM(config).eval()
+    heads = HeadMap.of(model)
+    smaller = remove_heads(model, torch.arange(len(heads)) % 8 < 5, heads)
+    assert not save_pruned(smaller, tmp_path / "small")
+    batch = zoo.batch("llama")
+    with torch.no_grad():
+        assert torch.equal(load_pruned(tmp_path / "small")(**batch).logits, smaller(**batch).logits)
