@@ -107,6 +107,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     check.add_argument("methods", metavar="NAME[:OPTION=VALUE]|A,B|all", help="methods, with their options")
     check.add_argument("--only", type=_filled, metavar="A,B", help="only these checks")
     check.add_argument("--on", type=_filled, metavar="A,B", help="only on these tiny models, named in the first line")
+    check.add_argument(
+        "--baseline",
+        type=Path,
+        metavar="DIR",
+        help="recorded run that has the cells of suite smoke (default: results; nothing is run with --only or --on)",
+    )
 
     board = _verb(verbs, "leaderboard", "draw the leaderboard from records alone", _leaderboard)
     mini = DEFAULT_OUT.format(suite="mini")
@@ -370,7 +376,12 @@ def _check(options: argparse.Namespace) -> int:
 
     quiet_libraries()
     load_plugins()
-    return check(options.methods, options.only, options.on)
+    code = check(options.methods, options.only, options.on)
+    if options.only or options.on:
+        return code
+    from bench.recorded import check_recorded
+
+    return max(code, check_recorded(options.methods, options.baseline))
 
 
 def _leaderboard(options: argparse.Namespace) -> int:

@@ -133,12 +133,12 @@ def _check_alike(twin: Twin) -> None:
 
 def _asked(record: Record) -> dict[str, Any]:
     cell = record["cell"]
-    asked = {name: cell["asked"].get(name) for name in ASKED}
+    asked: dict[str, Any] = {name: cell["asked"].get(name) or "none" for name in ASKED}
     asked |= {"calibration texts": cell["calibration"], "share of training": cell["trained"]}
     if record["status"] == "done":
         result = record["result"]
-        shares = [f"{count / result['units']:.4g}" for count in result["removed"]]
-        asked |= {"levels": shares, "parts": result["parts"], "chance": result["chance"]}
+        asked |= {"sub-tasks": result["parts"], "chance": result["chance"]}
+        asked[f"levels of {result['units']} units"] = result["removed"]  # other units are a change of their own
     return asked
 
 

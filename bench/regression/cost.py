@@ -39,14 +39,14 @@ def slowdown(pairs: Sequence[Twin], alpha: float) -> Slowdown | str:
     alike = [twin for twin in pairs if _choices(twin.before.record) == _choices(twin.after.record)]
     timed = [twin for twin in alike if min(_scoring(twin.before.record), _scoring(twin.after.record)) >= SHORTEST]
     if not timed:
-        return "it takes no time to score" if alike else "all cells chose other units"
+        return "no time to score" if alike else "other units were chosen"
     if any(twin.moved for twin in timed):
-        return "the machine or the versions are others"
+        return "other machine or versions"
     logs = np.array([log(_relative(twin.after.record) / _relative(twin.before.record)) for twin in timed])
     logs = logs.clip(-FARTHEST, FARTHEST)
     found = sign_flip_interval(logs, alpha)
     if found is None:
-        return f"{len(timed)} cells cannot show it: {samples_needed(alpha)} would do"
+        return f"too few cells of it: {samples_needed(alpha)} would do"
     return Slowdown(exp(logs.mean()), (exp(found[0]), exp(found[1])), len(timed))
 
 

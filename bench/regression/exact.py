@@ -103,6 +103,5 @@ def _answers(twin: Twin) -> Change:
         raise InputError(f"corrupt record {error}") from error
     if old.shape != new.shape:
         return Change("answers", f"{old.shape} -> {new.shape}")
-    return Change(
-        "answers", f"{int((old != new).sum())} of {old.size}" if (old != new).any() else "beside the outcomes"
-    )
+    moved = int((old != new).sum())
+    return Change("answers", f"{moved} of {old.size} differ") if moved else Change("arrays beside them", "differ")

@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.regression.cells import Twins
 from bench.regression.verdict import CHANGED, FAILED, SAME, Verdict
 
-MOST = 4  # methods shown one by one that moved in the same way, and reasons of one method
+MOST = 4  # lines for one method
 
 
 def screen(cells: Twins, found: Sequence[Verdict], baseline: Path, folder: Path) -> str:
@@ -22,13 +22,16 @@ def screen(cells: Twins, found: Sequence[Verdict], baseline: Path, folder: Path)
     for status in (FAILED, CHANGED):
         for names, reasons, remarks in _alike(verdict for verdict in found if verdict.status == status):
             lines.append(f"{status:8}{', '.join(names)}")
-            lines += [f"          {text}" for text in _cut([*reasons, *remarks])]
+            lines += [f"          {text}" for text in cut([*reasons, *remarks])]
     if same := [verdict.label for verdict in found if verdict.status == SAME]:
         lines.append(f"{SAME:8}{', '.join(same)}")
     if cells.new:
         lines.append(f"{'new':8}{', '.join(cells.new)} (nothing to compare with)")
-    for names, _, remarks in _alike(verdict for verdict in found if verdict.status == SAME):
-        lines += [f"- {text}: {', '.join(names)}" for text in remarks]
+    remarks: dict[str, list[str]] = {}
+    for verdict in found:
+        for text in verdict.remarks if verdict.status == SAME else ():
+            remarks.setdefault(text, []).append(verdict.label)
+    lines += [f"- {text} ({_few(names)})" for text, names in remarks.items()]
     return "\n".join([*lines, *(f"- {remark}" for remark in cells.absent)])
 
 
@@ -57,8 +60,13 @@ def _alike(found: Iterable[Verdict]) -> list[tuple[list[str], tuple[str, ...], t
     return [(names, *texts) for texts, names in groups.items()]
 
 
-def _cut(texts: Sequence[str]) -> list[str]:
+def cut(texts: Sequence[str]) -> list[str]:
+    """The first few of ``texts``, and how many more there are."""
     return [*texts[:MOST], f"and {len(texts) - MOST} more"] if len(texts) > MOST + 1 else list(texts)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= MOST else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
 def _plural(count: int, noun: str) -> str:
