@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from bench import quality
-from bench.cost import counting, peak_bytes, reset_peak, timing
+from bench.cost import counting, peak_bytes, reset_peak, timing, working
 from bench.latency import LEVELS, alone, beside_others, latency
 from bench.plan import PROTOCOL, Cell, open_task
 from bench.provenance import provenance
@@ -81,10 +81,10 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         units = len(view.heads)
         timed = {count_at(level, units) for level in LEVELS}
         asked = sorted(timed.union(cell.removed))
-        with counting(model) as passes, timing(device) as choosing:
+        with counting(model) as passes, timing(device) as choosing, working() as choosing_work:
             selection = select(method, cell.method.options, view, asked, between=lambda: waited.append(give_way()))
         choices = [[draw[asked.index(count)] for count in cell.removed] for draw in selection.choices]
-        with timing(device) as evaluation:
+        with timing(device) as evaluation, working() as evaluation_work:
             evaluations = quality.evaluate(task, choices)
         peak = peak_bytes(device)
         smaller, gaps = {}, []
@@ -122,6 +122,7 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         "scoring_seconds": 0.0 if trains else choosing[0],
         "method_training_seconds": choosing[0] - sum(waited) if trains else 0.0,
         "evaluation_seconds": evaluation[0],
+        "processor_seconds": {"choosing": choosing_work[0], "evaluation": evaluation_work[0]},
         "training_seconds": training_seconds,
         "peak_bytes": peak,
         "latency": latencies,

@@ -10,6 +10,7 @@ import numpy as np
 
 from bench.records import Record
 from bench.regression.cells import Twin
+from bench.regression.exact import same_choices
 from bench.stats.signflip import samples_needed, sign_flip_interval
 
 SHORTEST = 0.005  # seconds of scoring below which the clock and the first call are all there is to see
@@ -32,16 +33,20 @@ class Slowdown:
 def slowdown(pairs: Sequence[Twin], alpha: float) -> Slowdown | str:
     """The change in cost of ``pairs``, finished cells of one method, or why it cannot be told.
 
-    The control is the evaluation that follows the scoring in the same process: the same model sent over the test split,
-    pruned to the levels. What slows a machine down for some seconds slows both. Cells that chose other units are left
-    out: the evaluation starts at the lowest layer that lost one.
+    The control is the evaluation that follows in the same process: the same model, sent over the test split. What slows
+    a machine down for some time slows both. On a CPU both are processor seconds, which others on the machine change
+    least. Cells that chose other units are left out: the evaluation starts at the lowest layer that lost one.
     """
-    alike = [twin for twin in pairs if _choices(twin.before.record) == _choices(twin.after.record)]
-    timed = [twin for twin in alike if min(_scoring(twin.before.record), _scoring(twin.after.record)) >= SHORTEST]
-    if not timed:
-        return "no time to score" if alike else "other units were chosen"
-    if any(twin.moved for twin in timed):
+    if any(twin.moved for twin in pairs):
         return "other machine or versions"
+    if any("processor_seconds" not in run.record["measured"] for twin in pairs for run in (twin.before, twin.after)):
+        return "records without processor seconds"
+    alike = [twin for twin in pairs if same_choices(twin.before.record["result"], twin.after.record["result"])]
+    if not alike:
+        return "other units were chosen"
+    timed = [twin for twin in alike if min(_seconds(run.record)[0] for run in (twin.before, twin.after)) >= SHORTEST]
+    if not timed:
+        return "no time to score"
     logs = np.array([log(_relative(twin.after.record) / _relative(twin.before.record)) for twin in timed])
     logs = logs.clip(-FARTHEST, FARTHEST)
     found = sign_flip_interval(logs, alpha)
@@ -61,13 +66,14 @@ def _passes(record: Record) -> dict[str, int]:
     return result["method_training"]["passes"] if result["method_training"] else result["passes"]
 
 
-def _choices(record: Record) -> tuple:
-    return record["result"]["orders"], record["result"]["kept"]
-
-
-def _scoring(record: Record) -> float:
-    return record["measured"]["scoring_seconds"] or record["measured"]["method_training_seconds"]
+def _seconds(record: Record) -> tuple[float, float]:
+    """Of scoring, or of a joint method's training, and of the control."""
+    measured = record["measured"]
+    if record["cell"]["device"] == "cpu":
+        return measured["processor_seconds"]["choosing"], measured["processor_seconds"]["evaluation"]
+    return measured["scoring_seconds"] or measured["method_training_seconds"], measured["evaluation_seconds"]
 
 
 def _relative(record: Record) -> float:
-    return _scoring(record) / record["measured"]["evaluation_seconds"]
+    scoring, control = _seconds(record)
+    return scoring / control

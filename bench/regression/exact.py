@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,8 @@ from bench.records import CorruptRecord, Record, read_outcomes
 from bench.regression.cells import Twin
 
 # Parts of a result that are whole numbers by definition: the same on every machine and under every version.
-EVERYWHERE = ("units", "shape", "neurons", "removed", "parameters", "megabytes")
+EVERYWHERE = ("units", "shape", "neurons", "removed")
+SIZES = ("parameters", "megabytes")  # follow from the units that are chosen
 FAILS_NOW, FAILED_BEFORE = "fails now", "failed before"
 CAUSES = ("training", "units", "shape", "passes", "orders", "kept", "method_training")  # what others may follow from
 NAMES = {
@@ -45,7 +46,9 @@ def changes(twin: Twin) -> list[Change]:
     if not (twin.before.done and twin.after.done):
         return _failures(before, after)
     old, new = before["result"], after["result"]
-    parts = EVERYWHERE if twin.moved else sorted(sorted(old.keys() | new.keys()), key=_rank)
+    parts: Sequence[str] = sorted(sorted(old.keys() | new.keys()), key=_rank)
+    if twin.moved:
+        parts = [*EVERYWHERE, *SIZES] if same_choices(old, new) else EVERYWHERE
     found = [
         Change(NAMES.get(part, part), _detail(part, old.get(part), new.get(part)))
         for part in parts
@@ -54,6 +57,11 @@ def changes(twin: Twin) -> list[Change]:
     if not twin.moved and before["outcomes"] != after["outcomes"]:
         found.append(_answers(twin))
     return found
+
+
+def same_choices(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether two results, of one cell, removed the same units."""
+    return all(old[part] == new[part] for part in ("orders", "kept"))
 
 
 def _rank(part: str) -> int:

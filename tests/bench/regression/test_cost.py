@@ -21,7 +21,7 @@ def cells(draw: int, factor: float, count: int = 12) -> list[Twin]:
     held_up = np.exp(rng.normal(0, 1, (count, 2)))  # the whole cell, its control too
 
     def run(scoring: float, evaluation: float) -> Run:
-        seconds = {"scoring_seconds": float(scoring), "evaluation_seconds": float(evaluation)}
+        seconds = {"processor_seconds": {"choosing": float(scoring), "evaluation": float(evaluation)}}
         origin = {"processor": "A", "system": "Linux", "python": "3.11", "packages": {}}
         result = {"orders": [[0, 1]], "kept": None}
         return Run({"cell": {"device": "cpu"}, "provenance": origin, "result": result, "measured": seconds}, Path())
