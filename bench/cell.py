@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bench import quality
 from bench.choice import Choice
-from bench.cost import counting, peak_bytes, reset_peak, timing
+from bench.cost import counting, peak_bytes, reset_peak, timing, working
 from bench.generation import generation
 from bench.latency import LEVELS, alone, beside_others, latency
 from bench.plan import PROTOCOL, Cell, open_task
@@ -85,10 +85,10 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         # Where generation is timed, a model is large: no training for other levels than those asked for.
         timed = set(cell.removed) if cell.generate else {count_at(level, units) for level in LEVELS}
         asked = sorted(timed.union(cell.removed))
-        with counting(model) as passes, timing(device) as choosing:
+        with counting(model) as passes, timing(device) as choosing, working() as choosing_work:
             selection = select(method, cell.method.options, view, asked, between=lambda: waited.append(give_way()))
         choices = [[draw[asked.index(count)] for count in cell.removed] for draw in selection.choices]
-        with timing(device) as evaluation:
+        with timing(device) as evaluation, working() as evaluation_work:
             evaluations = quality.evaluate(task, choices)
         peak = peak_bytes(device)
         chosen = {}
@@ -128,6 +128,7 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         "scoring_seconds": 0.0 if trains else choosing[0],
         "method_training_seconds": choosing[0] - sum(waited) if trains else 0.0,
         "evaluation_seconds": evaluation[0],
+        "processor_seconds": {"choosing": choosing_work[0], "evaluation": evaluation_work[0]},
         "training_seconds": training_seconds,
         "peak_bytes": peak,
         "latency": latencies,

@@ -35,6 +35,7 @@ examples:
   headbench list methods                           the methods and their options
   headbench leaderboard runs/mini                  the leaderboard of an earlier run
   headbench compare michel ae runs/mini            does one keep more than the other, and can the seeds show it?
+  headbench regress --baseline results runs/mini   did a change break a method?
 
 `headbench VERB --help` shows the flags of a verb."""
 
@@ -106,6 +107,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     check.add_argument("methods", metavar="NAME[:OPTION=VALUE]|A,B|all", help="methods, with their options")
     check.add_argument("--only", type=_filled, metavar="A,B", help="only these checks")
     check.add_argument("--on", type=_filled, metavar="A,B", help="only on these tiny models, named in the first line")
+    check.add_argument(
+        "--baseline",
+        type=Path,
+        metavar="DIR",
+        help="recorded run that has the cells of suite smoke (default: results; nothing is run with --only or --on)",
+    )
 
     board = _verb(verbs, "leaderboard", "draw the leaderboard from records alone", _leaderboard)
     mini = DEFAULT_OUT.format(suite=DEFAULT_SUITE)
@@ -130,6 +137,25 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     versus.add_argument(
         "--alpha", type=_share, default=0.05, metavar="P", help="level of the tests and intervals (default: 0.05)"
     )
+    watch = _verb(verbs, "regress", "say whether a change broke a method, by the records of a baseline", _regress)
+    watch.add_argument(
+        "folder", nargs="?", type=Path, default=Path(mini), help=f"folder of the run to judge (default: {mini})"
+    )
+    watch.add_argument("--baseline", required=True, type=Path, metavar="DIR", help="folder of the run to judge it by")
+    watch.add_argument("--methods", type=_filled, metavar="A,B", help="only these, as the leaderboard names them")
+    watch.add_argument(
+        "--changed",
+        type=_filled,
+        metavar="A,B",
+        help="methods that are new or meant to differ: only a loss beyond the margin, or a cost, fails them",
+    )
+    watch.add_argument(
+        "--margin", type=_points, default=0.5, metavar="POINTS", help="area that may be lost (default: 0.5 points)"
+    )
+    watch.add_argument(
+        "--slower", type=_share, default=0.15, metavar="SHARE", help="more scoring that is allowed (default: 0.15)"
+    )
+    watch.add_argument("--junit", type=Path, metavar="FILE", help="write the verdicts for continuous integration too")
     known, extra = parser.parse_known_args(arguments)
     if extra:
         known.parser.error(f"unrecognized arguments: {extra[0]}")
@@ -199,6 +225,16 @@ def _level(text: str) -> float:
     if not 0 <= level <= 1:
         raise argparse.ArgumentTypeError(f"expected a share from 0 to 1, or a percentage such as 50%, not {text!r}")
     return level
+
+
+def _points(text: str) -> float:
+    try:
+        points = float(text)
+    except ValueError:
+        points = -1.0
+    if not 0 <= points <= 100:
+        raise argparse.ArgumentTypeError(f"expected points of accuracy, from 0 to 100, not {text!r}")
+    return points
 
 
 def _whole(text: str) -> int:
@@ -344,7 +380,12 @@ def _check(options: argparse.Namespace) -> int:
 
     quiet_libraries()
     load_plugins()
-    return check(options.methods, options.only, options.on)
+    code = check(options.methods, options.only, options.on)
+    if options.only or options.on:
+        return code
+    from bench.recorded import check_recorded
+
+    return max(code, check_recorded(options.methods, options.baseline))
 
 
 def _leaderboard(options: argparse.Namespace) -> int:
@@ -363,3 +404,23 @@ def _compare(options: argparse.Namespace) -> int:
     tasks = [name.strip() for name in options.task.split(",")] if options.task else []
     print(text(compare(options.folder, options.a, options.b, tasks, options.level, options.alpha)))
     return 0
+
+
+def _regress(options: argparse.Namespace) -> int:
+    from bench.regress import regress
+    from bench.regression.verdict import Limits
+
+    methods, changed = (_labels(text) for text in (options.methods, options.changed))
+    limits = Limits(points=options.margin, slower=options.slower)
+    return regress(options.baseline, options.folder, methods, changed, limits, options.junit)
+
+
+def _labels(text: str | None) -> list[str]:
+    """Methods by their labels, ``a,b:option=value,option=value``: a part without a name belongs to the one before."""
+    labels: list[str] = []
+    for part in (part.strip() for part in (text or "").split(",")):
+        if labels and "=" in part and ":" not in part:
+            labels[-1] += f",{part}"
+        elif part:
+            labels.append(part)
+    return labels

@@ -58,6 +58,18 @@ def timing(device: torch.device) -> Iterator[list[float]]:
     seconds.append(round(time.perf_counter() - begin, 7))
 
 
+@contextmanager
+def working() -> Iterator[list[float]]:
+    """Processor seconds of this process inside, as the only entry of a list that is filled at the end.
+
+    What others do on the machine makes these longer by some per cent, where it may double wall seconds.
+    """
+    seconds: list[float] = []
+    begin = time.process_time()
+    yield seconds
+    seconds.append(round(time.process_time() - begin, 7))
+
+
 def _settle(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -24,9 +24,9 @@ def command(*arguments: str, **settings) -> subprocess.Popen[str]:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("", "VERB is missing: there is run, list, prune, check, leaderboard, compare"),
+        ("", "VERB is missing: there is run, list, prune, check, leaderboard, compare, regress"),
         ("rnu", "VERB: unknown 'rnu': did you mean 'run'?"),
-        ("zzz", "VERB: unknown 'zzz': there is run, list, prune, check, leaderboard, compare"),
+        ("zzz", "VERB: unknown 'zzz': there is run, list, prune, check, leaderboard, compare, regress"),
         ("list", "WHAT is missing: there is methods, tasks, suites, cells"),
         ("list metods", "unknown 'metods': did you mean 'methods'?"),
         ("run --mehtods none", "unknown argument '--mehtods': did you mean --methods?"),

@@ -1,0 +1,62 @@
+"""The second half of the verb ``check``: a method's cells on a small suite, against those recorded."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from bench.errors import InputError
+from bench.frame import curve
+from bench.jobs import CellJob, start_process
+from bench.plan import plan
+from bench.records import Record, read_current
+from bench.regression.cells import twins
+from bench.regression.screen import cut, origin
+from bench.regression.verdict import Limits, Verdict, verdicts
+from bench.suite import parse_methods
+from bench.suite_file import load_suite
+from tasks.cache import default_root
+
+SUITE = "smoke"
+RECORDED = Path("results")
+
+
+def check_recorded(methods: str, baseline: Path | None) -> int:
+    """Run the cells of ``methods``, as a command line writes them, and print a line for each method.
+
+    baseline: folder of recorded cells; None for ``results``, and nothing is run where there are no records in it.
+    Returns 1 where a cell failed or is not what was recorded. Raises InputError.
+    """
+    try:
+        read_current(baseline or RECORDED)
+    except InputError as error:
+        if baseline is not None:
+            raise
+        print(f"Not compared with recorded cells: {error}. `--baseline DIR` names another folder.")
+        return 0
+    start_process()
+    suite = replace(load_suite(SUITE), methods=parse_methods(methods))
+    cells = plan(suite, "cpu")
+    told = ", ".join(sorted({f"{cell.task.task} seed {cell.seed}" for cell in cells}))
+    print(f"On the suite {SUITE} ({told}), against {baseline or RECORDED}:", flush=True)
+    with tempfile.TemporaryDirectory(prefix="headbench-check-") as folder:
+        records = {cell.method.label: CellJob(cell, default_root(), Path(folder))() for cell in cells}
+        both = twins(baseline or RECORDED, Path(folder), list(records))
+        found = {verdict.label: verdict for verdict in verdicts(both, (), Limits())}
+    for label, record in records.items():
+        print("\n".join(_lines(label, record, found.get(label))))
+    print("\n".join(origin(both)))
+    regressed = any(verdict.reasons for verdict in found.values())
+    return int(regressed or any(record["status"] == "failed" for record in records.values()))
+
+
+def _lines(label: str, record: Record, verdict: Verdict | None) -> list[str]:
+    """The method's verdict, and what it keeps; why, where it failed."""
+    status = verdict.status if verdict else "new"
+    if record["status"] == "failed":
+        return [f"  FAILED   {label}: {record['reason']}"]
+    shares, quality = curve(record)
+    middle = len(shares) // 2
+    line = f"  {status:8} {label}: accuracy {quality[0]:.3f}, {quality[middle]:.3f} with {shares[middle]:.0%} removed"
+    return [line, *(f"           {reason}" for reason in cut(verdict.reasons if verdict else ()))]

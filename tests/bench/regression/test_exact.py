@@ -1,0 +1,93 @@
+"""On the same machine any difference is a regression, named with its place, unless it was meant."""
+
+from __future__ import annotations
+
+import pytest
+
+PARTS = {
+    "units": 7,
+    "shape": [4, 4],
+    "orders": [[1, 0, *range(2, 8)]],
+    "kept": [[0], [1], []],
+    "quality": (0.9, 0.6, 0.5),
+    "metrics": [[{"acc": 1.0}, {}, {}]],
+    "parameters": [{"model": 3}, {"model": 2}, {"model": 1}],
+    "megabytes": [{"model": 3.0}, {"model": 2.0}, {"model": 1.0}],
+    "passes": {"forward": 256, "backward": 0},
+    "training": {"weights": "b"},
+    "method_training": {"passes": {"forward": 128, "backward": 0}, "reports": {}},
+    "gap": 1e-7,
+    "something to come": 1,
+}
+
+
+def test_equal_records_are_no_regression(keep, regress):
+    for name in ("before", "after"):
+        keep(name, seeds=range(3))
+        keep(name, "ae", seeds=range(3))
+    code, said = regress()
+    assert code == 0
+    assert said.startswith("no regressions in 2 methods, 6 cells:") and "same    ae, michel" in said
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_of_a_result_is_compared(keep, regress, part):
+    keep("before", seeds=range(2))
+    keep("before", "ae")
+    keep("after")
+    keep("after", "ae")
+    keep("after", seeds=[1], **{part: PARTS[part]})
+    code, said = regress()
+    assert code == 1
+    assert "FAILED  michel" in said and "in 1 of 2 cells (classification, seed 1: " in said and "same    ae" in said
+
+
+def test_a_change_is_told_where_it_begins(keep, regress):
+    keep("before")
+    keep("after", orders=[[0, 1, 3, 2, 4, 5, 6, 7]], passes={"forward": 129, "backward": 0})
+    said = regress()[1]
+    assert "removal order in 1 of 1 cells (classification, seed 0: 2 of 8 places, from place 3 on: unit 2 -> 3)" in said
+    assert said.index("passes in 1") < said.index("removal order") and "128 -> 129 forward" in said
+
+
+def test_other_answers_of_the_same_quality_are_seen(keep, regress):
+    keep("before")
+    keep("after", turn=1)
+    code, said = regress()
+    assert code == 1 and "answers in 1 of 1 cells (classification, seed 0: 6 of 600 differ)" in said
+
+
+def test_what_is_meant_to_change_is_told_and_passes(keep, regress):
+    keep("before")
+    keep("after", turn=1)
+    code, said = regress("--changed", "michel")
+    assert code == 0 and "changed michel" in said and "6 of 600 differ" in said
+
+
+def test_sizes_are_compared_on_any_machine(keep, regress):
+    keep("before")
+    keep("after", processor="B", shape=[8])
+    code, said = regress()
+    assert code == 1 and "heads by layer" in said
+    assert "other machine or versions" in said and "processor A -> B (1 cells)" in said
+
+
+def test_orders_of_another_machine_may_differ(keep, regress):
+    keep("before")
+    keep("after", processor="B", orders=[list(range(7, -1, -1))])
+    assert regress()[0] == 0
+
+
+def test_failures_that_are_new_are_regressions(keep, regress):
+    keep("before")
+    keep("before", "ae", reason="no luck")
+    keep("before", "gnorm", reason="no luck")
+    keep("after", reason="KeyError: 'q'")
+    keep("after", "ae")
+    keep("after", "gnorm", reason="no luck")
+    code, said = regress()
+    assert code == 1
+    assert "FAILED  michel\n          fails now in 1 of 1 cells (classification, seed 0: KeyError: 'q')" in said
+    assert "changed ae\n          failed before" in said
+    assert "1 of 1 cells fail, as in the baseline (gnorm)" in said
+    assert regress("--changed", "michel")[0] == 1

@@ -1,0 +1,100 @@
+"""The verb itself: bad input in one line, one screen, and a file for continuous integration."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from methods import METHODS
+
+
+@pytest.fixture
+def folders(keep, tmp_path):
+    keep("before", seeds=range(2))
+    keep("after", seeds=range(2))
+    keep("after", "ae")
+    keep("old", protocol=2)
+    keep("elsewhere", seeds=[7])
+    keep("asked", calibration=64)
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--baseline before after", "the baseline before lacks ae: where that is new, add --changed ae"),
+        ("--baseline before before --changed micheel", "unknown method 'micheel': did you mean 'michel'?"),
+        ("--baseline before before --methods micheel", "unknown method 'micheel': did you mean 'michel'?"),
+        ("--baseline empty after", "empty: no records there (expected empty/records/TASK/METHOD/SEED.json)"),
+        ("--baseline before nowhere", "nowhere: no records there (expected nowhere/records/TASK/METHOD/SEED.json)"),
+        ("--baseline old before", "old: its records were made under another protocol"),
+        ("--baseline before elsewhere", "before and elsewhere have no method, task and seed in common"),
+        (
+            "--baseline before asked",
+            "michel on classification, seed 0 was measured in another way than in the baseline, and cannot be "
+            "compared: calibration texts 64, not 128",
+        ),
+        ("after", "the following arguments are required: --baseline"),
+        ("--baseline before --margin x", "--margin: expected points of accuracy, from 0 to 100, not 'x'"),
+        ("--baseline before --slower 0", "--slower: expected a share over 0, at most 1, not '0'"),
+    ],
+)
+def test_bad_input_is_one_line(folders, complaint, flags, said):
+    assert complaint("regress", *flags.split()).startswith(said)
+
+
+def test_a_corrupt_record_is_named(folders, complaint):
+    path = next((folders / "before").glob("records/*/*/*.json"))
+    path.write_text("{}")
+    assert complaint("regress", "--baseline", "before", "after").startswith("corrupt record before/")
+
+
+def test_a_new_method_is_named_as_such(folders, regress):
+    code, said = regress("--changed", "ae")
+    assert code == 0 and "new     ae (nothing to compare with)" in said
+    assert regress("--methods", "michel")[0] == 0
+
+
+def test_what_was_not_run_is_named(keep, regress):
+    for method in ("michel", "ae", "gnorm"):
+        keep("before", method, seeds=range(3))
+        keep("before", method, task="mnli")
+    keep("after", seeds=[0, 3])
+    keep("after", "ae", seeds=range(3))
+    keep("after", task="language_id")
+    said = regress()[1].splitlines()
+    assert "- not run here: task mnli, data, model; gnorm" in said
+    assert "- not run here: seeds 1, 2 of michel on classification" in said
+    assert "- not in the baseline: task language_id, data, model" in said
+    assert "- not in the baseline: seed 3 of michel on classification" in said
+
+
+def test_everything_that_breaks_at_once_fits_on_a_screen(keep, regress):
+    scorers = [name for name, method in METHODS.items() if method.shape == "scorer"]
+    for method in scorers:
+        keep("before", method, seeds=range(3))
+        keep("after", method, seeds=range(3), turn=1, training={"weights": "b"}, passes={"forward": 1, "backward": 0})
+    code, said = regress()
+    assert code == 1 and len(said.splitlines()) <= 24
+    assert f"FAILED  {', '.join(sorted(scorers))}" in said
+
+
+def test_commits_are_told(keep, regress, tmp_path):
+    keep("before")
+    keep("after")
+    assert f"commit: {'a' * 12}\n" in regress()[1]
+
+
+def test_a_file_for_continuous_integration(folders, keep, regress):
+    keep("after", turn=1)
+    report = folders / "report.xml"
+    code, _ = regress("--changed", "ae", "--junit", str(report))
+    suite = ElementTree.parse(report).getroot()
+    assert code == 1
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "1")
+    failed, new = suite.findall("testcase")
+    assert failed.get("name") == "michel" and "answers in 1 of 2 cells" in failed.find("failure").get("message")
+    assert new.get("name") == "ae" and new.find("skipped") is not None
+    assert "same machine" in suite.find("system-out").text
