@@ -27,11 +27,11 @@ def screen(cells: Twins, found: Sequence[Verdict], baseline: Path, folder: Path)
         lines.append(f"{SAME:8}{', '.join(same)}")
     if cells.new:
         lines.append(f"{'new':8}{', '.join(cells.new)} (nothing to compare with)")
-    remarks: dict[str, list[str]] = {}
+    shared: dict[str, list[str]] = {}
     for verdict in found:
         for text in verdict.remarks if verdict.status == SAME else ():
-            remarks.setdefault(text, []).append(verdict.label)
-    lines += [f"- {text} ({_few(names)})" for text, names in remarks.items()]
+            shared.setdefault(text, []).append(verdict.label)
+    lines += [f"- {text} ({_few(names)})" for text, names in shared.items()]
     return "\n".join([*lines, *(f"- {remark}" for remark in cells.absent)])
 
 
