@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.regression.cells import Twins
 from bench.regression.verdict import CHANGED, FAILED, SAME, Verdict
 
-MOST = 4  # lines for one method
+MOST = 4  # lines of reasons for one method, and of remarks
 
 
 def screen(cells: Twins, found: Sequence[Verdict], baseline: Path, folder: Path) -> str:
@@ -22,7 +22,7 @@ def screen(cells: Twins, found: Sequence[Verdict], baseline: Path, folder: Path)
     for status in (FAILED, CHANGED):
         for names, reasons, remarks in _alike(verdict for verdict in found if verdict.status == status):
             lines.append(f"{status:8}{', '.join(names)}")
-            lines += [f"          {text}" for text in cut([*reasons, *remarks])]
+            lines += [f"          {text}" for text in (*cut(reasons), *cut(remarks))]
     if same := [verdict.label for verdict in found if verdict.status == SAME]:
         lines.append(f"{SAME:8}{', '.join(same)}")
     if cells.new:

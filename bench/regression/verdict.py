@@ -51,18 +51,18 @@ def verdicts(cells: Twins, declared: Collection[str], limits: Limits) -> list[Ve
 def _verdict(label: str, pairs: list[Twin], declared: bool, limits: Limits, alpha: float) -> Verdict:
     reasons: list[str] = []
     remarks: list[str] = []
-    moved: dict[str, list[tuple[Twin, Change]]] = defaultdict(list)
-    for twin in pairs:
-        for change in changes(twin):
-            moved[change.part].append((twin, change))
-    for part, found in moved.items():
-        excused = declared or part == FAILED_BEFORE
-        (remarks if excused and part != FAILS_NOW else reasons).append(_told(part, found, len(pairs)))
     done = [twin for twin in pairs if twin.before.done and twin.after.done]
     if done:
         for text, worse in (_quality(done, limits, alpha), _passes(done, limits), _seconds(done, limits, alpha)):
             if text:
                 (reasons if worse else remarks).append(text)
+    moved: dict[str, list[tuple[Twin, Change]]] = defaultdict(list)
+    for twin in pairs:
+        for change in changes(twin):
+            moved[change.part].append((twin, change))
+    for part, found in moved.items():
+        excused = part == FAILED_BEFORE or (declared and part != FAILS_NOW)
+        (remarks if excused else reasons).append(_told(part, found, len(pairs)))
     if idle := sum(not twin.before.done and not twin.after.done for twin in pairs):
         remarks.append(f"{idle} of {len(pairs)} cells fail, as in the baseline")
     status = FAILED if reasons else CHANGED if moved else SAME
