@@ -22,7 +22,8 @@ def many_heads(tmp_path_factory, tiny_model):
     """A folder with a random classifier of 48 heads, some of them nearly as important as others."""
     folder = tmp_path_factory.mktemp("models") / "many-heads"
     shutil.copytree(tiny_model, folder)
-    config = BertConfig.from_pretrained(tiny_model, hidden_size=64, num_attention_heads=16, num_hidden_layers=3)
+    sizes = {"hidden_size": 64, "num_attention_heads": 16, "num_hidden_layers": 3, "initializer_range": 0.2}
+    config = BertConfig.from_pretrained(tiny_model, **sizes)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         BertForSequenceClassification(config).save_pretrained(folder)
