@@ -1,0 +1,104 @@
+"""One figure, two uses: files for a paper, and markup for a page whose colours follow the page's."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from bench.curves import COLOURS, STYLE
+from bench.report.markup import Safe, tag
+
+INK, MUTED, FAINT, PAPER = "#1b1f24", "#667079", "#c8ced3", "#ffffff"
+SERIES = tuple(colour.lower() for colour in COLOURS)
+# What a colour is for: a page gives each of these variables a value for light and one for dark.
+ROLES = {INK: "ink", MUTED: "muted", FAINT: "faint", PAPER: "paper"} | {
+    colour: f"series-{number}" for number, colour in enumerate(SERIES, 1)
+}
+LOOK: dict[str, Any] = STYLE | {
+    "pdf.fonttype": 42,  # text stays text
+    "font.size": 9,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.facecolor": "none",
+    "axes.titlesize": 9.5,
+    "axes.linewidth": 0.7,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "figure.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+    "legend.frameon": False,
+}
+DOTS = 130  # dots per inch of the bitmap
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure by the name of its files, without an ending."""
+
+    name: str
+    title: str
+    alt: str  # what it shows, for who does not see it
+    files: dict[str, bytes]  # by ending; empty where it is drawn in a page only
+    inline: Safe
+
+
+def picture(name: str, title: str, alt: str, draw: Callable[[], Figure], files: bool = True) -> Picture:
+    """Draw a figure; with ``files`` also as SVG, PDF and PNG. The same figure gives the same bytes."""
+    with mpl.rc_context(LOOK | {"svg.hashsalt": name}), warnings.catch_warnings():  # ids differ from figure to figure
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the viewer has its own fonts
+        figure = draw()
+        svg = _saved(figure, "svg", {"Date": None, "Title": title, "Creator": None})
+        figure.set_layout_engine("none")  # laid out once, for all
+        made = {}
+        if files:
+            made["svg"] = _smaller(svg.decode()).encode()
+            made["pdf"] = _saved(
+                figure, "pdf", {"CreationDate": None, "Creator": None, "Producer": None, "Title": title}
+            )
+            made["png"] = _saved(
+                figure, "png", {"Software": None, "Title": title.encode("latin-1", "replace").decode("latin-1")}
+            )
+    return Picture(name, title, alt, made, _inline(svg.decode(), alt))
+
+
+def _saved(figure: Figure, form: str, metadata: dict[str, str | None]) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format=form, metadata=metadata, dpi=DOTS if form == "png" else "figure")
+    return content.getvalue()
+
+
+def _smaller(svg: str) -> str:
+    """Coordinates to a hundredth of a point, and no name on a group that nothing refers to."""
+    svg = re.sub(r'<g id="[^"]*">', "<g>", svg)
+    return re.sub(r"(?<=[ \"(,\n-])(\d+\.\d{3,})", lambda found: f"{float(found[1]):.2f}".rstrip("0").rstrip("."), svg)
+
+
+def _inline(svg: str, alt: str) -> Safe:
+    """The SVG for a page: it takes the page's font and colours, and says what it shows."""
+    body = svg[svg.index("<svg") :]
+    box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', body)
+    assert box
+    inside = body[body.index(">") + 1 : body.rindex("</svg>")]
+    inside = re.sub(r"<metadata>.*?</metadata>|<title>.*?</title>|<!--.*?-->", "", _smaller(inside), flags=re.DOTALL)
+    inside = re.sub(r"font: (?:[\w.]+ )*?([\d.]+)px [^;\"]*", r"font-size: \1px", inside)
+    for colour, role in ROLES.items():
+        inside = inside.replace(colour, f"var(--{role})")
+    return tag(
+        "svg",
+        Safe(re.sub(r"\n\s*", "\n", inside)),
+        viewBox=f"0 0 {box[1]} {box[2]}",
+        width=round(float(box[1]) * 4 / 3),  # a point is 4/3 pixels
+        role="img",
+        aria_label=alt,
+        xmlns="http://www.w3.org/2000/svg",
+    )
