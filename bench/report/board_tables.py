@@ -11,7 +11,9 @@ import pandas as pd
 from bench.frame import removes
 from bench.leaderboard import COLUMNS
 from bench.metric_tables import metric_tables
+from bench.records import Record
 from bench.report.board import Board, keeps_all, kind, machine
+from bench.report.head_figures import figure_of, kept_by_layer
 from bench.report.markup import slug
 from bench.report.standing import Standing
 from bench.report.tables import Cell, Heading, Table, name, number
@@ -63,7 +65,7 @@ def records_of(label: str, task: TaskKey | None = None, root: str = "") -> str:
 def standings(
     board: Board, tasks: Sequence[TaskKey], found: Standing | None, file: str, caption: str, root: str = ""
 ) -> Table:
-    """A row for each method that has all ``tasks``, best area first; what removes neurons or nothing comes last.
+    """A row for each method that has all ``tasks``, by tier and area; what removes neurons or nothing comes last.
 
     Values are means over seeds of the mean over tasks within a seed, as on the leaderboard; the spread of the area is
     its 95 % interval or, with too few seeds for any, like the others' the standard deviation over seeds.
@@ -86,18 +88,18 @@ def standings(
         rows.append(
             (
                 name(label, f"{root}methods/{slug(label)}.html"),
+                _area(label, means, spreads, found, sources),
                 Cell(str(tier) if tier else "–", tier or math.nan),
                 Cell(kind(record) + _parts(board, label), kind(record)),
-                _area(label, means, spreads, found, sources),
                 *(_mean(means.loc[label, c], spreads.loc[label, c], c, sources) for c in columns),
             )
         )
         marks.append(" ".join([*kind(record).split(), *(["neurons"] if removes(record) != "heads" else [])]))
     headings = (
         Heading("method", "method"),
+        Heading("area", "area", "Mean quality over all shares removed; 0 is chance, 1 the unpruned model"),
         Heading("tier", "tier", "Methods of a tier are practically equal, or the seeds cannot tell them from its head"),
         Heading("kind", "kind", "Scores leave the weights alone; trained ones had gates or weights trained"),
-        Heading("area", "area", "Mean quality over all shares removed; 0 is chance, 1 the unpruned model"),
         *(Heading(SHORT[column], column, HELP[column]) for column in columns),
     )
     return Table(file, caption, headings, tuple(rows), tuple(marks))
@@ -195,6 +197,18 @@ def stabilities(board: Board, label: str, root: str) -> Table | None:
         if rows
         else None
     )
+
+
+def by_layer(board: Board, task: TaskKey, records: Sequence[Record]) -> Table:
+    """Mean number of heads kept in each layer at each budget (Figure 3 of DSP)."""
+    shape = records[0]["result"]["shape"]
+    budgets, numbers = kept_by_layer(records)
+    rows = tuple(
+        (name(f"layer {row}"), *(Cell(figure_of(n), float(n), heat=float(n) / size) for n in numbers[row]))
+        for row, size in enumerate(shape)
+    )
+    headings = (Heading("heads kept in all", "layer"), *(Heading(str(budget), str(budget)) for budget in budgets))
+    return Table(f"layers-{place(task)}", board.name(task), headings, rows)
 
 
 def sub_tasks(board: Board, task: TaskKey) -> list[Table]:

@@ -9,13 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.records import Record
-from bench.report.curve_figures import canvas, short
+from bench.report.curve_figures import canvas, legend, short, together
 from bench.report.lines import MARKERS
-from bench.report.picture import INK, MUTED, PAPER, SERIES
+from bench.report.picture import INK, SERIES
 from bench.suite import count_at
 
 KEPT = SERIES[0]
 CELL = 0.16  # inches
+GAP = 0.93  # of a cell is filled
 
 
 def kept_shares(records: Sequence[Record], removed: int) -> np.ndarray | None:
@@ -52,12 +53,13 @@ def heat_maps(cells: dict[str, Sequence[Record]], title: str, level: float) -> F
             maps[label] = by_layer(shares, records[0]["result"]["shape"])
     some = next(iter(maps.values()))
     wide, tall = max(map(len, some)), len(some)
-    across = max(1, min(len(maps), int(6.2 / max(1.25, CELL * wide + 0.35))))
+    room = max(1.25, CELL * wide + 0.35)  # inches for a map, and for its name
+    across = max(1, min(len(maps), int(6.2 / room)))
     down = -(-len(maps) // across)
-    figure = Figure(
-        figsize=(across * max(1.25, CELL * wide + 0.35), 0.35 + down * (CELL * tall + 0.42)), layout="constrained"
-    )
-    figure.suptitle(title, fontsize=9.5, x=0.01, ha="left", color=INK)
+    high = 0.35 + down * (CELL * tall + 0.42)
+    figure = Figure(figsize=(across * room, high))
+    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.05 / high, top=1 - 0.5 / high, hspace=0.3 / (CELL * tall))
+    figure.text(0.01, 1 - 0.05 / high, title, va="top", fontsize=9.5)
     grid = figure.subplots(down, across, squeeze=False)
     for axis in grid.flat[len(maps) :]:
         axis.axis("off")
@@ -66,32 +68,39 @@ def heat_maps(cells: dict[str, Sequence[Record]], title: str, level: float) -> F
         axis.set_title(short(label)[:18], fontsize=8, loc="left", pad=3)
         axis.set_xticks([])
         axis.set_yticks([])
-        axis.set_aspect("equal")
+        axis.set_aspect("equal", anchor="NW")
     return figure
+
+
+def kept_by_layer(records: Sequence[Record]) -> tuple[list[int], np.ndarray]:
+    """Budgets, in heads, and the mean number of heads kept in each layer at each: (layers, budgets).
+
+    Of records that were measured at other levels than the first, the levels that it has.
+    """
+    result = records[0]["result"]
+    kept = [kept_shares(records, count) for count in result["removed"]]
+    numbers = [[layer.sum() for layer in by_layer(units, result["shape"])] for units in kept if units is not None]
+    return [result["units"] - count for count in result["removed"]], np.array(numbers).T
 
 
 def layers_by_budget(records: Sequence[Record], title: str) -> Figure:
     """Mean number of heads kept in each layer at each budget (Figure 3 of DSP), written in its cell."""
-    result = records[0]["result"]
-    shape, removed = result["shape"], result["removed"]
-    kept = [kept_shares(records, count) for count in removed]
-    numbers = np.array([[layer.sum() for layer in by_layer(one, shape)] for one in kept if one is not None]).T
-    figure, axis = canvas(title, "heads kept", "layer", (4.4, 1.15 + 0.22 * len(shape)))
+    shape = records[0]["result"]["shape"]
+    budgets, numbers = kept_by_layer(records)
+    figure, axis = canvas(title, "heads kept in all", "layer", (4.4, 0.85 + 0.24 * len(shape)))
     _map(axis, list(numbers / np.array(shape)[:, None]))
-    size = 8 if len(removed) <= 12 else 6
+    size = 8 if len(budgets) <= 12 else 6
     for (row, column), number in np.ndenumerate(numbers):
-        axis.text(
-            column + 0.5,
-            row + 0.5,
-            f"{number:.3g}" if number % 1 == 0 else f"{number:.1f}",
-            ha="center",
-            va="center",
-            fontsize=size,
-        )
-    axis.set_xticks(np.arange(len(removed)) + 0.5, [str(result["units"] - count) for count in removed], fontsize=size)
+        axis.text(column + GAP / 2, row + GAP / 2, figure_of(number), ha="center", va="center", fontsize=size)
+    axis.set_xticks(np.arange(len(budgets)) + 0.5, [str(budget) for budget in budgets], fontsize=size)
     rows = range(0, len(shape), 1 + len(shape) // 16)
     axis.set_yticks([row + 0.5 for row in rows], [str(row) for row in rows])
     return figure
+
+
+def figure_of(number: float) -> str:
+    """A mean number of heads, with a digit after the point where it is not whole."""
+    return f"{number:.0f}" if abs(number - round(number)) < 0.05 else f"{number:.1f}"
 
 
 def penalties(records: dict[str, Sequence[Record]], title: str) -> Figure:
@@ -102,11 +111,13 @@ def penalties(records: dict[str, Sequence[Record]], title: str) -> Figure:
         weights = sorted(by_weight)
         mean = np.array([np.mean(by_weight[weight]) for weight in weights])
         reach = [mean - [min(by_weight[w]) for w in weights], [max(by_weight[w]) for w in weights] - mean]
-        axis.errorbar(weights, mean, yerr=reach, color=colour, marker=marker, markersize=4.5, linewidth=1.4, elinewidth=0.8, capsize=2, label=short(name))  # fmt: skip
+        axis.errorbar(
+            weights, mean, yerr=reach, color=colour, marker=marker, markersize=4.5, linewidth=1.4, elinewidth=0.8,
+            capsize=2, label=short(name),
+        )  # fmt: skip
     axis.set_xscale("log")
     axis.set_ylim(bottom=0)
-    handles, names = axis.get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower left", ncols=2, fontsize=8.5)
+    legend(figure, axis)
     return figure
 
 
@@ -123,19 +134,15 @@ def opened(records: Sequence[Record]) -> dict[float, list[float]]:
 
 
 def _map(axis: Axes, layers: Sequence[np.ndarray]) -> None:
-    """Cells, a row a layer, filled as far as their value, 0 to 1, says."""
-    for row, values in enumerate(layers):
-        for column, value in enumerate(values):
-            axis.fill(
-                [column, column + 1, column + 1, column], [row, row, row + 1, row + 1],
-                facecolor=KEPT, alpha=None, linewidth=0,
-            )[0].set_alpha(0.06 + 0.6 * float(value))  # fmt: skip
-    wide, tall = max(map(len, layers)), len(layers)
-    for x in range(wide + 1):
-        axis.plot([x, x], [0, tall], color=PAPER, linewidth=0.8)
-    for y in range(tall + 1):
-        axis.plot([0, wide], [y, y], color=PAPER, linewidth=0.8)
-    axis.set_xlim(0, wide)
-    axis.set_ylim(tall, 0)
+    """Cells, a row a layer, filled as far as their value, 0 to 1, says; all cells of a value are one path."""
+    squares: dict[float, list[list[tuple[float, float]]]] = {}
+    for y, values in enumerate(layers):
+        for x, value in enumerate(values):
+            corners = [(x, y), (x + GAP, y), (x + GAP, y + GAP), (x, y + GAP)]
+            squares.setdefault(round(float(value), 2), []).append(corners)
+    for value, shapes in sorted(squares.items()):
+        together(axis, shapes, facecolor=KEPT, linewidth=0, alpha=0.06 + 0.6 * value)
+    axis.set_xlim(0, max(map(len, layers)))
+    axis.set_ylim(len(layers), 0)
     axis.spines[:].set_visible(False)
-    axis.tick_params(length=0, labelcolor=INK, color=MUTED)
+    axis.tick_params(length=0, labelcolor=INK)

@@ -44,8 +44,8 @@ def index(
         f"{_count(len(board.records), 'record')}."
     )
     parts = [tag("p", " ".join([size, *(lead(board, found) if found else [])]), class_="lead")]
-    if main:
-        parts.append(figure(main, wide=True))
+    first = [figure(each) for each in (main, *overall[:1]) if each]
+    parts.append(tag("div", *first, class_="hero"))
     parts.append(
         section("table", "Table", shown(table, interactive=True), _unranked(board, found), listed(HOW_TO_READ))
     )
@@ -55,17 +55,13 @@ def index(
                 "curves",
                 "Quality as more is removed",
                 tag("h3", "Mean over tasks"),
-                grid(overall),
+                grid(overall[1:]),
                 tag("h3", "By task; parameters, latency, random draws and kept heads are on each task's page"),
                 grid(by_task),
             )
         )
     if ranks:
-        parts.append(
-            section(
-                "ranks", "Ranks, cost and profiles", *(figure(each, wide=True) for each in ranks[:-1]), grid(ranks[-1:])
-            )
-        )
+        parts.append(section("ranks", "Ranks, cost and profiles", *(figure(each, wide=True) for each in ranks)))
     if gates:
         parts.append(section("gates", "Gates left open by a penalty", grid(gates)))
     parts += [section(other.name, other.caption, shown(other)) for other in others]
@@ -73,7 +69,7 @@ def index(
     tasks = [tag("li", tag("a", ", ".join(task), href=f"tasks/{place(task)}.html")) for task in board.tasks]
     parts.append(section("tasks", "Tasks", tag("ul", *tasks)))
     parts.append(
-        section("notes", "Notes", listed([*board.notes, "All figures here were measured; none is published."]))
+        section("notes", "Notes", listed([*board.notes, "All figures are of these records; none is a paper's."]))
     )
     return page("Which attention heads can go, and which method finds them?", *parts, script=True)
 
@@ -120,6 +116,10 @@ def _methods(board: Board) -> list[Safe]:
         )
         for which, labels in sorted(groups.items())
     ]
+
+
+def _method(label: str) -> str:
+    return f"methods/{slug(label)}.html"
 
 
 def _count(number: int, what: str) -> str:

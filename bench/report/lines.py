@@ -48,11 +48,8 @@ GREY = Look(FAINT, width=0.8)
 def looks(board: Board, found: Standing | None) -> dict[str, Look]:
     """Methods that stand out: the best scores and trained ones by area, and random removal."""
     ranked = found.labels if found else tuple(label for label in board.labels if removes_heads(board.any_of(label)))
-    of_kind = {
-        which: [label for label in ranked if kind(board.any_of(label)) == which] for which in ("score", "trained")
-    }
-    chosen = of_kind["score"][:SCORES]
-    chosen += of_kind["trained"][: len(SERIES) - min(SCORES, len(chosen))][:TRAINED]
+    chosen = [label for label in ranked if kind(board.any_of(label)) == "score"][:SCORES]
+    chosen += [label for label in ranked if kind(board.any_of(label)) == "trained"][:TRAINED]
     looks_ = {
         label: Look(colour, marker, "--" if hollow else "-", hollow)
         for label, colour, marker in zip(chosen, SERIES, MARKERS, strict=False)
@@ -67,7 +64,7 @@ def control(board: Board) -> str:
     found = [
         label
         for label in board.labels
-        if (cell := board.any_of(label)["cell"])["method"] == "random" and removes_heads(board.any_of(label))
+        if board.any_of(label)["cell"]["method"] == "random" and removes_heads(board.any_of(label))
     ]
     return "random" if "random" in found else next(iter(found), "")
 
@@ -101,13 +98,13 @@ def by_size(record: Record) -> Points | None:
 
 
 def of_task(board: Board, task: TaskKey, points: Callable[[Record], Points | None]) -> list[Line]:
-    """The curves of all methods on a task; seeds measured at other levels than the first are left out."""
-    lines = []
-    for label in board.labels:
-        found = [each for record in board.of(task, label) if (each := points(record)) is not None]
-        if line := _line(label, found):
-            lines.append(line)
-    return lines
+    """The curves of all methods on a task."""
+    return [line for label in board.labels if (line := of_method(board, task, label, points))]
+
+
+def of_method(board: Board, task: TaskKey, label: str, points: Callable[[Record], Points | None]) -> Line | None:
+    """The curve of one method; None where it has none. Seeds measured at other levels than the first are left out."""
+    return _line(label, [each for record in board.of(task, label) if (each := points(record)) is not None])
 
 
 def overall(board: Board, points: Callable[[Record], Points | None]) -> list[Line]:

@@ -22,6 +22,7 @@ def method_page(
     by_task: Table,
     stability: Table | None,
     pictures: Sequence[Picture],
+    layers: Sequence[Table],
 ) -> bytes:
     """The page of the method ``label``, one folder below the report's."""
     record = board.any_of(label)
@@ -41,7 +42,9 @@ def method_page(
         section("results", "Results and cost by task", shown(by_task, "../")),
     ]
     if pictures:
-        parts.append(section("curves", "Curves, and heads kept in each layer", grid(pictures, "../")))
+        parts.append(section("curves", "Curves", grid(pictures, "../")))
+    if layers:
+        parts.append(section("layers", "Heads kept in each layer", *map(html, layers)))
     if stability:
         parts.append(section("stability", "Stability of its orders", html(stability)))
     parts.append(tag("p", tag("a", "The records of every number here", href=records_of(label, root="../"))))

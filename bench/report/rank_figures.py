@@ -18,14 +18,17 @@ KINDS = {  # marker, colour, filled: a kind is told by shape and filling, as by 
     "trained control": ("s", MUTED, False),
 }
 LINE = 0.19  # inches of a row
+# Where a name may stand beside its point: points to the right, points up, and the side of it that is there.
+BESIDE = [(6, 0, "left"), (-6, 0, "right"), (0, 8, "center"), (0, -8, "center")]
+BESIDE += [(x, y, "left" if x > 0 else "right") for x in (6, -6) for y in (8, -8)]
 
 
 def areas(board: Board, found: Standing) -> Figure:
     """Area of each method, best first, with its interval (or the spread over seeds), tiers told by bands."""
     rows = len(found.labels)
-    figure, axis = canvas(
-        "", "area: mean normalised quality over all shares of heads removed", "", (6.4, 0.9 + LINE * rows)
-    )
+    wide, high = 5.2, 0.85 + LINE * rows
+    figure, axis = canvas("", "area: mean normalised quality over shares removed", "", (wide, high))
+    figure.subplots_adjust(left=1.75 / wide, right=1 - 0.5 / wide, bottom=0.45 / high, top=1 - 0.3 / high)
     spread = np.mean([task.std(1, ddof=1) if task.shape[1] > 1 else np.zeros(rows) for task in found.scores], axis=0)
     low = found.area.value - spread if found.area.low is None else found.area.low
     high = found.area.value + spread if found.area.high is None else found.area.high
@@ -53,9 +56,7 @@ def areas(board: Board, found: Standing) -> Figure:
     axis.set_ylim(rows - 0.5, -0.5)
     axis.grid(axis="x", color=FAINT, linewidth=0.5)
     axis.tick_params(axis="y", length=0)
-    handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    names = [name for name in KINDS if name in handles]
-    figure.legend([handles[name] for name in names], names, loc="outside upper left", ncols=4, fontsize=8.5)
+    _kinds(figure, axis)
     return figure
 
 
@@ -74,7 +75,7 @@ def critical_differences(found: Standing, blocks: str) -> Figure:
     axis.set_xlim(1, count)
     axis.axis("off")
     axis.plot([1, count], [0, 0], color=MUTED, linewidth=0.9, clip_on=False)
-    for tick in sorted({1, count, *range(5, count, 5)}):
+    for tick in sorted({1, count, *range(5, count - 1, 5)}):
         axis.plot([tick, tick], [0, 0.06], color=MUTED, linewidth=0.9)
         axis.text(tick, 0.09, str(tick), ha="center", va="bottom", fontsize=8)
     axis.text((1 + count) / 2, 0.42, f"mean rank over {ranks.blocks} {blocks} (1 is best)", ha="center", fontsize=8.5)
@@ -104,6 +105,7 @@ def pareto(board: Board, found: Standing) -> Figure:
     A line joins the methods that no cheaper one beats; those that send none stand at the left edge.
     """
     figure, axis = canvas("", "examples through forward and backward, to score or train", "area", (6.4, 4.6))
+    figure.subplots_adjust(top=1 - 0.35 / 4.6)
     cost = np.array([_passes(board, label) for label in found.labels])
     shown = np.maximum(cost, 30.0)
     axis.set_xscale("log")
@@ -120,25 +122,25 @@ def pareto(board: Board, found: Standing) -> Figure:
             markerfacecolor=colour if filled else PAPER, markersize=6, label=kind(board.any_of(label)), zorder=3,
         )  # fmt: skip
     axis.margins(x=0.16, y=0.08)
-    handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    names = [name for name in KINDS if name in handles]
-    figure.legend([handles[name] for name in names], names, loc="outside upper left", ncols=4, fontsize=8.5)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    _kinds(figure, axis)
     if (cost == 0).any():
         axis.axvline(42, color=FAINT, linewidth=0.8)
         axis.annotate(
-            "none",
-            (30, 0),
-            xycoords=("data", "axes fraction"),
-            xytext=(0, 3),
-            textcoords="offset points",
-            ha="center",
-            color=MUTED,
-            fontsize=8,
-        )
+            "none", (30, 0), xycoords=("data", "axes fraction"), xytext=(0, 3), textcoords="offset points",
+            ha="center", color=MUTED, fontsize=8,
+        )  # fmt: skip
     _name_points(axis, shown, found.area.value, found.labels, front)
     return figure
+
+
+def _kinds(figure: Figure, axis: Axes) -> None:
+    """A legend of the kinds of methods, above."""
+    handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    names = [name for name in KINDS if name in handles]
+    figure.legend(
+        [handles[name] for name in names], names, loc="upper left", ncols=4, fontsize=8.5, borderaxespad=0.1,
+        handletextpad=0.2, columnspacing=1.2,
+    )  # fmt: skip
 
 
 def _passes(board: Board, label: str) -> float:
@@ -160,7 +162,7 @@ def _name_points(axis: Axes, x: np.ndarray, y: np.ndarray, labels: tuple[str, ..
     for place in [*first, *(each for each in range(len(labels)) if each not in first)]:
         name, (px, py) = short(labels[place]), points[place]
         width, height = 4.6 * len(name), 9.0
-        for dx, dy, side in ((6, 0, "left"), (-6, 0, "right"), (0, 8, "center"), (0, -8, "center"), (6, 8, "left"), (6, -8, "left"), (-6, 8, "right"), (-6, -8, "right")):  # fmt: skip
+        for dx, dy, side in BESIDE:
             left = px + dx - {"left": 0, "right": width, "center": width / 2}[side]
             box = (left, py + dy - height / 2, left + width, py + dy + height / 2)
             free = all(box[0] > t[2] or box[2] < t[0] or box[1] > t[3] or box[3] < t[1] for t in taken)

@@ -18,7 +18,7 @@ MARGIN = 0.5  # points of normalised area (chance 0, unpruned 100) below which m
 
 @dataclass(frozen=True)
 class Standing:
-    """Methods by their mean area, best first; indices of all arrays are places among ``labels``."""
+    """Methods by tier and then by mean area, best first; indices of all arrays are places among ``labels``."""
 
     labels: tuple[str, ...]
     seeds: tuple[tuple[int, ...], ...]  # of each task
@@ -62,7 +62,9 @@ def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
     if not found:
         return None
     order = sorted(found, key=lambda label: -np.mean([row.mean() for row in found[label]]))
-    scores = [np.stack([found[label][index] for label in order]) for index in range(len(tasks))]
+    if by_area := _tiers(seeds, _scores(found, order)):
+        order = [order[place] for members in by_area.members for place in members]
+    scores = _scores(found, order)
     return Standing(
         labels=tuple(order),
         seeds=tuple(seeds),
@@ -73,6 +75,11 @@ def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
         ranking=_ranking(scores),
         unranked=unranked,
     )
+
+
+def _scores(found: dict[str, list[np.ndarray]], order: Sequence[str]) -> list[np.ndarray]:
+    """For each task (methods, seeds)."""
+    return [np.stack(rows) for rows in zip(*(found[label] for label in order), strict=True)]
 
 
 def _tiers(seeds: list[tuple[int, ...]], scores: Scores) -> Tiers | None:
@@ -93,18 +100,19 @@ def _ranking(scores: Scores) -> Ranking | None:
 def words(found: Standing) -> list[str]:
     """What may be said of the standing, and what not, in sentences."""
     said = []
-    best, fewest = found.labels[0], min(map(len, found.seeds))
+    top = int(np.argmax(found.area.value))
+    best, fewest = found.labels[top], min(map(len, found.seeds))
     if len(found.labels) == 1:
         return [f"{best} is the only method with all of its results, so there is nothing to rank."]
     if found.area.low is None or found.area.high is None:
         said.append(
-            f"{best} has the largest area, {found.area.value[0]:.3f}, in {_count(fewest, 'seed')}; intervals need at "
+            f"{best} has the largest area, {found.area.value[top]:.3f}, in {_count(fewest, 'seed')}; intervals need at "
             f"least {FEWEST} seeds, so figures show the standard deviation over seeds instead."
         )
     else:
         said.append(
-            f"{best} has the largest area, {found.area.value[0]:.3f} (95 % interval {found.area.low[0]:.3f} to "
-            f"{found.area.high[0]:.3f} over {_count(fewest, 'seed')})."
+            f"{best} has the largest area, {found.area.value[top]:.3f} (95 % interval {found.area.low[top]:.3f} to "
+            f"{found.area.high[top]:.3f} over {_count(fewest, 'seed')})."
         )
     if found.tiers is None:
         said.append("The tasks share no seed, so there are no tiers.")

@@ -7,6 +7,7 @@ import io
 import math
 import re
 from dataclasses import dataclass
+from itertools import chain
 
 from bench.report.markup import Safe, tag, text
 
@@ -34,6 +35,7 @@ class Cell:
     value: float | str
     spread: str = ""  # ± or an interval, smaller
     href: str = ""
+    heat: float | None = None  # 0 to 1: how dark its ground is
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,11 @@ def number(
 
 def html(table: Table, interactive: bool = False) -> Safe:
     """The table in a box that scrolls by itself; ``interactive`` ones are sorted and filtered by the page's script."""
-    head = tag("tr", *(tag("th", h.shown, scope="col", title=h.help or None) for h in table.headings))
+    words = [isinstance(cell.value, str) for cell in table.rows[0]] if table.rows else [True] * len(table.headings)
+    heads = [
+        tag("th", heading.shown, scope="col", title=heading.help or None, class_="word" if word else None)
+        for heading, word in zip(table.headings, words, strict=True)
+    ]
     marks = table.marks or ("",) * len(table.rows)
     body = [
         tag("tr", *(_html(cell, not place) for place, cell in enumerate(row)), data_marks=mark or None)
@@ -84,7 +90,7 @@ def html(table: Table, interactive: bool = False) -> Safe:
     whole = tag(
         "table",
         tag("caption", table.caption),
-        tag("thead", head),
+        tag("thead", tag("tr", *heads)),
         tag("tbody", *body),
         class_="board" if interactive else None,
     )
@@ -96,6 +102,8 @@ def _html(cell: Cell, first: bool) -> Safe:
     content = text(shown, tag("small", cell.spread)) if cell.spread else shown
     if first:
         return tag("th", content, scope="row", data_v=cell.value)
+    if cell.heat is not None:
+        return tag("td", content, class_="heat", style=f"--v:{cell.heat:.2f}")
     if isinstance(cell.value, str):
         return tag("td", content, data_v=cell.value, class_="word")
     return tag("td", content, data_v="" if math.isnan(cell.value) else f"{cell.value:.9g}")
@@ -107,12 +115,12 @@ def to_csv(table: Table) -> bytes:
     writer = csv.writer(content, lineterminator="\n")
     spread = [any(row[place].spread for row in table.rows) for place in range(len(table.headings))]
     keys = [[h.key, f"{h.key}_spread"] if wide else [h.key] for h, wide in zip(table.headings, spread, strict=True)]
-    writer.writerow(sum(keys, []))
+    writer.writerow(chain.from_iterable(keys))
     for row in table.rows:
         cells = [
             [_bare(c), c.spread.strip(" ±[]")] if wide else [_bare(c)] for c, wide in zip(row, spread, strict=True)
         ]
-        writer.writerow(sum(cells, []))
+        writer.writerow(chain.from_iterable(cells))
     return content.getvalue().encode()
 
 

@@ -166,7 +166,10 @@ def _critical(found: Standing, name: str, blocks: str) -> Picture | None:
     ranks = found.ranking
     if ranks is None:
         return None
-    told = f"Mean ranks; a bar joins methods not shown to differ (Friedman p = {ranks.friedman:.2g}, then Wilcoxon's test with Holm's correction, at 5 %)."
+    told = (
+        f"Mean ranks; a bar joins methods not shown to differ (Friedman p = {ranks.friedman:.2g}, then Wilcoxon's test "
+        "with Holm's correction, at 5 %)."
+    )
     if ranks.blocks < ranks.needed:
         told += f" {ranks.blocks} {blocks} cannot show any pair to differ: {ranks.needed} could."
     return picture(name, "Critical differences", told, partial(rank_figures.critical_differences, found, blocks))
@@ -178,7 +181,8 @@ def _task(board: Board, task: TaskKey, looks: dict[str, lines.Look], by_heads: P
     table = board_tables.standings(board, [task], found, file, f"{board.name(task)}, best area first", "../")
     metrics = board_tables.sub_tasks(board, task)
     curves = [by_heads, *(_curve(board, task, looks, axis) for axis in AXES if axis != "heads")]
-    curves += [each for label in _shown_boxes(board, looks) if (each := _boxes(board, task, label, looks[label], True))]
+    curves += [each for label in _first_shown(board, looks) if (each := _boxes(board, task, label, looks[label], True))]
+    curves += [_layers(board, task, label) for label in _first_shown(board, looks) if board.of(task, label)]
     wide = [each for each in [_critical(found, f"critical-differences-{file}", "seeds") if found else None] if each]
     cells = {label: board.of(task, label) for label in (found.labels if found else ())}
     if any(head_figures.kept_shares(records, _middle(records)) is not None for records in cells.values()):
@@ -186,8 +190,8 @@ def _task(board: Board, task: TaskKey, looks: dict[str, lines.Look], by_heads: P
             picture(
                 f"kept-{file}",
                 "Heads kept at 50 %",
-                "Heads kept with half of them removed, by method: a row is a layer, the first at the top; the darker, the "
-                "larger the share of seeds (and draws) that keep the head.",
+                "Heads kept with half of them removed, by method: a row is a layer, the first at the top; the darker, "
+                "the larger the share of seeds (and draws) that keep the head.",
                 partial(head_figures.heat_maps, cells, f"{board.name(task)}: heads kept at 50 %", LEVEL),
             )
         )
@@ -197,20 +201,23 @@ def _task(board: Board, task: TaskKey, looks: dict[str, lines.Look], by_heads: P
 
 def _method(board: Board, label: str, found: Standing | None, looks: dict[str, lines.Look]) -> dict[str, bytes]:
     look = looks.get(label, lines.Look(lines.SERIES[0], "o"))
-    pictures = []
-    for task in board.tasks:
-        records = board.of(task, label)
-        if not records or not removes_heads(records[0]):
-            continue
-        if drawn := _boxes(board, task, label, look, False):
-            pictures.append(drawn)
-        name = f"layers-{slug(label)}-{place(task)}"
-        told = f"Heads that {label} keeps in each layer at each budget on {board.name(task)}, mean over seeds."
-        draw = partial(head_figures.layers_by_budget, records, board.name(task))
-        pictures.append(picture(name, "Heads by layer", told, draw, files=False))
+    own = {task: records for task in board.tasks if (records := board.of(task, label)) and removes_heads(records[0])}
+    pictures = [drawn for task in own if (drawn := _boxes(board, task, label, look, False))]
+    layers = [board_tables.by_layer(board, task, records) for task, records in own.items()]
     table = board_tables.by_task(board, label, f"method-{slug(label)}")
-    done = method_page(board, label, found, table, board_tables.stabilities(board, label, "../"), pictures)
+    stability = board_tables.stabilities(board, label, "../")
+    done = method_page(board, label, found, table, stability, pictures, layers)
     return {f"methods/{slug(label)}.html": done} | _files([], [table])
+
+
+def _layers(board: Board, task: TaskKey, label: str) -> Picture:
+    name = board.name(task)
+    return picture(
+        f"layers-{slug(label)}-{place(task)}",
+        f"Heads that {label} keeps in each layer",
+        f"{name}: heads that {label} keeps in each layer at each budget, mean over seeds.",
+        partial(head_figures.layers_by_budget, board.of(task, label), f"{name}, {label}: heads kept by layer"),
+    )
 
 
 def _curve(board: Board, task: TaskKey, looks: dict[str, lines.Look], axis: str) -> Picture:
@@ -225,15 +232,15 @@ def _curve(board: Board, task: TaskKey, looks: dict[str, lines.Look], axis: str)
     )
 
 
-def _shown_boxes(board: Board, looks: dict[str, lines.Look]) -> list[str]:
+def _first_shown(board: Board, looks: dict[str, lines.Look]) -> list[str]:
     """The first of the methods that stand out, beside random removal."""
     return [label for label in looks if label != lines.control(board)][:2]
 
 
 def _boxes(board: Board, task: TaskKey, label: str, look: lines.Look, files: bool) -> Picture | None:
     random, records = lines.control(board), board.of(task, label)
-    own = [line for line in lines.of_task(board, task, lines.by_heads) if line.label == label]
-    if not random or label == random or not own or not board.of(task, random):
+    line = lines.of_method(board, task, label, lines.by_heads)
+    if not random or label == random or not line or not board.of(task, random):
         return None
     return picture(
         f"random-{slug(label)}-{place(task)}",
@@ -241,7 +248,7 @@ def _boxes(board: Board, task: TaskKey, label: str, look: lines.Look, files: boo
         f"{board.name(task)}: {label} (line, with a band of one standard deviation over seeds) against random removal "
         "(boxes: middle half of all seeds and draws) at each level.",
         partial(
-            curve_figures.boxes, board.of(task, random), own[0], look, board.name(task), random,
+            curve_figures.boxes, board.of(task, random), line, look, board.name(task), random,
             records[0]["result"]["chance"],
         ),
         files,
