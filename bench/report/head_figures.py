@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from bench.records import Record
 from bench.report.curve_figures import canvas, legend, short, together
@@ -116,6 +117,8 @@ def penalties(records: dict[str, Sequence[Record]], title: str) -> Figure:
             capsize=2, label=short(name),
         )  # fmt: skip
     axis.set_xscale("log")
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_ylim(bottom=0)
     legend(figure, axis)
     return figure

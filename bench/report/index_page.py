@@ -44,8 +44,7 @@ def index(
         f"{_count(len(board.records), 'record')}."
     )
     parts = [tag("p", " ".join([size, *(lead(board, found) if found else [])]), class_="lead")]
-    first = [figure(each) for each in (main, *overall[:1]) if each]
-    parts.append(tag("div", *first, class_="hero"))
+    parts.append(_row([each for each in (main, *overall[:1]) if each]))
     parts.append(
         section("table", "Table", shown(table, interactive=True), _unranked(board, found), listed(HOW_TO_READ))
     )
@@ -61,10 +60,10 @@ def index(
             )
         )
     if ranks:
-        parts.append(section("ranks", "Ranks, cost and profiles", *(figure(each, wide=True) for each in ranks)))
+        parts.append(section("ranks", "Ranks and cost", _row(ranks)))
     if gates:
         parts.append(section("gates", "Gates left open by a penalty", grid(gates)))
-    parts += [section(other.name, other.caption, shown(other)) for other in others]
+    parts += [section(other.name, other.caption.partition(",")[0], shown(other)) for other in others]
     parts.append(section("methods", "Methods", *_methods(board)))
     tasks = [tag("li", tag("a", ", ".join(task), href=f"tasks/{place(task)}.html")) for task in board.tasks]
     parts.append(section("tasks", "Tasks", tag("ul", *tasks)))
@@ -85,6 +84,11 @@ def lead(board: Board, found: Standing) -> list[str]:
             told += f" ({found.area.low[index]:.3f} to {found.area.high[index]:.3f})"
         said.append(f"{told}; random removal has {_random(board, found)}." if _random(board, found) else f"{told}.")
     return said
+
+
+def _row(pictures: Sequence[Picture]) -> Safe:
+    """Pictures beside each other as large as they are, where there is room."""
+    return tag("div", *(figure(each) for each in pictures), class_="hero")
 
 
 def _random(board: Board, found: Standing) -> str:

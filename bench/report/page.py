@@ -1,4 +1,4 @@
-"""The frame of every page: head, navigation, style and script inside, so that nothing is asked for from outside."""
+"""The frame of every page: head, navigation, style and script; nothing is asked for from outside the report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from bench.report.picture import Picture
 from bench.report.tables import Table
 
 GENERATOR = "headbench report"  # by which a folder is known to be a report, and may be replaced
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:"
 
 PLACES = (
     ("headbench", "index.html"),
@@ -31,10 +30,9 @@ def page(title: str, *content: str, root: str = "", script: bool = False, links:
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="generator", content=GENERATOR),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
         tag("title", title),
         tag("link", rel="icon", href="data:,"),
-        tag("style", Safe(_file("page.css"))),
+        tag("link", rel="stylesheet", href=f"{root}page.css") if root else tag("style", Safe(style())),
     )
     nav = tag("nav", *(tag("a", shown, href=root + href) for shown, href in PLACES), aria_label="Report")
     parts = [tag("header", nav)] if links else []
@@ -74,6 +72,11 @@ def shown(table: Table, root: str = "", interactive: bool = False) -> Safe:
 def listed(items: Sequence[str]) -> Safe:
     """A list of lines."""
     return tag("ul", *(tag("li", item) for item in items))
+
+
+def style() -> str:
+    """The style sheet; pages in folders of the report share the file ``page.css``, the others hold it."""
+    return _file("page.css")
 
 
 @cache

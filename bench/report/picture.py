@@ -39,7 +39,8 @@ LOOK: dict[str, Any] = STYLE | {
     "savefig.facecolor": PAPER,
     "legend.frameon": False,
 }
-DOTS = 130  # dots per inch of the bitmap
+FONTS = "system-ui, 'DejaVu Sans', Verdana, Arial, sans-serif"
+DOTS = 105  # dots per inch of the bitmap
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Picture:
 
     name: str
     title: str
-    alt: str  # what it shows, for who does not see it
+    alt: str  # what it shows, in a sentence below it
     files: dict[str, bytes]  # by ending; empty where it is drawn in a page only
     inline: Safe
 
@@ -62,10 +63,10 @@ def picture(name: str, title: str, alt: str, draw: Callable[[], Figure], files: 
         made = {}
         if files:
             told = {"Creator": None, "Title": title}
-            made["svg"] = _smaller(svg.decode()).encode()
+            made["svg"] = _smaller(svg.decode()).replace("<svg ", f'<svg font-family="{FONTS}" ', 1).encode()
             made["pdf"] = _saved(figure, "pdf", told | {"CreationDate": None, "Producer": None})
             made["png"] = _few_colours(_saved(figure, "png", {"Software": None}))
-    return Picture(name, title, alt, made, _inline(svg.decode(), alt))
+    return Picture(name, title, alt, made, _inline(svg.decode(), title))
 
 
 def _saved(figure: Figure, form: str, metadata: dict[str, str | None]) -> bytes:
@@ -77,14 +78,14 @@ def _saved(figure: Figure, form: str, metadata: dict[str, str | None]) -> bytes:
 def _few_colours(png: bytes) -> bytes:
     """The bitmap with a palette: a quarter of the bytes, and no difference that one sees."""
     content = io.BytesIO()
-    Image.open(io.BytesIO(png)).convert("RGB").quantize(96, dither=Image.Dither.NONE).save(
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(48, dither=Image.Dither.NONE).save(
         content, "png", optimize=True
     )
     return content.getvalue()
 
 
 def _smaller(svg: str) -> str:
-    """Coordinates to a hundredth of a point; without groups that only name a part, comments, and turns by nothing."""
+    """Coordinates to a tenth of a point; without groups that only name a part, comments, and turns by nothing."""
     kept: list[bool] = []
 
     def ungrouped(found: re.Match[str]) -> str:
@@ -94,27 +95,37 @@ def _smaller(svg: str) -> str:
         return found[0] if kept[-1] else ""
 
     svg = re.sub(r"<g\b[^>]*>|</g>", ungrouped, svg)
-    svg = re.sub(r"<!--.*?-->| transform=\"rotate\(-0 [^)]*\)\"|; stroke-linecap: \w+|; stroke-linejoin: \w+", "", svg)
-    svg = re.sub(r"\n\s*", "\n", svg)
-    return re.sub(r"(?<=[ \"(,\n-])(\d+\.\d{3,})", lambda found: f"{float(found[1]):.2f}".rstrip("0").rstrip("."), svg)
+    svg = re.sub(r"<!--.*?-->| transform=\"rotate\(-0 [^)]*\)\"|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"; stroke-line(cap|join): \w+|; font-family: [^;\"]*|(?<=font-size: )0(?=\.)", "", svg)
+    svg = re.sub(r"font: (?:[\w.]+ )*?([\d.]+px) [^;\"]*", r"font-size: \1", svg)
+    svg = re.sub(r"\s*\n\s*", "\n", svg)
+    svg = re.sub(r'(?:<use [^>]* style="([^"]*)"/>\n)(?:<use [^>]* style="\1"/>\n)+', _same_style, svg)
+    return re.sub(r"(?<=[ \"(,\n-])\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), svg)
 
 
-def _inline(svg: str, alt: str) -> Safe:
-    """The SVG for a page: it takes the page's font and colours, and says what it shows."""
+def _same_style(found: re.Match[str]) -> str:
+    """Marks of one style, in a group that says it once."""
+    style = f' style="{found[1]}"'
+    return f"<g{style}>\n{found[0].replace(style, '')}</g>\n"
+
+
+def _inline(svg: str, title: str) -> Safe:
+    """The SVG for a page: it takes the page's font and colours, and is called by its title."""
     body = svg[svg.index("<svg") :]
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', body)
     assert box
     inside = body[body.index(">") + 1 : body.rindex("</svg>")]
-    inside = re.sub(r"<metadata>.*?</metadata>|<title>.*?</title>", "", _smaller(inside), flags=re.DOTALL)
-    inside = re.sub(r"font: (?:[\w.]+ )*?([\d.]+)px [^;\"]*", r"font-size: \1px", inside)
+    inside = re.sub(r"<title>.*?</title>|<style.*?</style>", "", _smaller(inside), flags=re.DOTALL)
     for colour, role in ROLES.items():
         inside = inside.replace(colour, f"var(--{role})")
+    inside = inside.replace("; fill: var(--ink)", "")  # what the page fills with
+    inside = re.sub(r'(<use [^>]*) style="fill: (var\(--\w+\)); stroke: \2; stroke-width: 0.8"', r"\1", inside)  # ticks
     return tag(
         "svg",
         Safe(inside),
         viewBox=f"0 0 {box[1]} {box[2]}",
         width=round(float(box[1]) * 4 / 3),  # a point is 4/3 pixels
         role="img",
-        aria_label=alt,
+        aria_label=title,
         xmlns="http://www.w3.org/2000/svg",
     )

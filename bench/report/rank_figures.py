@@ -104,17 +104,18 @@ def pareto(board: Board, found: Standing) -> Figure:
 
     A line joins the methods that no cheaper one beats; those that send none stand at the left edge.
     """
-    figure, axis = canvas("", "examples through forward and backward, to score or train", "area", (6.4, 4.6))
-    figure.subplots_adjust(top=1 - 0.35 / 4.6)
+    figure, axis = canvas("", "examples through forward and backward, to score or train", "area", (6.2, 4.4))
+    figure.subplots_adjust(top=1 - 0.35 / 4.4)
     cost = np.array([_passes(board, label) for label in found.labels])
     shown = np.maximum(cost, 30.0)
     axis.set_xscale("log")
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     best, front = -np.inf, []
     for place in np.lexsort((-found.area.value, cost)):
         if found.area.value[place] > best:
             best = found.area.value[place]
             front.append(place)
-    axis.step(shown[front], found.area.value[front], where="post", color=MUTED, linewidth=0.9, linestyle="--", zorder=1)
+    axis.step(shown[front], found.area.value[front], where="post", color=FAINT, linewidth=1.2, zorder=1)
     for place, label in enumerate(found.labels):
         marker, colour, filled = KINDS[kind(board.any_of(label))]
         axis.plot(

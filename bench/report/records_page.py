@@ -43,7 +43,7 @@ def _row(board: Board, out: Path, path: Path, record: Record, origin: int, near:
         "tr",
         tag("th", board.name((cell["task"], cell["data"], cell["model"])), scope="row"),
         tag("td", str(cell["seed"])),
-        tag("td", tag("a", name, href=link) if near else text(name), class_="word"),
+        tag("td", tag("a", path.name, href=link) if near else text(name), class_="word"),
         tag("td", tag("code", record["key"][:12])),
         tag("td", tag("a", str(origin), href=f"#origin-{origin}")),
         id=identity,

@@ -124,8 +124,8 @@ def words(found: Standing) -> list[str]:
     else:
         alike = len(found.tiers.members[0]) - 1
         said.append(
-            f"{_count(alike, 'other method')} cannot be told from it, or "
-            f"{'is' if alike == 1 else 'are'} within {MARGIN:g} points: they share its tier."
+            f"{_count(alike, 'other method')} in its tier cannot be told from it, or "
+            f"{'keeps' if alike == 1 else 'keep'} less by at most {MARGIN:g} points."
             if alike
             else f"Each other method was shown to keep less, by more than {MARGIN:g} points."
         )

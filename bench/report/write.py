@@ -15,7 +15,7 @@ from bench.report.board_tables import place
 from bench.report.index_page import index
 from bench.report.markup import slug
 from bench.report.method_page import method_page
-from bench.report.page import GENERATOR, page
+from bench.report.page import GENERATOR, page, style
 from bench.report.picture import Picture, picture
 from bench.report.records_page import records_page
 from bench.report.standing import Standing, standing
@@ -59,7 +59,7 @@ def build(board: Board, out: Path) -> dict[str, bytes]:
     """Every file of the report by its path in it, for a report that will lie at ``out``."""
     found = standing(board, board.tasks)
     looks = lines.looks(board, found)
-    files: dict[str, bytes] = {"records.html": records_page(board, out)}
+    files: dict[str, bytes] = {"page.css": style().encode(), "records.html": records_page(board, out)}
     by_heads = {task: _curve(board, task, looks, "heads") for task in board.tasks}
     for task in board.tasks:
         files |= _task(board, task, looks, by_heads[task])
@@ -86,7 +86,7 @@ def alone(folder: Path, form: str) -> str:
 
 def _main_table(board: Board, found: Standing | None) -> Table:
     tasks = f"{len(board.tasks)} tasks" if len(board.tasks) > 1 else board.name(board.tasks[0])
-    return board_tables.standings(board, board.tasks, found, "overall", f"Mean over {tasks}, best area first")
+    return board_tables.standings(board, board.tasks, found, "overall", f"Mean over {tasks}, by tier and area")
 
 
 def _index(
@@ -94,6 +94,8 @@ def _index(
 ) -> dict[str, bytes]:
     table = _main_table(board, found)
     others = board_tables.speeds(board)
+    if len(others) == 1:  # of a single machine: the main table has them
+        others = []
     main, ranks = None, []
     if found:
         main = picture(
@@ -101,7 +103,7 @@ def _index(
         )
         if (random := lines.control(board)) in found.labels:
             others.insert(0, board_tables.improvements(found, random, "across-tasks"))
-        ranks = _ranks(board, found, looks)
+        ranks = _ranks(board, found)
     overall = [
         picture(
             f"overall-{axis}",
@@ -121,6 +123,15 @@ def _index(
         for axis, (what, limits, points) in AXES.items()
         if (drawn := lines.overall(board, points))
     ]
+    if found:
+        overall.append(
+            picture(
+                "profile",
+                "Performance profile",
+                "Share of runs whose area is above each threshold; higher is better.",
+                partial(curve_figures.profile, found, looks),
+            )
+        )
     opened = {
         label: {board.name(t): board.of(t, label) for t in board.tasks if head_figures.opened(board.of(t, label))}
         for label in board.labels
@@ -140,23 +151,15 @@ def _index(
     return {"index.html": first} | _files(pictures, [table, *others])
 
 
-def _ranks(board: Board, found: Standing, looks: dict[str, lines.Look]) -> list[Picture]:
+def _ranks(board: Board, found: Standing) -> list[Picture]:
     pictures = [_critical(found, "critical-differences", "tasks" if len(board.tasks) > 1 else "seeds")]
     pictures.append(
         picture(
             "pareto",
             "Quality against cost",
-            "Area against the examples sent through the model to score or train; the dashed line joins methods that no "
+            "Area against the examples sent through the model to score or train; the line joins methods that no "
             "cheaper one beats. Names are left out where there is no room.",
             partial(rank_figures.pareto, board, found),
-        )
-    )
-    pictures.append(
-        picture(
-            "profile",
-            "Performance profile",
-            "Share of runs whose area is above each threshold; higher is better.",
-            partial(curve_figures.profile, found, looks),
         )
     )
     return [each for each in pictures if each]
@@ -178,7 +181,7 @@ def _critical(found: Standing, name: str, blocks: str) -> Picture | None:
 def _task(board: Board, task: TaskKey, looks: dict[str, lines.Look], by_heads: Picture) -> dict[str, bytes]:
     file = place(task)
     found = standing(board, [task])
-    table = board_tables.standings(board, [task], found, file, f"{board.name(task)}, best area first", "../")
+    table = board_tables.standings(board, [task], found, file, f"{board.name(task)}, by tier and area", "../")
     metrics = board_tables.sub_tasks(board, task)
     curves = [by_heads, *(_curve(board, task, looks, axis) for axis in AXES if axis != "heads")]
     curves += [each for label in _first_shown(board, looks) if (each := _boxes(board, task, label, looks[label], True))]
