@@ -40,6 +40,15 @@ class Board:
         return sorted({record["cell"]["label"] for record in self.records.values()})
 
     @cached_property
+    def machines(self) -> list[str]:
+        """What latency was measured on, sorted."""
+        return sorted({machine(record) for record in self.records.values()})
+
+    def on(self, which: str) -> Board:
+        """The records of one machine."""
+        return Board(self.folder, {p: r for p, r in self.records.items() if machine(r) == which}, self.notes)
+
+    @cached_property
     def _cells(self) -> dict[tuple[TaskKey, str], dict[Path, Record]]:
         cells: dict[tuple[TaskKey, str], dict[Path, Record]] = defaultdict(dict)
         for path, record in sorted(self.records.items(), key=lambda item: item[1]["cell"]["seed"]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ LONGEST = 26  # characters of a name in a legend
 
 def curves(
     lines: Sequence[Line],
-    looks: dict[str, Look],
+    looks: Mapping[str, Look],
     title: str,
     x: str,
     y: str,
@@ -66,7 +66,7 @@ def boxes(records: Sequence[Record], line: Line, look: Look, title: str, random:
     return figure
 
 
-def profile(found: Standing, looks: dict[str, Look]) -> Figure:
+def profile(found: Standing, looks: Mapping[str, Look]) -> Figure:
     """Share of runs, averaged over tasks, whose area is above each threshold (Agarwal et al. 2021, Sec. 4.2)."""
     figure, axis = canvas("Performance profile", "area τ", "share of runs with area above τ")
     thresholds = np.linspace(0, 1, 201)

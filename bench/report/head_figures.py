@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ def by_layer(units: np.ndarray, shape: Sequence[int]) -> list[np.ndarray]:
     return np.split(units, np.cumsum(shape)[:-1])
 
 
-def heat_maps(cells: dict[str, Sequence[Record]], title: str, level: float) -> Figure:
+def heat_maps(cells: Mapping[str, Sequence[Record]], title: str, level: float) -> Figure:
     """Heads kept at ``level`` by method: a row a layer, the first at the top; the darker, the more seeds keep it.
 
     (Figure 5 of Greedy-Gnorm.)
@@ -104,7 +104,7 @@ def figure_of(number: float) -> str:
     return f"{number:.0f}" if abs(number - round(number)) < 0.05 else f"{number:.1f}"
 
 
-def penalties(records: dict[str, Sequence[Record]], title: str) -> Figure:
+def penalties(records: Mapping[str, Sequence[Record]], title: str) -> Figure:
     """Gates left open against the weight of the penalty, a line a task (Figure 6 of DSP); bars span the seeds."""
     figure, axis = canvas(title, "weight of the penalty λ", "gates left open")
     for (name, cells), colour, marker in zip(records.items(), SERIES * 9, MARKERS * 9, strict=False):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.report.board import Board, kind, removes_heads
-from bench.report.board_tables import place
-from bench.report.markup import Safe, slug, tag, text
+from bench.report.links import method_of, task_of
+from bench.report.markup import Safe, tag, text
 from bench.report.page import figure, grid, listed, page, section, shown
 from bench.report.picture import Picture
 from bench.report.standing import MARGIN, Standing, words
@@ -31,7 +31,7 @@ def index(
     found: Standing | None,
     table: Table,
     others: Sequence[Table],
-    main: Picture | None,
+    main: Sequence[Picture],
     overall: Sequence[Picture],
     by_task: Sequence[Picture],
     ranks: Sequence[Picture],
@@ -44,9 +44,9 @@ def index(
         f"{_count(len(board.records), 'record')}."
     )
     parts = [tag("p", " ".join([size, *(lead(board, found) if found else [])]), class_="lead")]
-    parts.append(_row([each for each in (main, *overall[:1]) if each]))
+    parts.append(_row(main))
     parts.append(
-        section("table", "Table", shown(table, interactive=True), _unranked(board, found), listed(HOW_TO_READ))
+        section("table", "Leaderboard", shown(table, interactive=True), _unranked(board, found), listed(HOW_TO_READ))
     )
     if overall or by_task:
         parts.append(
@@ -54,7 +54,7 @@ def index(
                 "curves",
                 "Quality as more is removed",
                 tag("h3", "Mean over tasks"),
-                grid(overall[1:]),
+                grid(overall),
                 tag("h3", "By task; parameters, latency, random draws and kept heads are on each task's page"),
                 grid(by_task),
             )
@@ -65,7 +65,7 @@ def index(
         parts.append(section("gates", "Gates left open by a penalty", grid(gates)))
     parts += [section(other.name, other.caption.partition(",")[0], shown(other)) for other in others]
     parts.append(section("methods", "Methods", *_methods(board)))
-    tasks = [tag("li", tag("a", ", ".join(task), href=f"tasks/{place(task)}.html")) for task in board.tasks]
+    tasks = [tag("li", tag("a", ", ".join(task), href=task_of(task))) for task in board.tasks]
     parts.append(section("tasks", "Tasks", tag("ul", *tasks)))
     parts.append(
         section("notes", "Notes", listed([*board.notes, "All figures are of these records; none is a paper's."]))
@@ -114,16 +114,10 @@ def _methods(board: Board) -> list[Safe]:
     return [
         text(
             tag("h3", which),
-            tag(
-                "ul", *(tag("li", tag("a", each, href=f"methods/{slug(each)}.html")) for each in labels), class_="tags"
-            ),
+            tag("ul", *(tag("li", tag("a", each, href=method_of(each))) for each in labels), class_="tags"),
         )
         for which, labels in sorted(groups.items())
     ]
-
-
-def _method(label: str) -> str:
-    return f"methods/{slug(label)}.html"
 
 
 def _count(number: int, what: str) -> str:

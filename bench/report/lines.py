@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.frame import curve, parameters_removed
 from bench.records import Record
-from bench.report.board import Board, kind, removes_heads
+from bench.report.board import Board, keeps_all, kind, removes_heads
 from bench.report.picture import FAINT, MUTED, SERIES
 from bench.report.standing import Standing
 from bench.stats.across import normalise
@@ -75,16 +75,16 @@ def by_heads(record: Record) -> Points | None:
 
 
 def by_parameters(record: Record) -> Points | None:
-    """Share of all parameters removed."""
-    return parameters_removed(record), curve(record)[1]
+    """Share of all parameters removed; None where nothing is."""
+    return None if keeps_all(record) else (parameters_removed(record), curve(record)[1])
 
 
-def by_speed(record: Record, batch: str = "32") -> Points | None:
-    """Median latency over that of the unpruned model, at the levels timed."""
+def by_speed(record: Record) -> Points | None:
+    """Median latency at batch 32 over that of the unpruned model, where it was timed; None where nothing is removed."""
     result = record["result"]
-    samples = record["measured"]["latency"]["samples"][batch]
+    samples = record["measured"]["latency"]["samples"]["32"]
     timed = [place for place, count in enumerate(result["removed"]) if str(count) in samples]
-    if len(timed) < 2 or result["removed"][timed[0]] or (result["kept"] and not removes_heads(record)):
+    if len(timed) < 2 or result["removed"][timed[0]] or keeps_all(record):
         return None
     base = median(samples["0"])
     x = np.array([median(samples[str(result["removed"][place])]) / base for place in timed])
@@ -92,7 +92,9 @@ def by_speed(record: Record, batch: str = "32") -> Points | None:
 
 
 def by_size(record: Record) -> Points | None:
-    """Size over that of the unpruned model."""
+    """Size over that of the unpruned model; None where nothing is removed."""
+    if keeps_all(record):
+        return None
     size = np.array([level["model"] for level in record["result"]["megabytes"]])
     return size / size[0], curve(record)[1]
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Sequence
 
 from bench.report.board import Board, kind
-from bench.report.board_tables import records_of
+from bench.report.links import records_of
 from bench.report.markup import Safe, prose, tag, text
 from bench.report.page import grid, page, section, shown
 from bench.report.picture import Picture

@@ -15,7 +15,7 @@ GENERATOR = "headbench report"  # by which a folder is known to be a report, and
 
 PLACES = (
     ("headbench", "index.html"),
-    ("Table", "index.html#table"),
+    ("Leaderboard", "index.html#table"),
     ("Curves", "index.html#curves"),
     ("Methods", "index.html#methods"),
     ("Tasks", "index.html#tasks"),

@@ -159,7 +159,7 @@ def _name_points(axis: Axes, x: np.ndarray, y: np.ndarray, labels: tuple[str, ..
     """Name each point where there is room beside it, those in ``first`` before others; the rest are in the table."""
     points = axis.transData.transform(np.column_stack([x, y])) * 72 / axis.figure.dpi
     taken = [(px - 4, py - 4, px + 4, py + 4) for px, py in points]
-    frame = axis.get_window_extent().extents * 72 / axis.figure.dpi
+    frame = np.asarray(axis.get_window_extent().extents) * 72 / axis.figure.dpi
     for place in [*first, *(each for each in range(len(labels)) if each not in first)]:
         name, (px, py) = short(labels[place]), points[place]
         width, height = 4.6 * len(name), 9.0

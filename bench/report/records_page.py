@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from bench.records import Record
 from bench.report.board import Board, machine
-from bench.report.board_tables import place
+from bench.report.links import place
 from bench.report.markup import Safe, slug, tag, text
 from bench.report.page import page, section
 

@@ -47,7 +47,7 @@ def task_page(
     parts = [tag("p", " ".join(words(found)), class_="lead")] if found else []
     parts += [tag("dl", *(text(tag("dt", term), tag("dd", told)) for term, told in facts))]
     parts += [section("about", "The adapter", *about)] if about else []
-    parts.append(section("table", "Table", shown(table, "../", interactive=True)))
+    parts.append(section("table", "Leaderboard", shown(table, "../", interactive=True)))
     parts.append(section("curves", "Quality as more is removed", grid(curves, "../")))
     parts += (
         [section("heads", "Ranks, and the heads that are kept", *(figure(each, "../", wide=True) for each in wide))]
