@@ -94,7 +94,7 @@ def _smaller(svg: str) -> str:
         kept.append(not re.fullmatch(r'<g( id="[^"]*")?>', found[0]))
         return found[0] if kept[-1] else ""
 
-    svg = re.sub(r"<g\b[^>]*>|</g>", ungrouped, svg)
+    svg = re.sub(r"<g\b[^>]*>|</g>", ungrouped, re.sub(r"<g\b[^>]*/>", "", svg))
     svg = re.sub(r"<!--.*?-->| transform=\"rotate\(-0 [^)]*\)\"|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"; stroke-line(cap|join): \w+|; font-family: [^;\"]*|(?<=font-size: )0(?=\.)", "", svg)
     svg = re.sub(r"font: (?:[\w.]+ )*?([\d.]+px) [^;\"]*", r"font-size: \1", svg)

@@ -107,7 +107,7 @@ def words(found: Standing) -> list[str]:
     if found.area.low is None or found.area.high is None:
         said.append(
             f"{best} has the largest area, {found.area.value[top]:.3f}, in {_count(fewest, 'seed')}; intervals need at "
-            f"least {FEWEST} seeds, so figures show the standard deviation over seeds instead."
+            f"least {FEWEST} seeds, and what is shown is the standard deviation over seeds."
         )
     else:
         said.append(

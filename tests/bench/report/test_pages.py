@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -65,6 +66,11 @@ def test_nothing_is_asked_for_from_outside(made, pages):
     for path in [*out.rglob("*.html"), *out.rglob("*.css"), *out.rglob("*.svg")]:
         content = re.sub(r' xmlns(:\w+)?="[^"]*"|<!DOCTYPE[^>]*>', "", path.read_text(encoding="utf-8"))
         assert not re.search(r"https?://|@import|url\((?!#)", content), path
+
+
+def test_figures_on_disk_are_well_formed(made):
+    found = list(made[0].glob("figures/*.svg"))
+    assert len(found) > 20 and all(ElementTree.parse(path).getroot().get("viewBox") for path in found)
 
 
 def test_a_hostile_name_is_text_everywhere(made, pages, hostile):
