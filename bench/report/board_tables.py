@@ -158,7 +158,7 @@ def _cells(means: pd.DataFrame, spreads: pd.DataFrame, row: Hashable, columns: S
     cells = []
     for column in columns:
         _, factor, digits = COLUMNS[column]
-        mean, spread = (float(np.asarray(each[column].loc[row])) for each in (means, spreads))
+        mean, spread = (float(each[column].to_dict()[row]) for each in (means, spreads))
         told = "" if math.isnan(spread) else f" ±{spread * factor:.{digits}f}"
         cells.append(number(mean, digits, told, factor, href))
     return cells

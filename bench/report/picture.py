@@ -22,7 +22,7 @@ SERIES = tuple(colour.lower() for colour in COLOURS)
 ROLES = {INK: "ink", MUTED: "muted", FAINT: "faint", PAPER: "paper"} | {
     colour: f"series-{number}" for number, colour in enumerate(SERIES, 1)
 }
-LOOK: dict[str, Any] = STYLE | {
+LOOK: dict[Any, Any] = STYLE | {
     "pdf.fonttype": 42,  # text stays text
     "font.size": 9,
     "text.color": INK,

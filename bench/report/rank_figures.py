@@ -26,12 +26,13 @@ BESIDE += [(x, y, "left" if x > 0 else "right") for x in (6, -6) for y in (8, -8
 def areas(board: Board, found: Standing) -> Figure:
     """Area of each method, best first, with its interval (or the spread over seeds), tiers told by bands."""
     rows = len(found.labels)
-    wide, high = 5.2, 0.85 + LINE * rows
-    figure, axis = canvas("", "area: mean normalised quality over shares removed", "", (wide, high))
-    figure.subplots_adjust(left=1.75 / wide, right=1 - 0.5 / wide, bottom=0.45 / high, top=1 - 0.3 / high)
-    spread = np.mean([task.std(1, ddof=1) if task.shape[1] > 1 else np.zeros(rows) for task in found.scores], axis=0)
-    low = found.area.value - spread if found.area.low is None else found.area.low
-    high = found.area.value + spread if found.area.high is None else found.area.high
+    wide, tall = 5.2, 0.85 + LINE * rows
+    figure, axis = canvas("", "area: mean normalised quality over shares removed", "", (wide, tall))
+    figure.subplots_adjust(left=1.75 / wide, right=1 - 0.5 / wide, bottom=0.45 / tall, top=1 - 0.3 / tall)
+    value = found.area.value
+    spread = np.array([task.std(1, ddof=1) if task.shape[1] > 1 else np.zeros(rows) for task in found.scores]).mean(0)
+    low: np.ndarray = value - spread if found.area.low is None else found.area.low
+    high: np.ndarray = value + spread if found.area.high is None else found.area.high
     for place, label in enumerate(found.labels):
         marker, colour, filled = KINDS[kind(board.any_of(label))]
         tier = found.tier(label)
@@ -69,7 +70,7 @@ def critical_differences(found: Standing, blocks: str) -> Figure:
     half = (count + 1) // 2
     top = 0.35 + 0.12 * bars
     height = top + LINE * half + 0.75
-    figure = Figure(figsize=(6.4, height), layout="none")
+    figure = Figure(figsize=(6.4, height))
     axis = figure.add_axes((0.27, 0, 0.46, 1))
     axis.set_ylim(-(height - 0.75), 0.75)  # inches, the line of ranks at 0
     axis.set_xlim(1, count)

@@ -101,7 +101,7 @@ def _html(cell: Cell, first: bool) -> Safe:
     shown = tag("a", cell.shown, href=cell.href) if cell.href else text(cell.shown)
     content = text(shown, tag("small", cell.spread)) if cell.spread else shown
     if first:
-        return tag("th", content, scope="row", data_v=cell.value)
+        return tag("th", content, scope="row", data_v=str(cell.value))
     if cell.heat is not None:
         return tag("td", content, class_="heat", style=f"--v:{cell.heat:.2f}")
     if isinstance(cell.value, str):
