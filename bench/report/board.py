@@ -27,7 +27,7 @@ class Board:
     @cached_property
     def table(self) -> pd.DataFrame:
         """``bench.frame.frame`` of the records."""
-        return frame(self.records.values())
+        return frame(self.records[path] for path in sorted(self.records))
 
     @cached_property
     def tasks(self) -> list[TaskKey]:

@@ -37,7 +37,7 @@ def slug(name: str) -> str:
     ('michel', 'a_b-c14cdd')
     """
     plain = re.sub(r"[^a-z0-9._=+-]", "_", name.lower()).strip(".")[:LONGEST]
-    return plain if plain == name else f"{plain or 'x'}-{sha256(name.encode()).hexdigest()[:6]}"
+    return plain if plain and plain == name else f"{plain or 'x'}-{sha256(name.encode()).hexdigest()[:6]}"
 
 
 def prose(docstring: str) -> Safe:
