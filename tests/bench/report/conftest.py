@@ -14,6 +14,7 @@ import torch
 from bench.plan import Cell
 from bench.plugins import load_plugins
 from bench.records import Store
+from bench.report.write import report
 from bench.suite import MethodSpec
 from tasks.contract import TaskSpec
 
@@ -85,11 +86,9 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-@pytest.fixture
-def write(tmp_path: Path, make_record) -> Callable[..., Path]:
-    """Write one record; returns the folder of the run."""
+def writer(folder: Path, make_record: Callable[..., dict[str, Any]]) -> Callable[..., Path]:
+    """A function that writes one record to ``folder`` and returns that."""
     load_plugins()
-    folder = tmp_path / "run"
 
     def one(
         label: str,
@@ -136,9 +135,8 @@ def write(tmp_path: Path, make_record) -> Callable[..., Path]:
     return one
 
 
-@pytest.fixture
-def run(write) -> Callable[..., Path]:
-    """Write records of all METHODS, or those named."""
+def runner(write: Callable[..., Path]) -> Callable[..., Path]:
+    """A function that writes records of all METHODS, or those named."""
 
     def whole(seeds: int = 6, data: Sequence[str] = ("alpha", "beta"), labels: Sequence[str] = tuple(METHODS)) -> Path:
         for label in labels:
@@ -149,6 +147,25 @@ def run(write) -> Callable[..., Path]:
         return folder
 
     return whole
+
+
+@pytest.fixture
+def write(tmp_path: Path, make_record) -> Callable[..., Path]:
+    """Write one record; returns the folder of the run."""
+    return writer(tmp_path / "run", make_record)
+
+
+@pytest.fixture
+def run(write) -> Callable[..., Path]:
+    """Write records of all METHODS, or those named."""
+    return runner(write)
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory, make_record) -> tuple[Path, Path]:
+    """A report of everything, to read only, and the folder of its run."""
+    folder = runner(writer(tmp_path_factory.mktemp("made") / "run", make_record))()
+    return report(folder, folder / "report").parent, folder
 
 
 @pytest.fixture

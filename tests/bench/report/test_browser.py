@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from bench.report.write import report
-
 websocket = pytest.importorskip("websocket")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 pytestmark = [
@@ -103,9 +101,8 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
         time.sleep(0.1)  # its children write to the profile until they see that it has gone
 
 
-def test_a_report_in_a_browser(run, browser):
-    folder = run()
-    first = report(folder, folder / "report")
+def test_a_report_in_a_browser(made, browser):
+    first = made[0] / "index.html"
     browser.size(1280, "light")
     browser.open(first.as_uri())
 
@@ -149,9 +146,8 @@ def test_a_report_in_a_browser(run, browser):
     assert browser.complaints() == []
 
 
-def test_colours_follow_the_scheme(run, browser):
-    folder = run(seeds=1, labels=("michel", "random"), data=("alpha",))
-    first = report(folder, folder / "report")
+def test_colours_follow_the_scheme(made, browser):
+    first = made[0] / "index.html"
     found = {}
     for scheme in ("light", "dark"):
         browser.size(1280, scheme)
