@@ -14,6 +14,9 @@ import torch
 from bench.plan import Cell
 from bench.plugins import load_plugins
 from bench.records import Store
+from bench.report import gallery
+from bench.report.markup import Safe
+from bench.report.picture import Picture
 from bench.report.write import report
 from bench.suite import MethodSpec
 from tasks.contract import TaskSpec
@@ -159,6 +162,12 @@ def write(tmp_path: Path, make_record) -> Callable[..., Path]:
 def run(write) -> Callable[..., Path]:
     """Write records of all METHODS, or those named."""
     return runner(write)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave pictures blank, where a test is about words, tables and files: drawing takes nearly all of the time."""
+    monkeypatch.setattr(gallery, "picture", lambda name, title, alt, *_: Picture(name, title, alt, {}, Safe("")))
 
 
 @pytest.fixture(scope="session")
