@@ -34,6 +34,7 @@ examples:
   headbench check my-method                        does it keep the rules of all methods?
   headbench list methods                           the methods and their options
   headbench leaderboard runs/mini                  the leaderboard of an earlier run
+  headbench report runs/mini                       pages, figures and tables of it, in runs/mini/report
   headbench compare michel ae runs/mini            does one keep more than the other, and can the seeds show it?
   headbench regress --baseline results runs/mini   did a change break a method?
 
@@ -117,7 +118,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     board = _verb(verbs, "leaderboard", "draw the leaderboard from records alone", _leaderboard)
     mini = DEFAULT_OUT.format(suite=DEFAULT_SUITE)
     board.add_argument("folder", nargs="?", type=Path, default=Path(mini), help=f"folder of a run (default: {mini})")
-    board.add_argument("--format", choices=("md", "csv"), default="md", help="what to print (default: md)")
+    board.add_argument(
+        "--format", choices=("md", "csv", "html", "latex"), default="md", help="what to print (default: md)"
+    )
+
+    shown = _verb(verbs, "report", "make a folder of pages, figures and tables that opens from disk", _report)
+    shown.add_argument("folder", nargs="?", type=Path, default=Path(mini), help=f"folder of a run (default: {mini})")
+    shown.add_argument("--out", type=Path, metavar="FOLDER", help="where it goes (default: report, in that folder)")
 
     versus = _verb(
         verbs, "compare", "say whether one method keeps more than another, and whether the seeds can show it", _compare
@@ -391,9 +398,25 @@ def _check(options: argparse.Namespace) -> int:
 def _leaderboard(options: argparse.Namespace) -> int:
     from bench import leaderboard
 
-    text = leaderboard.show(options.folder, options.format)
+    if options.format in ("html", "latex"):
+        from bench.plugins import load_plugins
+        from bench.report.write import alone
+
+        load_plugins()
+        text = alone(options.folder, options.format)
+    else:
+        text = leaderboard.show(options.folder, options.format)
     leaderboard.write(options.folder)
     print(text, end="")
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from bench.plugins import load_plugins
+    from bench.report.write import report
+
+    load_plugins()  # a method's page shows its definition
+    print(report(options.folder, options.out or options.folder / "report"))
     return 0
 
 

@@ -108,7 +108,8 @@ def markdown(records: list[Record], table: pd.DataFrame) -> str:
             if published := beside_published(of_task):
                 parts += ["### Beside published figures", "", published, ""]
         parts += [LEGEND, ""]
-    parts += _notes(records)
+    if told := notes(records):
+        parts += ["## Notes", "", *(f"- {literal(note)}" for note in told)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -166,9 +167,9 @@ def _cell(mean: float, spread: float, factor: float, digits: int) -> str:
     return text if pd.isna(spread) else f"{text} ±{spread * factor:.{digits}f}"
 
 
-def _notes(records: list[Record]) -> list[str]:
-    """What a reader must know of these records: failures, models short of their target, mixed origins."""
-    notes = [f"failed: {_where(r)}: {r['reason']}" for r in records if r["status"] == "failed"]
+def notes(records: list[Record]) -> list[str]:
+    """What a reader must know of these records, a line each: failures, models short of their target, mixed origins."""
+    found = [f"failed: {_where(r)}: {r['reason']}" for r in records if r["status"] == "failed"]
     short = set()
     for r in records:
         training = r["result"]["training"] if r["status"] == "done" else {}
@@ -177,7 +178,7 @@ def _notes(records: list[Record]) -> list[str]:
                 f"{r['cell']['data']}, {r['cell']['model']}, seed {r['cell']['seed']}: training ended short of its "
                 f"target ({training['validation_accuracy']:.3f} of {training['target']:.3f} on validation)"
             )
-    notes += sorted(short) + _mixed_settings(records)
+    found += sorted(short) + _mixed_settings(records)
     for what, values in (
         ("processors", Counter(r["provenance"]["processor"] for r in records)),
         ("torch versions", Counter(r["provenance"]["packages"]["torch"] for r in records)),
@@ -185,8 +186,8 @@ def _notes(records: list[Record]) -> list[str]:
         ("commits", Counter(r["provenance"]["commit"][:12] for r in records)),
     ):
         if len(values) > 1:
-            notes.append(f"records of several {what}: {', '.join(f'{k} ({n})' for k, n in sorted(values.items()))}")
-    return ["## Notes", "", *(f"- {literal(note)}" for note in notes)] if notes else []
+            found.append(f"records of several {what}: {', '.join(f'{k} ({n})' for k, n in sorted(values.items()))}")
+    return found
 
 
 def _mixed_settings(records: list[Record]) -> list[str]:

@@ -178,7 +178,7 @@ def file_size_limit():
     return limited
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_record() -> Callable[..., dict[str, Any]]:
     """A record with the fields that a leaderboard reads: 8 units, measured with 0, 4 and 8 removed."""
 

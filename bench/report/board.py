@@ -1,0 +1,129 @@
+"""The records of a folder laid out for a reader: tasks, methods, seeds, and where each number comes from."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from bench.errors import InputError
+from bench.frame import frame, removes
+from bench.leaderboard import notes
+from bench.records import Record, read_current
+from bench.stats.samples import TaskKey
+
+
+@dataclass(frozen=True)
+class Board:
+    """The current records of a folder; ``records`` are the finished ones, by path, in the order of their names."""
+
+    folder: Path
+    records: dict[Path, Record]
+    notes: tuple[str, ...]  # failures, mixed settings and origins, records left out: a line each
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """``bench.frame.frame`` of the records."""
+        return frame(self.records[path] for path in sorted(self.records))
+
+    @cached_property
+    def tasks(self) -> list[TaskKey]:
+        """Sorted."""
+        return sorted({task_of(record) for record in self.records.values()})
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Methods, sorted."""
+        return sorted({record["cell"]["label"] for record in self.records.values()})
+
+    @cached_property
+    def machines(self) -> list[str]:
+        """What latency was measured on, sorted."""
+        return sorted({machine(record) for record in self.records.values()})
+
+    def on(self, which: str) -> Board:
+        """The records of one machine."""
+        return Board(self.folder, {p: r for p, r in self.records.items() if machine(r) == which}, self.notes)
+
+    @cached_property
+    def _cells(self) -> dict[tuple[TaskKey, str], dict[Path, Record]]:
+        cells: dict[tuple[TaskKey, str], dict[Path, Record]] = defaultdict(dict)
+        for path, record in sorted(self.records.items(), key=lambda item: item[1]["cell"]["seed"]):
+            cells[task_of(record), record["cell"]["label"]][path] = record
+        return dict(cells)
+
+    def of(self, task: TaskKey, label: str) -> list[Record]:
+        """The records of a method on a task, by seed; empty where there is none."""
+        return list(self._cells.get((task, label), {}).values())
+
+    def paths(self, task: TaskKey, label: str) -> dict[Path, Record]:
+        """The same with the file of each."""
+        return self._cells.get((task, label), {})
+
+    def any_of(self, label: str) -> Record:
+        """A record of a method, for what all of them share."""
+        return next(record for task in self.tasks for record in self.of(task, label))
+
+    def seeds(self, task: TaskKey) -> tuple[int, ...]:
+        """The seeds that most methods have on a task; of equally frequent sets the largest."""
+        sets = Counter(
+            tuple(record["cell"]["seed"] for record in records)
+            for (other, _), records in ((key, list(cells.values())) for key, cells in self._cells.items())
+            if other == task
+        )
+        return max(sets, key=lambda seeds: (sets[seeds], len(seeds), seeds))
+
+    def name(self, task: TaskKey) -> str:
+        """The adapter's name, or that with data and model where another task has the same."""
+        alone = [other[0] for other in self.tasks].count(task[0]) == 1
+        return task[0] if alone else f"{task[0]} ({task[1]}, {task[2]})"
+
+
+def read(folder: Path) -> Board:
+    """The board of the records in ``folder``. Raises InputError where no cell has a result."""
+    current, others = read_current(folder)
+    done = {path: record for path, record in current.items() if record["status"] == "done"}
+    if not done:
+        raise InputError(f"{folder}: no cell there has a result: there is nothing to report")
+    told = notes(list(current.values()))
+    if others:
+        told.append(f"left out: {others} records made under another protocol")
+    return Board(folder, done, tuple(told))
+
+
+def task_of(record: Record) -> TaskKey:
+    """Task, data and model of a record."""
+    cell = record["cell"]
+    return cell["task"], cell["data"], cell["model"]
+
+
+def kind(record: Record) -> str:
+    """How a reader tells methods apart: a score, gates trained for each level, or a control of either."""
+    cell = record["cell"]
+    trained = "trained" if cell["trained"] else "score"
+    if cell["control"]:
+        return "trained control" if cell["trained"] else "control"
+    return trained
+
+
+def removes_heads(record: Record) -> bool:
+    """Whether a method removes heads and nothing else: what can be compared at a share of heads."""
+    return removes(record) == "heads" and not keeps_all(record)
+
+
+def keeps_all(record: Record) -> bool:
+    """Whether nothing is removed at any level, as by the control ``none``."""
+    result = record["result"]
+    kept = result["kept"]
+    return kept is not None and not result["neurons"] and all(len(units) == result["units"] for units in kept)
+
+
+def machine(record: Record) -> str:
+    """What latency was measured on: figures of two machines are never averaged."""
+    latency, came = record["measured"]["latency"], record["provenance"]
+    return f"{came['processor']}, {latency['device']}, {latency['dtype']}, {latency['threads']} thread" + (
+        "s" if latency["threads"] != 1 else ""
+    )

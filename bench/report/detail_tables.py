@@ -1,0 +1,94 @@
+"""Tables beside the main ones: across tasks, orders, layers, and the metrics of sub-tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bench.metric_tables import metric_tables
+from bench.records import Record
+from bench.report.board import Board
+from bench.report.head_figures import figure_of, kept_by_layer
+from bench.report.links import method_of, place, records_of, task_of
+from bench.report.standing import Standing
+from bench.report.tables import Cell, Heading, Table, name, number
+from bench.stats.across import Estimate, improvement, seed_bootstrap
+from bench.stats.orders import stability
+from bench.stats.samples import TaskKey
+
+
+def improvements(found: Standing, against: str, file: str) -> Table:
+    """Interquartile mean, and the probability that a run is above one of ``against``, for each ranked method."""
+    other = found.labels.index(against)
+    better = seed_bootstrap(lambda drawn: improvement(drawn)[..., :, other], found.scores)
+    rows = tuple(
+        (
+            name(label, method_of(label)),
+            estimated(found.iqm, index, 3, records_of(label)),
+            estimated(better, index, 2, records_of(label)),
+        )
+        for index, label in enumerate(found.labels)
+    )
+    headings = (
+        Heading("method", "method"),
+        Heading("IQM of area", "iqm", "Mean over the middle half of the tasks, seeds averaged first"),
+        Heading(f"P(above {against})", "above", f"Probability that a run is above one of {against}, ties half"),
+    )
+    return Table(file, "Across tasks, with 95 % intervals from a bootstrap stratified by task", headings, rows)
+
+
+def stabilities(board: Board, label: str, root: str) -> Table | None:
+    """Agreement of a method's removal orders over seeds, by task; None for a method without such."""
+    rows = []
+    for task in board.tasks:
+        orders = [record["result"]["orders"] for record in board.of(task, label) if record["result"]["orders"]]
+        if len({np.shape(order) for order in orders}) == 1:
+            tau = stability(np.array(orders))
+            rows.append(
+                (
+                    name(board.name(task), task_of(task, root)),
+                    number(len(orders), 0),
+                    number(tau, 2, missing="one seed", href=records_of(label, task, root)),
+                )
+            )
+    headings = (Heading("task", "task"), Heading("seeds", "seeds"), Heading("Kendall's tau", "tau"))
+    caption = "Agreement of its removal orders over seeds: 1 is the same order, 0 what unrelated orders give"
+    return Table("stability", caption, headings, tuple(rows)) if rows else None
+
+
+def by_layer(board: Board, task: TaskKey, records: Sequence[Record]) -> Table:
+    """Mean number of heads kept in each layer at each budget (Figure 3 of DSP)."""
+    shape = records[0]["result"]["shape"]
+    budgets, numbers = kept_by_layer(records)
+    rows = tuple(
+        (name(f"layer {row}"), *(Cell(figure_of(n), float(n), heat=float(n) / size) for n in numbers[row]))
+        for row, size in enumerate(shape)
+    )
+    headings = (Heading("heads kept in all", "layer"), *(Heading(str(budget), str(budget)) for budget in budgets))
+    return Table(f"layers-{place(task)}", board.name(task), headings, rows)
+
+
+def sub_tasks(board: Board, task: TaskKey) -> list[Table]:
+    """The sub-tasks' own metrics of one task, at some levels: ``bench.metric_tables`` with links."""
+    records = [record for label in board.labels for record in board.of(task, label)]
+    tables = []
+    for heading, (head, *rows) in metric_tables(records):
+        cells = tuple(
+            (
+                name(label, method_of(label, "../") if label in board.labels else ""),
+                *(Cell(figure, float(figure)) for figure in figures),
+            )
+            for label, *figures in rows
+        )
+        file = f"{place(task)}-metrics-{heading.partition(' ')[0]}"
+        tables.append(Table(file, heading, tuple(Heading(shown, shown) for shown in head), cells))
+    return tables
+
+
+def estimated(estimate: Estimate, index: int, digits: int, href: str) -> Cell:
+    """The cell of an estimate with its interval, if it has one."""
+    spread = ""
+    if estimate.low is not None and estimate.high is not None:
+        spread = f" [{estimate.low[index]:.{digits}f}, {estimate.high[index]:.{digits}f}]"
+    return number(float(estimate.value[index]), digits, spread, href=href)

@@ -1,0 +1,142 @@
+"""What the curves of a report are drawn from: for each method a mean and a band over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from bench.frame import curve, parameters_removed
+from bench.records import Record
+from bench.report.board import Board, keeps_all, kind, removes_heads
+from bench.report.picture import FAINT, MUTED, SERIES
+from bench.report.standing import Standing
+from bench.stats.across import normalise
+from bench.stats.samples import TaskKey
+
+MARKERS = ("o", "s", "^", "D", "v", "P")
+SCORES, TRAINED = 4, 2  # methods that stand out; all others are thin and grey
+Points = tuple[np.ndarray, np.ndarray]  # x and quality, (levels,)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method's curve: means over seeds and their standard deviation, (levels,); NaN with one seed."""
+
+    label: str
+    x: np.ndarray
+    y: np.ndarray
+    spread: np.ndarray
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a method is drawn in every figure, told apart by marker and dashes as by colour."""
+
+    colour: str
+    marker: str = ""
+    dashes: str = "-"
+    hollow: bool = False
+    width: float = 1.7
+
+
+GREY = Look(FAINT, width=0.8)
+
+
+def looks(board: Board, found: Standing | None) -> dict[str, Look]:
+    """Methods that stand out: the best scores and trained ones by area, and random removal."""
+    ranked = found.labels if found else tuple(label for label in board.labels if removes_heads(board.any_of(label)))
+    chosen = [label for label in ranked if kind(board.any_of(label)) == "score"][:SCORES]
+    chosen += [label for label in ranked if kind(board.any_of(label)) == "trained"][:TRAINED]
+    looks_ = {
+        label: Look(colour, marker, "--" if hollow else "-", hollow)
+        for label, colour, marker in zip(chosen, SERIES, MARKERS, strict=False)
+        for hollow in [kind(board.any_of(label)) == "trained"]
+    }
+    random = control(board)
+    return looks_ | ({random: Look(MUTED, "x", ":")} if random else {})
+
+
+def control(board: Board) -> str:
+    """The control that removes heads at random, empty where there is none: what every method is to be above."""
+    found = [
+        label
+        for label in board.labels
+        if board.any_of(label)["cell"]["method"] == "random" and removes_heads(board.any_of(label))
+    ]
+    return "random" if "random" in found else next(iter(found), "")
+
+
+def by_heads(record: Record) -> Points | None:
+    """Share of units removed; None for what does not remove heads alone."""
+    return curve(record) if removes_heads(record) else None
+
+
+def by_parameters(record: Record) -> Points | None:
+    """Share of all parameters removed; None where nothing is."""
+    return None if keeps_all(record) else (parameters_removed(record), curve(record)[1])
+
+
+def by_speed(record: Record) -> Points | None:
+    """Median latency at batch 32 over that of the unpruned model, where it was timed; None where nothing is removed."""
+    result = record["result"]
+    samples = record["measured"]["latency"]["samples"]["32"]
+    timed = [place for place, count in enumerate(result["removed"]) if str(count) in samples]
+    if len(timed) < 2 or result["removed"][timed[0]] or keeps_all(record):
+        return None
+    base = median(samples["0"])
+    x = np.array([median(samples[str(result["removed"][place])]) / base for place in timed])
+    return x, curve(record)[1][timed]
+
+
+def by_size(record: Record) -> Points | None:
+    """Size over that of the unpruned model; None where nothing is removed."""
+    if keeps_all(record):
+        return None
+    size = np.array([level["model"] for level in record["result"]["megabytes"]])
+    return size / size[0], curve(record)[1]
+
+
+def of_task(board: Board, task: TaskKey, points: Callable[[Record], Points | None]) -> list[Line]:
+    """The curves of all methods on a task."""
+    return [line for label in board.labels if (line := of_method(board, task, label, points))]
+
+
+def of_method(board: Board, task: TaskKey, label: str, points: Callable[[Record], Points | None]) -> Line | None:
+    """The curve of one method; None where it has none. Seeds measured at other levels than the first are left out."""
+    return _line(label, [each for record in board.of(task, label) if (each := points(record)) is not None])
+
+
+def overall(board: Board, points: Callable[[Record], Points | None]) -> list[Line]:
+    """Normalised quality (chance 0, unpruned 1), averaged over tasks within each seed that every task has."""
+    lines = []
+    for label in board.labels:
+        by_task = [
+            {
+                record["cell"]["seed"]: (each[0], normalise(each[1], record["result"]["chance"], each[1][0]))
+                for record in board.of(task, label)
+                if (each := points(record)) is not None
+            }
+            for task in board.tasks
+        ]
+        common = sorted(set.intersection(*(set(seeds) for seeds in by_task)))
+        pairs = [[seeds[seed] for seeds in by_task] for seed in common]
+        found = [
+            (np.mean([x for x, _ in tasks], axis=0), np.mean([y for _, y in tasks], axis=0))
+            for tasks in pairs
+            if len({len(x) for x, _ in tasks}) == 1
+        ]
+        if line := _line(label, found):
+            lines.append(line)
+    return lines
+
+
+def _line(label: str, found: list[Points]) -> Line | None:
+    same = [each for each in found if len(each[0]) == len(found[0][0])]
+    if not same:
+        return None
+    y = np.array([quality for _, quality in same])
+    spread = y.std(0, ddof=1) if len(y) > 1 else np.full(y.shape[1], np.nan)
+    return Line(label, np.mean([x for x, _ in same], axis=0), y.mean(0), spread)

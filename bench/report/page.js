@@ -1,0 +1,53 @@
+// Sorts and filters the tables of class "board". Without this script they are plain tables, best first.
+for (const table of document.querySelectorAll("table.board")) {
+  const body = table.tBodies[0], rows = [...body.rows], heads = [...table.tHead.rows[0].cells];
+  const value = (row, column) => {
+    const text = row.cells[column].dataset.v, number = Number(text);
+    return text === "" ? null : Number.isNaN(number) ? text : number;
+  };
+  heads.forEach((head, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const words = rows.some(row => typeof value(row, column) === "string");
+      const before = head.getAttribute("aria-sort");
+      const down = before ? before === "ascending" : !words && head.title !== "" && !head.textContent.startsWith("tier");
+      heads.forEach(other => other.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const sorted = [...rows].sort((one, other) => {
+        const a = value(one, column), b = value(other, column);
+        if (a === null || b === null) return (a === null) - (b === null);  // what is missing comes last, either way
+        const order = words ? String(a).localeCompare(String(b)) : a - b;
+        return down ? -order : order;
+      });
+      body.append(...sorted);
+    });
+  });
+  const bar = document.createElement("form"), search = document.createElement("input"), count = document.createElement("output");
+  bar.className = "filter";
+  bar.addEventListener("submit", event => event.preventDefault());
+  Object.assign(search, { type: "search", placeholder: "Filter methods", ariaLabel: "Filter methods by name" });
+  bar.append(search);
+  const marks = [...new Set(rows.flatMap(row => (row.dataset.marks || "").split(" ")))].filter(Boolean).sort();
+  const boxes = marks.map(mark => {
+    const box = document.createElement("input"), label = document.createElement("label");
+    Object.assign(box, { type: "checkbox", checked: true, value: mark });
+    label.append(box, ` ${mark}`);
+    bar.append(label);
+    return box;
+  });
+  bar.append(count);
+  const filter = () => {
+    const wanted = search.value.trim().toLowerCase(), off = boxes.filter(box => !box.checked).map(box => box.value);
+    for (const row of rows) {
+      const own = (row.dataset.marks || "").split(" ");
+      row.hidden = !row.cells[0].textContent.toLowerCase().includes(wanted) || off.some(mark => own.includes(mark));
+    }
+    count.textContent = `${rows.filter(row => !row.hidden).length} of ${rows.length}`;
+  };
+  bar.addEventListener("input", filter);
+  table.closest(".scroll").before(bar);
+  filter();
+}

@@ -1,0 +1,131 @@
+"""One figure, two uses: files for a paper, and markup for a page whose colours follow the page's."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from PIL import Image
+
+from bench.curves import COLOURS, STYLE
+from bench.report.markup import Safe, tag
+
+INK, MUTED, FAINT, PAPER = "#1b1f24", "#667079", "#c8ced3", "#ffffff"
+SERIES = tuple(colour.lower() for colour in COLOURS)
+# What a colour is for: a page gives each of these variables a value for light and one for dark.
+ROLES = {INK: "ink", MUTED: "muted", FAINT: "faint", PAPER: "paper"} | {
+    colour: f"series-{number}" for number, colour in enumerate(SERIES, 1)
+}
+LOOK: dict[Any, Any] = STYLE | {
+    "pdf.fonttype": 42,  # text stays text
+    "font.size": 9,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.facecolor": "none",
+    "axes.titlesize": 9.5,
+    "axes.linewidth": 0.7,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "figure.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+    "legend.frameon": False,
+}
+FONTS = "system-ui, 'DejaVu Sans', Verdana, Arial, sans-serif"
+DOTS = 105  # dots per inch of the bitmap
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure by the name of its files, without an ending."""
+
+    name: str
+    title: str
+    alt: str  # what it shows, in a sentence below it
+    files: dict[str, bytes]  # by ending; empty where it is drawn in a page only
+    inline: Safe
+
+
+def picture(name: str, title: str, alt: str, draw: Callable[[], Figure], files: bool = True) -> Picture:
+    """Draw a figure; with ``files`` also as SVG, PDF and PNG. The same figure gives the same bytes."""
+    with mpl.rc_context(LOOK | {"svg.hashsalt": name}), warnings.catch_warnings():  # ids differ from figure to figure
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the viewer has its own fonts
+        figure = draw()
+        svg = _saved(figure, "svg", {"Date": None, "Title": title, "Creator": None})
+        made = {}
+        if files:
+            told = {"Creator": None, "Title": title}
+            made["svg"] = _smaller(svg.decode()).replace("<svg ", f'<svg font-family="{FONTS}" ', 1).encode()
+            made["pdf"] = _saved(figure, "pdf", told | {"CreationDate": None, "Producer": None})
+            made["png"] = _few_colours(_saved(figure, "png", {"Software": None}))
+    return Picture(name, title, alt, made, _inline(svg.decode(), title))
+
+
+def _saved(figure: Figure, form: str, metadata: dict[str, str | None]) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format=form, metadata=metadata, dpi=DOTS if form == "png" else "figure")
+    return content.getvalue()
+
+
+def _few_colours(png: bytes) -> bytes:
+    """The bitmap with a palette: a quarter of the bytes, and no difference that one sees."""
+    content = io.BytesIO()
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(48, dither=Image.Dither.NONE).save(
+        content, "png", optimize=True
+    )
+    return content.getvalue()
+
+
+def _smaller(svg: str) -> str:
+    """Coordinates to a tenth of a point; without groups that only name a part, comments, and turns by nothing."""
+    kept: list[bool] = []
+
+    def ungrouped(found: re.Match[str]) -> str:
+        if found[0] == "</g>":
+            return found[0] if kept.pop() else ""
+        kept.append(not re.fullmatch(r'<g( id="[^"]*")?>', found[0]))
+        return found[0] if kept[-1] else ""
+
+    svg = re.sub(r"<g\b[^>]*>|</g>", ungrouped, re.sub(r"<g\b[^>]*/>", "", svg))
+    svg = re.sub(r"<!--.*?-->| transform=\"rotate\(-0 [^)]*\)\"|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"; stroke-line(cap|join): \w+|; font-family: [^;\"]*|(?<=font-size: )0(?=\.)", "", svg)
+    svg = re.sub(r"font: (?:[\w.]+ )*?([\d.]+px) [^;\"]*", r"font-size: \1", svg)
+    svg = re.sub(r"\s*\n\s*", "\n", svg)
+    svg = re.sub(r'(?:<use [^>]* style="([^"]*)"/>\n)(?:<use [^>]* style="\1"/>\n)+', _same_style, svg)
+    return re.sub(r"(?<=[ \"(,\n-])\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), svg)
+
+
+def _same_style(found: re.Match[str]) -> str:
+    """Marks of one style, in a group that says it once."""
+    style = f' style="{found[1]}"'
+    return f"<g{style}>\n{found[0].replace(style, '')}</g>\n"
+
+
+def _inline(svg: str, title: str) -> Safe:
+    """The SVG for a page: it takes the page's font and colours, and is called by its title."""
+    body = svg[svg.index("<svg") :]
+    box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', body)
+    assert box
+    inside = body[body.index(">") + 1 : body.rindex("</svg>")]
+    inside = re.sub(r"<title>.*?</title>|<style.*?</style>", "", _smaller(inside), flags=re.DOTALL)
+    for colour, role in ROLES.items():
+        inside = inside.replace(colour, f"var(--{role})")
+    inside = inside.replace("; fill: var(--ink)", "")  # what the page fills with
+    inside = re.sub(r'(<use [^>]*) style="fill: (var\(--\w+\)); stroke: \2; stroke-width: 0.8"', r"\1", inside)  # ticks
+    return tag(
+        "svg",
+        Safe(inside),
+        viewBox=f"0 0 {box[1]} {box[2]}",
+        width=round(float(box[1]) * 4 / 3),  # a point is 4/3 pixels
+        role="img",
+        aria_label=title,
+        xmlns="http://www.w3.org/2000/svg",
+    )

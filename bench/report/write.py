@@ -1,0 +1,133 @@
+"""The verb ``report``: a folder with everything of a run, that opens from disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.errors import InputError
+from bench.report import board_tables, detail_tables, gallery, lines, tables
+from bench.report.board import Board, read, removes_heads
+from bench.report.index_page import index
+from bench.report.links import place
+from bench.report.markup import slug
+from bench.report.method_page import method_page
+from bench.report.page import GENERATOR, page, style
+from bench.report.picture import Picture
+from bench.report.records_page import records_page
+from bench.report.standing import Standing, standing
+from bench.report.tables import Table
+from bench.report.task_page import task_page
+from bench.stats.samples import TaskKey
+
+
+def report(folder: Path, out: Path) -> Path:
+    """Write the report of the records in ``folder`` to ``out``; returns its first page.
+
+    A report that is there is replaced. Raises InputError where there are no records, or ``out`` holds something else.
+    """
+    board = read(folder)
+    first = out / "index.html"
+    if out.exists() and not _is_report(out):
+        raise InputError(f"{out}: there is something else than a report: give another folder by --out")
+    files = build(board, out)
+    fresh = out.with_name(out.name + ".tmp")
+    shutil.rmtree(fresh, ignore_errors=True)
+    for name, content in files.items():
+        (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+        (fresh / name).write_bytes(content)
+    if out.exists():
+        shutil.rmtree(out)
+    fresh.rename(out)
+    return first
+
+
+def build(board: Board, out: Path) -> dict[str, bytes]:
+    """Every file of the report by its path in it, for a report that will lie at ``out``."""
+    found = standing(board, board.tasks)
+    looks = lines.looks(board, found)
+    files: dict[str, bytes] = {"page.css": style().encode(), "records.html": records_page(board, out)}
+    curves = {task: gallery.task_curves(board, task, looks) for task in board.tasks}
+    for task in board.tasks:
+        files |= _task(board, task, looks, curves[task])
+    for label in board.labels:
+        files |= _method(board, label, found, looks)
+    return files | _index(board, found, looks, [each for own in curves.values() for each in own[:1]])
+
+
+def alone(folder: Path, form: str) -> str:
+    """The table of all tasks, as one page of HTML or as LaTeX. Raises InputError where there are no results."""
+    board = read(folder)
+    table = _main_table(board, standing(board, board.tasks))
+    if form == "latex":
+        return tables.latex(table).decode()
+    bare = Table(
+        table.name,
+        table.caption,
+        table.headings,
+        tuple(tuple(tables.Cell(c.shown, c.value, c.spread) for c in row) for row in table.rows),  # nothing to lead to
+        table.marks,
+    )
+    return page("Leaderboard", tables.html(bare, interactive=True), script=True, links=False).decode()
+
+
+def _main_table(board: Board, found: Standing | None) -> Table:
+    tasks = f"{len(board.tasks)} tasks" if len(board.tasks) > 1 else board.name(board.tasks[0])
+    return board_tables.standings(board, board.tasks, found, "overall", f"Mean over {tasks}, by tier and area")
+
+
+def _index(board: Board, found: Standing | None, looks: gallery.Looks, by_task: list[Picture]) -> dict[str, bytes]:
+    table, others = _main_table(board, found), board_tables.speeds(board)
+    overall = gallery.overall_curves(board, looks)
+    main, ranks = [], []
+    if found:
+        main.append(gallery.areas(board, found))
+        overall.append(gallery.profile(found, looks))
+        ranks += gallery.critical(found, "critical-differences", "tasks" if len(board.tasks) > 1 else "seeds")
+        ranks.append(gallery.pareto(board, found))
+        if (random := lines.control(board)) in found.labels:
+            others.insert(0, detail_tables.improvements(found, random, "across-tasks"))
+    gates = gallery.gates(board)
+    first = index(board, found, table, others, [*main, *overall[:1]], overall[1:], by_task, ranks, gates)
+    return {"index.html": first} | _files([*main, *overall, *ranks, *gates], [table, *others])
+
+
+def _task(board: Board, task: TaskKey, looks: gallery.Looks, curves: list[Picture]) -> dict[str, bytes]:
+    file, found = place(task), standing(board, [task])
+    table = board_tables.standings(board, [task], found, file, f"{board.name(task)}, by tier and area", "../")
+    metrics = detail_tables.sub_tasks(board, task)
+    first = [label for label in looks if label != lines.control(board) and board.of(task, label)][:2]
+    own = [each for label in first for each in gallery.boxes(board, task, label, looks[label], files=True)]
+    own += [gallery.layers(board, task, label) for label in first]
+    wide = gallery.critical(found, f"critical-differences-{file}", "seeds")
+    wide += gallery.heat_maps(board, task, found.labels) if found else []
+    done = task_page(board, task, found, table, metrics, [*curves, *own], wide)
+    return {f"tasks/{file}.html": done} | _files([*curves, *own, *wide], [table, *metrics])
+
+
+def _method(board: Board, label: str, found: Standing | None, looks: gallery.Looks) -> dict[str, bytes]:
+    look = looks.get(label, lines.Look(lines.SERIES[0], "o"))
+    own = {task: records for task in board.tasks if (records := board.of(task, label)) and removes_heads(records[0])}
+    pictures = [each for task in own for each in gallery.boxes(board, task, label, look, files=False)]
+    layers = [detail_tables.by_layer(board, task, records) for task, records in own.items()]
+    table = board_tables.by_task(board, label, f"method-{slug(label)}")
+    stability = detail_tables.stabilities(board, label, "../")
+    done = method_page(board, label, found, table, stability, pictures, layers)
+    return {f"methods/{slug(label)}.html": done} | _files([], [table])
+
+
+def _files(pictures: Sequence[Picture], written: Sequence[Table]) -> dict[str, bytes]:
+    files = {f"figures/{each.name}.{ending}": content for each in pictures for ending, content in each.files.items()}
+    for table in written:
+        files[f"tables/{table.name}.csv"] = tables.to_csv(table)
+        files[f"tables/{table.name}.tex"] = tables.latex(table)
+    return files
+
+
+def _is_report(out: Path) -> bool:
+    """Whether a folder is one that this verb wrote, or is empty."""
+    if not out.is_dir():
+        return False
+    first = out / "index.html"
+    return not any(out.iterdir()) or (first.is_file() and GENERATOR in first.read_text(encoding="utf-8")[:2000])

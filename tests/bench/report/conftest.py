@@ -1,0 +1,195 @@
+"""A run on disk with what a report draws: methods of each kind, two tasks, six seeds, a name that is an attack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bench.plan import Cell
+from bench.plugins import load_plugins
+from bench.records import Store
+from bench.report import gallery
+from bench.report.markup import Safe
+from bench.report.picture import Picture
+from bench.report.write import report
+from bench.suite import MethodSpec
+from tasks.contract import TaskSpec
+
+UNITS, REMOVED = 8, (0, 2, 4, 6, 8)
+HOSTILE = "<script>alert('x')</script>&\"${}"
+# Label: quality at half, in 1/100 of the way from chance to unpruned, and what else its records say.
+METHODS: dict[str, tuple[float, dict[str, Any]]] = {
+    "michel": (80, {}),
+    "ae": (60, {}),
+    HOSTILE: (50, {}),
+    "voita": (95, {"trained": 0.1}),
+    "random": (40, {"control": True}),
+    "none": (100, {"control": True, "kept": [list(range(UNITS))] * len(REMOVED)}),
+    "amp": (70, {"neurons": True}),
+}
+VOID = {"meta", "link", "input", "br", "col"}
+
+
+class Page(HTMLParser):
+    """What a page says: links, ids, resources, text, and the rows of its tables with the bare value of each cell."""
+
+    def __init__(self, content: str):
+        super().__init__()
+        self.links: list[str] = []
+        self.resources: list[str] = []
+        self.ids: list[str] = []
+        self.words: list[str] = []
+        self.tables: list[list[list[tuple[str, str | None]]]] = []
+        self.open: list[str] = []
+        self.feed(content)
+        assert not self.open, f"left open: {self.open}"
+
+    def handle_starttag(self, name: str, pairs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(pairs)
+        if name not in VOID:
+            self.open.append(name)
+        if identity := attributes.get("id"):
+            self.ids.append(identity)
+        if name == "a" and (href := attributes.get("href")):
+            self.links.append(href)
+        if name != "a":
+            self.resources += [
+                value for key, value in pairs if key in ("src", "href", "xlink:href", "action") and value
+            ]
+        if name == "table":
+            self.tables.append([])
+        elif name == "tr" and "svg" not in self.open:
+            self.tables[-1].append([])
+        elif name in ("td", "th"):
+            self.tables[-1][-1].append(("", attributes.get("data-v")))
+
+    def handle_startendtag(self, name: str, pairs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(name, pairs)
+        if name not in VOID:
+            self.handle_endtag(name)
+
+    def handle_endtag(self, name: str) -> None:
+        assert self.open.pop() == name
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open and "script" not in self.open:
+            self.words.append(data)
+        if self.open and {"td", "th"} & set(self.open) and self.tables[-1]:
+            row = self.tables[-1][-1]
+            row[-1] = (row[-1][0] + data, row[-1][1])
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def writer(folder: Path, make_record: Callable[..., dict[str, Any]]) -> Callable[..., Path]:
+    """A function that writes one record to ``folder`` and returns that."""
+    load_plugins()
+
+    def one(
+        label: str,
+        at_half: float,
+        seed: int = 0,
+        data: str = "alpha",
+        processor: str = "A",
+        noise: float = 0.0,
+        **fields,
+    ) -> Path:
+        chance, base = 0.25, 0.9
+        shares = np.array(REMOVED) / UNITS
+        rng = np.random.default_rng([seed, len(label), len(data)])
+        height = np.interp(shares, [0, 0.5, 1], [1, at_half / 100, 1 if at_half == 100 else 0])
+        draws = 3 if label == "random" else 1
+        shift = rng.normal(0, noise, (draws, len(REMOVED))) if noise else np.zeros((draws, len(REMOVED)))
+        quality = np.clip(chance + (base - chance) * (height + shift), 0, 1)
+        quality[:, 0] = base
+        reports = {
+            str(count): {"steps": 3, "open_at_0.01": 6, "open_at_0.1": 2 + seed % 2} for count in REMOVED if count
+        }
+        orders = [rng.permutation(UNITS).tolist() for _ in range(draws)]
+        record = make_record(
+            label=label, data=data, seed=seed, removed=REMOVED, chance=chance, quality=quality.tolist(),
+            samples={str(count): [2.0 - count / 8, 2.1 - count / 8, 5.0] for count in REMOVED}, **fields,
+        )  # fmt: skip
+        record["key"] = "0123456789abcdef"
+        record["cell"] |= {"method": label.partition(":")[0], "source": "A & B 2020", "shape": "scorer"}
+        record["provenance"] |= {"processor": processor, "system": "Linux", "python": "3.11", "dirty": False}
+        trains = bool(fields.get("trained"))
+        record["result"] |= {
+            "shape": [4, 4],
+            "orders": None if record["result"]["kept"] or trains else orders,
+            "kept": [sorted(range(UNITS - count)) for count in REMOVED] if trains else record["result"]["kept"],
+            "method_training": {"passes": {"forward": 900, "backward": 900}, "reports": reports} if trains else None,
+            "parameters": [{"model": 2**18 - 2**14 * count} for count in REMOVED],
+        }
+        record["measured"]["latency"] |= {"dtype": "float32", "device": "cpu", "threads": 1, "length": {"32": 9}}
+        spec = MethodSpec("none", {})
+        cell = Cell(TaskSpec("classification"), data, f"model-{label}", spec, seed, REMOVED, 8, 1.0, "cpu", "k")
+        Store(folder).write(cell, record, {"outcomes": torch.zeros(draws, len(REMOVED), 4, dtype=torch.bool)})
+        return folder
+
+    return one
+
+
+def runner(write: Callable[..., Path]) -> Callable[..., Path]:
+    """A function that writes records of all METHODS, or those named."""
+
+    def whole(seeds: int = 6, data: Sequence[str] = ("alpha", "beta"), labels: Sequence[str] = tuple(METHODS)) -> Path:
+        for label in labels:
+            at_half, fields = METHODS[label]
+            for task in data:
+                for seed in range(seeds):
+                    folder = write(label, at_half, seed, task, noise=0.0 if label == "none" else 0.02, **fields)
+        return folder
+
+    return whole
+
+
+@pytest.fixture
+def write(tmp_path: Path, make_record) -> Callable[..., Path]:
+    """Write one record; returns the folder of the run."""
+    return writer(tmp_path / "run", make_record)
+
+
+@pytest.fixture
+def run(write) -> Callable[..., Path]:
+    """Write records of all METHODS, or those named."""
+    return runner(write)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave pictures blank, where a test is about words, tables and files: drawing takes nearly all of the time."""
+    monkeypatch.setattr(gallery, "picture", lambda name, title, alt, *_: Picture(name, title, alt, {}, Safe("")))
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory, make_record) -> tuple[Path, Path]:
+    """A report of everything, to read only, and the folder of its run."""
+    folder = runner(writer(tmp_path_factory.mktemp("made") / "run", make_record))()
+    return report(folder, folder / "report").parent, folder
+
+
+@pytest.fixture
+def pages() -> Callable[[Path], Iterator[tuple[Path, Page]]]:
+    """Every page below a folder, parsed."""
+    return lambda folder: ((path, Page(path.read_text(encoding="utf-8"))) for path in sorted(folder.rglob("*.html")))
+
+
+@pytest.fixture
+def hostile() -> str:
+    """The name that is an attack."""
+    return HOSTILE
+
+
+@pytest.fixture
+def parse() -> type[Page]:
+    """Parse one page."""
+    return Page

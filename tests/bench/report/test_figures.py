@@ -1,0 +1,130 @@
+"""What figures are drawn from, against slow and obvious counts; files that open."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from itertools import product
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+from PIL import Image
+
+from bench.report import lines
+from bench.report.board import read
+from bench.report.head_figures import kept_by_layer, kept_shares, opened
+from bench.report.picture import picture
+from bench.report.tables import Cell, Heading, Table, latex, name, number, to_csv
+
+
+@given(st.data())
+def test_the_share_of_seeds_and_draws_that_keep_a_unit(data):
+    units, removed = data.draw(st.integers(1, 9)), data.draw(st.integers(0, 9))
+    removed = min(removed, units)
+    orders = st.lists(st.permutations(range(units)), min_size=1, max_size=3)
+    records = []
+    for own in data.draw(st.lists(orders, min_size=1, max_size=3)):
+        if data.draw(st.booleans()):
+            records.append({"units": units, "removed": [0, removed], "orders": own, "kept": None})
+        else:
+            kept = [list(range(units)), own[0][removed:]]
+            records.append({"units": units, "removed": [0, removed], "orders": None, "kept": kept})
+    expected = np.zeros(units)
+    for unit, record in product(range(units), records):
+        if record["orders"]:
+            expected[unit] += np.mean([unit in order[removed:] for order in record["orders"]])
+        else:
+            expected[unit] += unit in (record["kept"][0] if removed == 0 else record["kept"][1])
+    got = kept_shares([{"result": record} for record in records], removed)
+    np.testing.assert_allclose(got, expected / len(records))
+    assert kept_shares([{"result": record} for record in records], units + 1) is None
+
+
+def test_heads_by_layer_add_up_to_the_budget(run):
+    board = read(run(seeds=2, labels=("michel", "voita"), data=("alpha",)))
+    for label in board.labels:
+        budgets, numbers = kept_by_layer(board.of(board.tasks[0], label))
+        np.testing.assert_allclose(numbers.sum(0), budgets)
+        assert budgets == [8, 6, 4, 2, 0] and numbers.shape == (2, 5)
+
+
+def test_gates_left_open_are_those_reported(run):
+    board = read(run(seeds=3, labels=("michel", "voita"), data=("alpha",)))
+    task = board.tasks[0]
+    assert opened(board.of(task, "voita")) == {0.01: [6, 6, 6], 0.1: [2, 3, 2]}
+    assert opened(board.of(task, "michel")) == {}
+
+
+def test_the_mean_over_tasks_is_that_within_each_seed(run):
+    board = read(run(seeds=3, labels=("michel", "random")))
+    line = next(line for line in lines.overall(board, lines.by_heads) if line.label == "michel")
+    by_seed = []
+    for seed in range(3):
+        of_tasks = []
+        for task in board.tasks:
+            result = next(r for r in board.of(task, "michel") if r["cell"]["seed"] == seed)["result"]
+            quality = np.mean(result["quality"], axis=0)
+            of_tasks.append((quality - result["chance"]) / (quality[0] - result["chance"]))
+        by_seed.append(np.mean(of_tasks, axis=0))
+    np.testing.assert_allclose(line.y, np.mean(by_seed, axis=0))
+    np.testing.assert_allclose(line.spread, np.std(by_seed, axis=0, ddof=1))
+    np.testing.assert_allclose(line.x, [0, 0.25, 0.5, 0.75, 1])
+
+
+def test_latency_is_that_of_the_same_repeats(run):
+    board = read(run(seeds=1, labels=("michel", "none"), data=("alpha",)))
+    (line,) = lines.of_task(board, board.tasks[0], lines.by_speed)  # the control removes nothing
+    np.testing.assert_allclose(line.x, [(2.1 - count / 8) / 2.1 for count in (0, 2, 4, 6, 8)])
+
+
+def test_methods_that_stand_out_differ_in_more_than_colour(run):
+    board = read(run(seeds=1))
+    looks = lines.looks(board, None)
+    assert set(looks) >= {"michel", "voita", "random"} and "none" not in looks and "amp" not in looks
+    assert len({look.marker for look in looks.values()}) == len(looks)
+    assert max(Counter(look.colour for look in looks.values()).values()) == 1
+
+
+def test_a_picture_opens_in_each_of_its_forms():
+    def draw() -> Figure:
+        figure = Figure(figsize=(2, 1))
+        figure.text(0.1, 0.5, "<b> & $x$ – 名")
+        return figure
+
+    made = picture("name", "title", "alt", draw)
+    assert picture("name", "title", "alt", draw) == made
+    words = "".join(ElementTree.fromstring(made.files["svg"]).itertext())
+    assert "<b> & $x$ – 名" in words and "&lt;b&gt; &amp; $x$ – 名" in made.inline  # text, not outlines
+    assert made.files["pdf"].startswith(b"%PDF-") and b"CreationDate" not in made.files["pdf"]
+    assert Image.open(io.BytesIO(made.files["png"])).size == (210, 105)
+    assert "#" not in made.inline and 'width="192"' in made.inline
+
+
+SIGNS = st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=20)
+
+
+@given(SIGNS, st.floats(-1e6, 1e6))
+def test_csv_gives_back_names_and_numbers(label, value):
+    table = Table(
+        "t", "caption", (Heading("method", "m"), Heading("v", "v")), ((name(label), number(value, 2, " ±1")),)
+    )
+    head, row = csv.reader(io.StringIO(to_csv(table).decode(), newline=""))
+    assert head == ["m", "v", "v_spread"]
+    assert row[0] == label and float(row[1]) == pytest.approx(value, rel=1e-5, abs=1e-9) and row[2] == "1"
+
+
+def test_latex_escapes_what_it_would_read():
+    table = Table("a/b", "50 %", (Heading("m_1", "m"),), ((Cell("a_b & 5 % $x$ #1 {y} ~ ^ \\ ±", "x"),),))
+    text = latex(table).decode()
+    assert r"\caption{50 \%}" in text and r"\label{tab:a-b}" in text and r"m\_1 \\" in text
+    assert r"a\_b \& 5 \% \$x\$ \#1 \{y\} \textasciitilde{} \textasciicircum{} \textbackslash{} $\pm$ \\" in text
+
+
+def test_a_missing_number_is_a_dash_and_an_empty_field():
+    table = Table("t", "c", (Heading("m", "m"), Heading("v", "v")), ((name("x"), number(float("nan"), 2)),))
+    assert to_csv(table).decode() == "m,v\nx,\n" and b"--" in latex(table)

@@ -1,0 +1,235 @@
+"""What a report's pages say and lead to, without a browser."""
+
+from __future__ import annotations
+
+import random
+import re
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from bench.__main__ import main
+from bench.frame import frame
+from bench.records import read_current
+from bench.report.board import Board, read
+from bench.report.markup import prose, slug, tag
+from bench.report.write import alone, build, report
+from bench.stats.across import iqm, seed_bootstrap, task_means
+from bench.stats.tiers import tiers
+
+
+def row(table, label: str) -> dict[str, tuple[str, str | None]]:
+    """The cells of a method's row by heading."""
+    found = next(cells for cells in table[1:] if cells[0][1] == label)
+    return {heading: cell for (heading, _), cell in zip(table[0], found, strict=True)}
+
+
+def test_every_link_leads_to_a_file_and_a_place_in_it(made, pages, parse):
+    out, _ = made
+    known = {path.resolve(): page for path, page in pages(out)}
+    links = [(path, link) for path, page in known.items() for link in page.links]
+    assert len(known) == 1 + 1 + 2 + 7 and len(links) > 300
+    for path, link in links:
+        file, _, anchor = link.partition("#")
+        target = (path.parent / unquote(file)).resolve() if file else path
+        assert target.is_file(), (path, link)
+        assert not anchor or anchor in known[target].ids, (path, link)
+    reached, waiting = set(), [out.resolve() / "index.html"]
+    while waiting:
+        path = waiting.pop()
+        if path not in reached:
+            reached.add(path)
+            waiting += [(path.parent / unquote(link.partition("#")[0])).resolve() for link in known[path].links
+                        if link.partition("#")[0].endswith(".html")]  # fmt: skip
+    assert reached == set(known)  # from the first page
+
+
+def test_no_id_stands_twice_in_a_page(made, pages):
+    for path, page in pages(made[0]):
+        assert len(set(page.ids)) == len(page.ids), path
+
+
+def test_nothing_is_asked_for_from_outside(made, pages):
+    out, _ = made
+    for path, page in pages(out):
+        inside = [name for name in page.resources if not name.startswith("#")]
+        assert set(inside) <= {"data:,", "../page.css"}, path
+    for path in [*out.rglob("*.html"), *out.rglob("*.css"), *out.rglob("*.svg")]:
+        content = re.sub(r' xmlns(:\w+)?="[^"]*"|<!DOCTYPE[^>]*>', "", path.read_text(encoding="utf-8"))
+        assert not re.search(r"https?://|@import|url\((?!#)", content), path
+
+
+def test_figures_on_disk_are_well_formed(made):
+    found = list(made[0].glob("figures/*.svg"))
+    assert len(found) > 20 and all(ElementTree.parse(path).getroot().get("viewBox") for path in found)
+
+
+def test_a_hostile_name_is_text_everywhere(made, pages, hostile):
+    out, _ = made
+    for path in out.rglob("*"):
+        if path.suffix in (".html", ".svg"):
+            assert "<script>alert" not in path.read_text(encoding="utf-8"), path
+    page = next(page for path, page in pages(out) if path.name == f"{slug(hostile)}.html")
+    assert hostile in page.text and "is not installed here" in page.text
+    tex = (out / "tables" / "overall.tex").read_text()
+    assert r"\textless{}script\textgreater{}alert('x')\textless{}/script\textgreater{}\&" in tex
+    assert r"\$\{\}" in tex
+
+
+def test_its_numbers_are_those_of_frame_and_statistics(made, parse):
+    out, folder = made
+    table = frame(read_current(folder)[0].values())
+    page = parse((out / "index.html").read_text())
+    ranked = [cells[0][1] for cells in page.tables[0][1:] if cells[2][0] != "–"]
+    assert ranked[0] == "voita" and ranked[-1] == "random" and len(ranked) == 5
+    scores = [
+        table[table["data"] == data].pivot(index="label", columns="seed", values="area").loc[ranked].to_numpy()
+        for data in ("alpha", "beta")
+    ]
+    expected = seed_bootstrap(lambda drawn: task_means(drawn).mean(-1), scores)
+    middle = seed_bootstrap(iqm, scores)
+    members = tiers(100 * np.mean(scores, axis=0).T, 0.5).members
+    across = next(found for found in page.tables if found[0][1][0].startswith("IQM"))
+    for place, label in enumerate(ranked):
+        got = row(page.tables[0], label)
+        interval = f"[{expected.low[place]:.3f}, {expected.high[place]:.3f}]"
+        assert got["area"][0] == f"{expected.value[place]:.3f} {interval}"
+        assert float(got["area"][1]) == pytest.approx(expected.value[place])
+        own = table[table["label"] == label].groupby("seed")[["at50", "forward", "speedup32"]].mean()
+        assert float(got["at 50 %"][1]) == pytest.approx(own["at50"].mean())
+        assert got["at 50 %"][0] == f"{100 * own['at50'].mean():.1f} ±{100 * own['at50'].std():.1f}"
+        assert float(got["speed-up, b32"][1]) == pytest.approx(own["speedup32"].mean())
+        assert place in members[int(got["tier"][0]) - 1]
+        assert row(across, label)["IQM of area"][0].startswith(f"{middle.value[place]:.3f} [{middle.low[place]:.3f},")
+    assert f"voita has the largest area, {expected.value[0]:.3f}" in page.text
+    assert "leave the weights alone michel has the largest" in page.text
+
+
+def test_methods_that_remove_neurons_or_nothing_are_shown_and_not_ranked(made, parse):
+    table = parse((made[0] / "index.html").read_text()).tables[0]
+    assert [cells[0][1] for cells in table[-2:]] == ["none", "amp"]
+    assert row(table, "amp")["kind"][0] == "score, heads and neurons" and row(table, "none")["tier"][0] == "–"
+
+
+def test_each_number_leads_to_its_records_with_their_origin(made, parse):
+    out, folder = made
+    page = parse((out / "records.html").read_text())
+    assert f"{slug('michel')}--" + slug("classification.alpha.model") in page.ids
+    links = [link for link in page.links if link.endswith(".json")]
+    assert len(links) == 7 * 2 * 6
+    assert all((out / unquote(link)).resolve().is_relative_to(folder.resolve()) for link in links)
+    assert "commit " + "a" * 40 in page.text and "A, cpu, float32, 1 thread" in page.text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_records_far_from_the_report_are_named_and_not_linked(run, tmp_path, parse):
+    folder = run(seeds=1, labels=("michel", "random"), data=("alpha",))
+    page = parse(report(folder, tmp_path / "other" / "place").with_name("records.html").read_text())
+    assert not [link for link in page.links if link.endswith(".json")] and "seed0.json" in page.text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_too_few_seeds_for_an_interval_are_said_so(run, parse):
+    folder = run(seeds=2, labels=("michel", "ae", "random"), data=("alpha",))
+    page = parse(report(folder, folder / "report").read_text())
+    assert "intervals need at least 5 seeds" in page.text and "2 seeds cannot show any method" in page.text
+    assert "±" in row(page.tables[0], "michel")["area"][0] and "[" not in row(page.tables[0], "michel")["area"][0]
+    assert {cells[2][0] for cells in page.tables[0][1:]} == {"1"}  # one tier
+
+
+def test_one_seed_and_one_task_make_a_report(run, parse):
+    folder = run(seeds=1, data=("alpha",), labels=("michel",))
+    page = parse(report(folder, folder / "report").read_text())
+    assert "michel is the only method with all of its results" in page.text
+    assert row(page.tables[0], "michel")["area"][0] and "±" not in row(page.tables[0], "michel")["area"][0]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_method_that_lacks_a_cell_is_named_and_not_ranked(run, write, parse):
+    folder = run(seeds=5, labels=("michel", "random"), data=("alpha",))
+    write("ae", 99, 0, "alpha")
+    page = parse(report(folder, folder / "report").read_text())
+    assert "Not ranked: ae (no result in every seed of classification)." in page.text
+    assert [cells[0][1] for cells in page.tables[0][1:]] == ["michel", "random", "ae"]
+    assert row(page.tables[0], "ae")["tier"][0] == "–"
+
+
+def test_a_model_no_better_than_chance_ranks_nothing(write, parse):
+    for seed in range(2):
+        folder = write("michel", 80, seed)
+    board = read(folder)
+    for record in board.records.values():
+        record["result"]["chance"] = 0.95
+    page = parse(build(Board(folder, board.records, ()), folder / "report")["index.html"].decode())
+    assert "none is ranked" in page.text
+
+
+def test_times_of_two_machines_are_shown_apart(run, write, parse):
+    folder = run(seeds=1, labels=("michel", "random"), data=("alpha",))
+    write("michel", 80, 1, "alpha", processor="B")
+    out = report(folder, folder / "report").parent
+    page = parse((out / "index.html").read_text())
+    assert not any("speed" in heading for heading, _ in page.tables[0][0])
+    apart = [table for table in page.tables if any("speed" in heading for heading, _ in table[0])]
+    assert [[cells[0][1] for cells in table[1:]] for table in apart] == [["michel", "random"], ["michel"]]
+    assert "on B, cpu, float32, 1 thread" in page.text and "records of several processors: A (2), B (1)" in page.text
+    assert {path.name for path in (out / "figures").glob("overall-latency*.svg")} == {
+        "overall-latency-1.svg",
+        "overall-latency-2.svg",
+    }
+
+
+def test_the_same_records_give_the_same_bytes_in_any_order(run):
+    folder = run(seeds=2, labels=("michel", "random"), data=("alpha",))
+    board = read(folder)
+    expected = build(board, folder / "report")
+    shuffled = list(board.records.items())
+    random.Random(0).shuffle(shuffled)
+    assert build(Board(folder, dict(shuffled), board.notes), folder / "report") == expected
+
+
+def test_pages_and_figures_are_small(made):
+    out, _ = made
+    for path in out.rglob("*.*"):
+        assert path.stat().st_size < {".html": 200_000, ".svg": 40_000, ".png": 40_000}.get(path.suffix, 60_000), path
+    for inline in re.findall(r"<svg.*?</svg>", (out / "index.html").read_text(), re.DOTALL):
+        assert len(inline) < 30_000 and "#" not in re.sub(r'"#\w+"|url\(#\w+\)', "", inline)  # every colour is a role
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_report_is_replaced_and_nothing_else_is(run, capsys):
+    folder = run(seeds=1, labels=("michel", "random"), data=("alpha",))
+    out = folder / "report"
+    assert main(["report", str(folder)]) == 0
+    (out / "methods" / "stale.html").write_text("old")
+    assert main(["report", str(folder)]) == 0 and not (out / "methods" / "stale.html").exists()
+    assert capsys.readouterr().out.splitlines()[-1] == str(out / "index.html")
+    assert main(["report", str(folder), "--out", str(folder / "records")]) == 2
+    assert "something else than a report" in capsys.readouterr().err and list((folder / "records").iterdir())
+
+
+def test_no_records_and_no_results_are_one_line(tmp_path, run, capsys):
+    assert main(["report", str(tmp_path / "nothing")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_table_alone_stands_alone(run, parse, capsys):
+    folder = run(seeds=2, labels=("michel", "random"), data=("alpha",))
+    page = parse(alone(folder, "html"))
+    assert not page.links and set(page.resources) == {"data:,"}
+    assert row(page.tables[0], "michel")["area"][1]
+    assert main(["leaderboard", str(folder), "--format", "latex"]) == 0
+    assert r"\toprule" in capsys.readouterr().out
+
+
+def test_what_is_not_markup_is_escaped():
+    assert tag("a", "<b>&", href='"><script>') == '<a href="&quot;&gt;&lt;script&gt;">&lt;b&gt;&amp;</a>'
+    assert prose("One `x<y` line\nof it.\n\nTwo.") == "<p>One <code>x&lt;y</code> line of it.</p><p>Two.</p>"
+
+
+@pytest.mark.parametrize("pair", [("a/b", "a_b"), ("A", "a"), (".", ".."), ("x" * 99, "x" * 98), ("é", "è"), ("", "x")])
+def test_each_name_has_a_file_of_its_own(pair):
+    one, other = map(slug, pair)
+    assert one != other and re.fullmatch(r"[a-z0-9._=+-]+", one) and one.strip(".") and len(one) < 80
