@@ -24,15 +24,15 @@ def command(*arguments: str, **settings) -> subprocess.Popen[str]:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("", "VERB is missing: there is run, list, prune, check, leaderboard, compare, regress"),
+        ("", "VERB is missing: there is run, list, prune, check, leaderboard, report, compare, regress"),
         ("rnu", "VERB: unknown 'rnu': did you mean 'run'?"),
-        ("zzz", "VERB: unknown 'zzz': there is run, list, prune, check, leaderboard, compare, regress"),
+        ("zzz", "VERB: unknown 'zzz': there is run, list, prune, check, leaderboard, report, compare, regress"),
         ("list", "WHAT is missing: there is methods, tasks, suites, cells"),
         ("list metods", "unknown 'metods': did you mean 'methods'?"),
         ("run --mehtods none", "unknown argument '--mehtods': did you mean --methods?"),
         ("run --seed=3", "unknown argument '--seed=3': did you mean --seeds?"),
         ("leaderboard --fromat csv", "unknown argument '--fromat': did you mean --format?"),
-        ("leaderboard --format html", "--format: unknown 'html': there is md, csv"),
+        ("leaderboard --format xml", "--format: unknown 'xml': there is md, csv, html, latex"),
         ("run --device cudda", "--device: unknown 'cudda': did you mean 'cuda'?"),
         ("run surplus", "unknown argument 'surplus'"),
         ("run --jobs", "--jobs: expected one argument"),
