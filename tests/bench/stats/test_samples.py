@@ -36,7 +36,7 @@ def test_draws_within_a_seed_are_averaged_first(keep):
 def test_the_committed_records_say_the_same_of_outcomes_and_quality():
     folder = Path(__file__).parents[3] / "results"
     samples = load(folder)
-    assert len(samples.tasks()) == 3 and not samples.failures and not samples.other_protocol
+    assert len(samples.tasks()) == 4 and not samples.failures and not samples.other_protocol
     check_equal(samples.samples)
     for sample in samples.samples[::9]:
         assert sample.outcomes(4).mean() == pytest.approx(sample.quality[4])
