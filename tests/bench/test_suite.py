@@ -92,7 +92,7 @@ def test_a_column_without_a_name_is_refused(text):
 
 
 def test_every_built_in_suite_loads():
-    assert built_in_suites() == ["amp", "mini"]
+    assert built_in_suites() == ["amp", "mini", "smoke"]
     for name in built_in_suites():
         suite = load_suite(name)
         assert suite.tasks and suite.methods and suite.seeds
