@@ -15,11 +15,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import AutoConfig, GenerationConfig, PretrainedConfig, PreTrainedModel
+from transformers.initialization import no_init_weights
 
 from methods.heads.adapt import kept_heads
 from methods.heads.layouts import UnsupportedArchitecture
 from methods.heads.neurons import find_mlps, remove_neurons
-from methods.heads.remove import keep_heads
+from methods.heads.remove import keep_heads, replace_parameters
 from methods.heads.sites import Site, find_sites
 
 FORMAT = 1
@@ -78,7 +79,7 @@ def load_pruned(path: str | Path) -> PreTrainedModel:
             raise ValueError(f"format {pruning['format']}, where {FORMAT} is known")
         tensors = load_file(path / WEIGHTS) | load_file(path / BUFFERS)
         model = _skeleton(pruning, "cpu")
-        _fill(_named(model), tensors)
+        _fill(model, tensors)
         if pruning["generation"] is not None:
             model.generation_config = GenerationConfig.from_dict(pruning["generation"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
@@ -101,14 +102,17 @@ def _named(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _skeleton(pruning: dict[str, Any], device: str) -> PreTrainedModel:
-    """A model with the shapes that were saved and weights yet to be filled in."""
+    """A model with the shapes that were saved, its parameters without values on the meta device."""
     model_class = getattr(transformers, pruning["class"])
     if not (isinstance(model_class, type) and issubclass(model_class, PreTrainedModel)):
         raise ValueError(f"{pruning['class']} is no model of transformers")
     settings = dict(pruning["config"])
     config = AutoConfig.for_model(settings.pop("model_type"), **settings)
-    with torch.random.fork_rng(devices=[]), torch.device(device):  # the initial weights are drawn for nothing
+    with torch.random.fork_rng(devices=[]), torch.device(device), no_init_weights():  # so that none takes memory
         model = model_class(config)
+        model.tie_weights()
+    empty = {id(each): nn.Parameter(each.to("meta"), each.requires_grad) for each in model.parameters()}
+    replace_parameters(model, empty, in_place=True)
     sites = find_sites(model)
     kept = {site.name: _checked(site, pruning["heads"][site.name]) for site in sites}
     keep_heads(model, sites, kept, in_place=True)
@@ -126,14 +130,18 @@ def _checked(site: Site, heads: list[int]) -> list[int]:
     return heads
 
 
-def _fill(named: dict[str, torch.Tensor], tensors: dict[str, torch.Tensor]) -> None:
-    """Put saved tensors into a model's parameters or buffers, in the dtype in which they were saved."""
+def _fill(model: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    """Make saved tensors a model's parameters and buffers, in the dtype in which they were saved."""
+    named = _named(model)
     if odd := sorted(named.keys() ^ tensors.keys()):
         raise ValueError(f"{odd[0]} is in the model or the file, but not in both")
     for name, tensor in tensors.items():
         if tensor.shape != named[name].shape:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}, the model {tuple(named[name].shape)}")
-        named[name].data = tensor
+        if not named[name].is_meta:
+            named[name].data = tensor
+    filled = {id(each): nn.Parameter(tensors[name], each.requires_grad) for name, each in model.named_parameters()}
+    replace_parameters(model, filled, in_place=True)
 
 
 def _uniform_config(model: PreTrainedModel) -> PretrainedConfig | None:

@@ -12,6 +12,7 @@ import torch
 import transformers as t
 
 from methods.heads import HeadMap, find_mlps, load_pruned, remove_heads, remove_neurons, save_pruned
+from methods.heads.save import _skeleton
 
 IN_A_NEW_PROCESS = """
 import sys, torch
@@ -144,3 +145,15 @@ def test_a_number_of_heads_that_the_configuration_refuses(zoo, tmp_path):
     batch = zoo.batch("llama")
     with torch.no_grad():
         assert torch.equal(load_pruned(tmp_path / "small")(**batch).logits, smaller(**batch).logits)
+
+
+def test_weights_yet_to_be_read_take_no_memory(zoo, family, tmp_path):
+    smaller = _prune(zoo, zoo.model(family))
+    save_pruned(smaller, tmp_path / "small")
+    empty = _skeleton(json.loads((tmp_path / "small" / "pruning.json").read_text()), "cpu")
+    assert all(parameter.is_meta for parameter in empty.parameters())
+    found = load_pruned(tmp_path / "small")
+    assert len(list(found.parameters())) == len(list(smaller.parameters()))  # what was tied is tied
+    assert not any(tensor.is_meta for tensor in (*found.parameters(), *found.buffers()))
+    for module in found.modules():  # nor what is neither a parameter nor a buffer
+        assert not any(isinstance(each, torch.Tensor) and each.is_meta for each in vars(module).values())
