@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from bench import quality
+from bench.arrivals import Arrivals
 from bench.choice import Choice
 from bench.cost import counting, peak_bytes, reset_peak, timing, working
 from bench.generation import generation
@@ -61,7 +62,7 @@ def describe(cell: Cell) -> dict[str, Any]:
         "options": cell.method.options,
         "source": method.source,
         "shape": method.shape,
-        "control": method.control or bool(cell.method.options.get("inverse")),
+        "control": method.is_control(cell.method.options),
         "seed": cell.seed,
         "calibration": cell.calibration,
         "trained": cell.training if method.shape == "joint" else None,  # share of the task's own training
@@ -75,7 +76,6 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
     device = torch.device(cell.device)
     task = open_task(cell.task)
     method = METHODS[cell.method.name]
-    waited: list[float] = []  # seconds in which others measured latency
     with beside_others() as give_way:
         reset_peak(device)
         training = task.prepare(cell.seed, cache, device)
@@ -86,10 +86,12 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         timed = set(cell.removed) if cell.generate else {count_at(level, units) for level in LEVELS}
         asked = sorted(timed.union(cell.removed))
         with counting(model) as passes, timing(device) as choosing, working() as choosing_work:
-            selection = select(method, cell.method.options, view, asked, between=lambda: waited.append(give_way()))
+            arrivals = Arrivals(task, cell.removed, timed, passes, give_way, device)
+            selection = select(method, cell.method.options, view, asked, arrivals)
         choices = [[draw[asked.index(count)] for count in cell.removed] for draw in selection.choices]
         with timing(device) as evaluation, working() as evaluation_work:
-            evaluations = quality.evaluate(task, choices)
+            found = [[arrivals.found[count] for count in cell.removed]] if arrivals.found else None
+            evaluations = found or quality.evaluate(task, choices)
         peak = peak_bytes(device)
         chosen = {}
         for count in sorted(timed):
@@ -126,9 +128,12 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
     measured = {
         "seconds": time.perf_counter() - begin,
         "scoring_seconds": 0.0 if trains else choosing[0],
-        "method_training_seconds": choosing[0] - sum(waited) if trains else 0.0,
-        "evaluation_seconds": evaluation[0],
-        "processor_seconds": {"choosing": choosing_work[0], "evaluation": evaluation_work[0]},
+        "method_training_seconds": choosing[0] - arrivals.waited - arrivals.seconds if trains else 0.0,
+        "evaluation_seconds": evaluation[0] + arrivals.seconds,
+        "processor_seconds": {
+            "choosing": choosing_work[0] - arrivals.processor_seconds,
+            "evaluation": evaluation_work[0] + arrivals.processor_seconds,
+        },
         "training_seconds": training_seconds,
         "peak_bytes": peak,
         "latency": latencies,

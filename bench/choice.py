@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
@@ -28,6 +28,10 @@ class Choice:
     def removed(self) -> int:
         """Number of units removed."""
         return int((~self.mask).sum())
+
+    def released(self) -> Choice:
+        """The same masks without the weights, which may then be freed. It can be told of, and no longer be measured."""
+        return replace(self, model=nn.Module())
 
     @property
     def identity(self) -> tuple[object, ...]:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 DEFAULT_SUITE, DEFAULT_OUT = "mini", "runs/{suite}"
 # Flags that need --task.
-OWN = ("model", "data", "text", "label", "finetune", "limit", "harness_tasks", "dtype", "device_map")
+OWN = ("model", "data", "text", "label", "finetune", "limit", "harness_tasks", "dtype", "device_map", "unit")
 ABOUT = "Compare methods for pruning attention heads of transformers."
 DEVICE: dict[str, Any] = {
     "choices": ("auto", "cpu", "cuda"),
@@ -201,6 +201,12 @@ def _add_own(parser: argparse.ArgumentParser, title: str) -> None:
     add("--harness-tasks", metavar="A,B|DIR", help="tasks of lm-eval, or a folder of task files, for --task harness")
     add("--dtype", metavar="float32|bfloat16|float16|auto", help="of a language model's weights (default: float32)")
     add("--device-map", metavar="auto", help="spread a language model over all GPUs (default: one device holds it)")
+    add(
+        "--unit",
+        choices=("group", "query"),
+        help="what can be removed of a model with fewer key/value than query heads: "
+        "a key/value head with its query heads, or one query head of every key/value head of a layer (default: group)",
+    )
     add("--mirror", type=_filled, metavar="DIR", help="folder with local copies of hub ids (or HEADBENCH_MIRROR)")
 
 

@@ -20,16 +20,25 @@ class Passes:
 
     forward: int = 0
     backward: int = 0
+    counted: bool = True  # copies of a model keep its hook
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Inside, nothing is counted."""
+        self.counted = False
+        try:
+            yield
+        finally:
+            self.counted = True
 
 
 @contextmanager
 def counting(model: nn.Module) -> Iterator[Passes]:
     """Count the examples that pass through ``model``, and copies made of it, inside, whoever sends them."""
     passes = Passes()
-    counted = True  # copies keep the hook
 
     def on_forward(module, args, output):
-        if not counted:
+        if not passes.counted:
             return
         logits = output.logits
         passes.forward += len(logits)
@@ -43,7 +52,7 @@ def counting(model: nn.Module) -> Iterator[Passes]:
     try:
         yield passes
     finally:
-        counted = False
+        passes.counted = False
         handle.remove()
 
 

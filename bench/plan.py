@@ -71,7 +71,7 @@ def plan(suite: Suite, device: str) -> list[Cell]:
         model: Any = task.validate()
         if suite.generate and not (hasattr(model, "can_generate") and model.can_generate()):
             raise InputError(f"{spec.task}: {type(model).__name__} generates no text, so there is nothing to time")
-        heads = methods.heads.HeadMap.of(model)
+        heads = methods.heads.HeadMap.of(model, spec.unit)
         removed = tuple(suite.removed(len(heads)))
         for seed in suite.seeds:
             shared = {
@@ -79,6 +79,7 @@ def plan(suite: Suite, device: str) -> list[Cell]:
                 "code": _shared_code(),
                 "task": [spec.task, type(task).version, task.fingerprints(seed)],
                 "seed": seed,
+                "unit": spec.unit,
                 "removed": removed,
                 "calibration": suite.calibration,
                 "generate": suite.generate,
@@ -90,7 +91,7 @@ def plan(suite: Suite, device: str) -> list[Cell]:
                     Cell(
                         task=spec,
                         data=task.data_name,
-                        model=task.model_name,
+                        model=task.model_name + (" by query head" if spec.unit == "query" else ""),
                         method=method,
                         seed=seed,
                         removed=removed,

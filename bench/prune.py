@@ -50,7 +50,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     torch.set_num_threads(1)  # as in a run, whose trained models this shares
     device = torch.device(options.device)
     task = open_task(options.task)
-    keep = units_to_keep(options.keep, len(HeadMap.of(task.validate())))
+    keep = units_to_keep(options.keep, len(HeadMap.of(task.validate(), task.spec.unit)))
     with beside_others(), _one_line(options):
         task.prepare(options.seed, cache, device)
         model: Any = task.open(options.seed, cache, device).requires_grad_(False)

@@ -54,7 +54,7 @@ def view_of(
     calibration: number of examples to score on. training: share of the task's own training that a joint method takes.
     """
     torch.manual_seed(seed)  # for methods that draw from it, as dropout does
-    heads = HeadMap.of(model)
+    heads = HeadMap.of(model, task.spec.unit)
     return View(
         model=model,
         heads=heads,
@@ -72,15 +72,18 @@ def select(
     options: dict[str, Any],
     view: View,
     removed: Sequence[int],
-    between: Callable[[], object] = lambda: None,
+    arrived: Callable[[int, Choice], Choice] = lambda count, choice: choice,
 ) -> Selection:
-    """Choices of ``method`` with ``removed`` units gone. ``between`` is called before each result of a joint method.
+    """Choices of ``method`` with ``removed`` units gone.
+
+    arrived: called with each choice of a joint method, and the number of units it removes, as soon as it is made, and
+        gives what to keep of it: all of them may be too much to hold.
 
     Raises NonFiniteScore, which names the method and the head; ValueError for a wrong mask; whatever the method raises,
     but no OSError: that would read as one of the run's own, such as a full disk.
     """
     shapes: dict[str, Callable[..., Selection]]
-    shapes = {"scorer": _score, "selector": _select, "joint": partial(_train, between=between)}
+    shapes = {"scorer": _score, "selector": _select, "joint": partial(_train, arrived=arrived)}
     try:
         return shapes[method.shape](method, options, view, removed)
     except NonFiniteScore as error:
@@ -114,7 +117,11 @@ def _select(method: Method, options: dict[str, Any], view: View, removed: Sequen
 
 
 def _train(
-    method: Method, options: dict[str, Any], view: View, removed: Sequence[int], between: Callable[[], object]
+    method: Method,
+    options: dict[str, Any],
+    view: View,
+    removed: Sequence[int],
+    arrived: Callable[[int, Choice], Choice],
 ) -> Selection:
     units = len(view.heads)
     budgets = [units - count for count in removed if count]  # with nothing removed it is the model as it was
@@ -124,7 +131,6 @@ def _train(
     for count in removed:
         choice = Choice(view.model, view.heads, view.heads.full_mask())
         if count:
-            between()
             result = next(trained, None)
             if result is None:
                 raise ValueError(f"gave results for {len(reports)} of {len(budgets)} budgets")
@@ -132,7 +138,7 @@ def _train(
             mask = _checked(result.mask, view, None if alone else count)
             choice = Choice(result.model, view.heads, mask, result.neurons)
             reports[count] = dict(result.report)
-        choices.append(choice)
+        choices.append(arrived(count, choice))
     return Selection([choices], reports=reports)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.errors import InputError, unknown
 from methods import METHODS, OptionError
+from methods.heads.head_map import UNITS
 from tasks.contract import TASKS, TaskSpec
 
 LISTS = {"text": "COLUMN", "harness_tasks": "TASK"}  # what of a task is a list, and of what
@@ -63,6 +64,8 @@ def check_own(spec: TaskSpec) -> TaskSpec:
     """``spec`` if its parts go together. Raises InputError."""
     if (spec.text or spec.label) and not spec.data:
         raise InputError("columns for the text or the label are given without data: add --data (data in a suite file)")
+    if spec.unit not in UNITS:
+        raise InputError(f"unit {spec.unit!r}: expected one of {', '.join(UNITS)}")
     return spec
 
 

@@ -39,7 +39,7 @@ class Adapters:
     seed: int  # of A, which is drawn (B starts at zero), and of dropout
 
 
-@joint("amp-recovered", source="Mugnaini et al. 2025, AMP, with LoRA")
+@joint("amp-recovered", source="Mugnaini et al. 2025, AMP, with LoRA", controls={"choice": ["inverse", "random"]})
 def recovered(
     view: View,
     budgets: Sequence[int],
@@ -104,7 +104,7 @@ def adapted(view: View, mask: Tensor, neurons: Mapping[str, Tensor] | None, adap
         weights = [weight for weight in model.parameters() if weight.requires_grad]
         for weight in weights:  # they come in the dtype of the layer that they adapt
             weight.data = weight.data.float() if weight.dtype in HALVES else weight.data
-        optimizer = torch.optim.AdamW(weights, lr=adapters.learning_rate, weight_decay=0.0)
+        optimizer = torch.optim.AdamW(weights, lr=adapters.learning_rate, weight_decay=0.0, fused=True)
         schedule = LambdaLR(optimizer, lambda step: 1 - step / training.steps)
         for step, batch in enumerate(islice(training.batches(), training.steps)):
             loss = view.loss_of_logits(view.forward(model, batch), batch).mean()

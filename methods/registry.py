@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Literal, get_type_hints
@@ -22,6 +22,7 @@ class Method:
     shape: ``scorer`` (importances, to which the runner applies a schedule), ``selector`` (a mask for a budget) or
         ``joint`` (a mask for each budget, with the weights that were trained for it).
     base, presets: a variant's main name, and the options in which it differs.
+    controls: values of options with which it is a control too.
     batch_dependent: options under which the answer depends, by definition, on how texts are batched and padded; with no
         option in it, the answer always does. None where it never does.
     """
@@ -34,6 +35,7 @@ class Method:
     control: bool
     base: str
     presets: Mapping[str, Any] = field(default_factory=dict)
+    controls: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     batch_dependent: Mapping[str, Any] | None = None
 
     @property
@@ -53,6 +55,10 @@ class Method:
                 raise OptionError(f"method {self.name} has no option {name!r}{hint}")
         values = {name: option.default for name, option in self.options.items()} | dict(self.presets)
         return values | {name: self.options[name].parse(value) for name, value in given.items()}
+
+    def is_control(self, options: Mapping[str, Any]) -> bool:
+        """Whether it is there to be compared with, under ``options``, and not for its own sake."""
+        return self.control or any(options.get(name) in values for name, values in self.controls.items())
 
     def label(self, options: Mapping[str, Any]) -> str:
         """The name with the options that differ from its defaults: ``michel:layer_norm=false``."""
@@ -89,7 +95,7 @@ def scorer(
         if taken := own.keys() & shared.keys():
             raise ValueError(f"method {name!r}: every scorer has an option {', '.join(sorted(taken))} already")
         method = Method(name, "scorer", function, own | shared, source, control, name)
-        _add(replace(method, batch_dependent=batch_dependent), variants)
+        _add(replace(method, controls={"inverse": [True]}, batch_dependent=batch_dependent), variants)
         return function
 
     return register
@@ -127,16 +133,24 @@ class Trained:
     neurons: Mapping[str, Tensor] | None = None
 
 
-def joint(name: str, *, source: str, control: bool = False, variants: Variants = None):
+def joint(
+    name: str,
+    *,
+    source: str,
+    control: bool = False,
+    controls: Mapping[str, Sequence[Any]] | None = None,
+    variants: Variants = None,
+):
     """Register ``function(view, budgets, *, option=default, ...) -> iterator of Trained`` as a joint method.
 
     It trains gates, and perhaps the weights of a copy of the model, on ``view.training``; it yields a Trained for each
     budget (a number of units to keep, 0 to all), in the order of ``budgets``. What it costs is recorded as training.
-    Raises ValueError where the name is taken.
+    ``controls`` are values of options with which it is a control. Raises ValueError where the name is taken.
     """
 
     def register(function):
-        _add(Method(name, "joint", function, _signature_options(function), source, control, name), variants)
+        method = Method(name, "joint", function, _signature_options(function), source, control, name)
+        _add(replace(method, controls=controls or {}), variants)
         return function
 
     return register
@@ -147,8 +161,7 @@ def _add(base: Method, variants: Variants) -> None:
     methods = []
     for name, presets in named.items():
         presets = {option: base.configure(presets)[option] for option in presets}
-        control = base.control or presets.get("inverse", False)
-        methods.append(replace(base, name=name, presets=presets, control=control))
+        methods.append(replace(base, name=name, presets=presets, control=base.is_control(presets)))
     for method in methods:
         if method.name in METHODS:
             other = METHODS[method.name].function.__module__

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,8 @@ class TaskSpec:
     harness_tasks: tuple[str, ...] = ()  # tasks of lm-eval, and folders of task files
     dtype: str = ""  # of the weights of a language model: as torch names it, or auto; float32
     device_map: str = ""  # auto spreads a language model over all GPUs
+    unit: Literal["group", "query"] = "group"  # what can be removed: a key/value head with its query heads, or the
+    # i-th query head of every key/value head of a layer; the same where each query head has its own
 
 
 class Training(Protocol):

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import weakref
 
 import pytest
+import torch
 from safetensors.numpy import load_file
 
+from bench.arrivals import Arrivals
+from bench.choice import Choice
+from bench.cost import counting
 from bench.frame import removes
+from bench.quality import evaluate
+from bench.selection import select
+from methods import Trained, View
+from methods.heads import HeadMap
+from methods.registry import Method
 
 JOINT = '''
 import copy
@@ -100,3 +111,30 @@ def test_neurons_that_a_joint_method_removes_are_kept_beside_the_record(place):
             whole, half, nothing = arrays[label][f"neurons.{name}"]
             assert whole.all() and not nothing.any()
             assert sorted((~half).nonzero()[0]) == sorted(order[: len(order) // 2])
+
+
+def test_weights_are_let_go_once_they_are_measured(tiny_task):
+    """However many budgets are asked for, only the models that are timed later stay."""
+    heads, alive = HeadMap.of(tiny_task.model), weakref.WeakSet()
+    most = 0
+
+    def train(view, budgets):
+        nonlocal most
+        for keep in budgets:
+            most = max(most, len(alive))
+            model = copy.deepcopy(view.model)
+            alive.add(model)
+            yield Trained(torch.arange(len(heads)) < keep, model)
+
+    removed, timed = range(len(heads) + 1), {2, 5}
+    view = View(tiny_task.model, heads, [], heads.full_mask(), torch.Generator(), lambda *_: None, lambda *_: None)
+    with counting(tiny_task.model) as passes:
+        arrivals = Arrivals(tiny_task.task, set(removed), timed, passes, lambda: 0.5, torch.device("cpu"))
+        chosen = select(Method("m", "joint", train, {}, "test", False, "m"), {}, view, removed, arrivals)
+    assert most <= len(timed) + 1 and len(alive) == len(timed)
+    assert passes.forward == 0  # of evaluation
+    assert arrivals.waited == 0.5 * len(removed) and arrivals.seconds > 0
+    assert chosen.masks.sum(2).tolist() == [[len(heads) - count for count in removed]]
+    expected = [[Choice(tiny_task.model, heads, choice.mask) for choice in chosen.choices[0]]]
+    for found, alike in zip(arrivals.found.values(), evaluate(tiny_task.task, expected)[0], strict=True):
+        assert torch.equal(found.answers.right, alike.answers.right) and found.parameters == alike.parameters

@@ -86,3 +86,26 @@ def test_the_same_seed_makes_the_same_record(own, place):
         assert main(["run", *own, *flags, "--out", str(place.folder / out)]) == 0
     first, second = (place.results(place.folder / out) for out in ("first", "second"))
     assert first == second and len(first) == 1
+
+
+def test_units_may_be_query_heads(own, place, capsys):
+    """8 of them, one in each group of a layer; kept apart from the records by group, in one folder of results."""
+    flags = ["--methods", "random:draws=1", "--levels", "0.5", "--seeds", "1", "--jobs", "1", "--out", str(place.out)]
+    assert main(["run", *own, *flags]) == main(["run", *own, "--unit", "query", *flags]) == 0
+    records = {each["cell"]["asked"]["unit"]: each for each in map(Store(place.out).read, Store(place.out).paths())}
+    group, query = records["group"], records["query"]
+    assert group["result"]["removed"] == [0, 8, 16] and query["result"]["removed"] == [0, 4, 8]
+    assert group["key"] != query["key"] and query["cell"]["model"] == "tiny-llama by query head"
+    assert query["result"]["gap"] <= 1e-5
+    smaller = place.folder / "small"
+    unit = ["--unit", "query", "--method", "random", "--keep", "4"]
+    assert main(["prune", *own, *unit, "--out", str(smaller)]) == 0
+    layers = [layer.self_attn for layer in load_pruned(smaller).model.layers]
+    assert sum(layer.q_proj.out_features for layer in layers) == 4 * 4 * 16  # heads of 16 dimensions in 4 groups
+    assert {layer.k_proj.out_features for layer in layers} <= {0, 4 * 16}  # every group is there, or none
+
+
+def test_a_suite_file_with_an_unknown_unit_is_refused(complaint, tmp_path):
+    suite = tmp_path / "own.toml"
+    suite.write_text('[[tasks]]\ntask = "harness"\nunit = "layer"\n')
+    assert complaint("run", "--suite", str(suite)).endswith("unit 'layer': expected one of group, query")

@@ -177,3 +177,9 @@ def test_a_loss_that_is_not_finite_is_named(tiny):
     broken = dataclasses.replace(view, loss_of_logits=lambda logits, batch: logits.sum(1) * float("nan"))
     with pytest.raises(FloatingPointError, match=r"^loss is nan at step 1 of 3 of training adapters: .*0\.02$"):
         adapted(broken, mask, neurons, ADAPTERS)
+
+
+def test_it_is_a_control_where_something_else_chooses():
+    method = METHODS["amp-recovered"]
+    assert not method.is_control(method.configure({}))
+    assert all(method.is_control(method.configure({"choice": choice})) for choice in ("inverse", "random"))

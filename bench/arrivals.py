@@ -1,0 +1,43 @@
+"""What a joint method has trained for one budget, measured as soon as it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+import torch
+
+from bench import quality
+from bench.choice import Choice
+from bench.cost import Passes, timing, working
+from tasks.contract import Task
+
+
+@dataclass
+class Arrivals:
+    """Evaluates choices one by one, so that no more weights are held at once than those that are timed later.
+
+    measured: numbers of units removed at which quality is wanted. timed: those whose weights are still needed.
+    give_way: lets others measure latency, and returns the seconds that they took.
+    """
+
+    task: Task
+    measured: Collection[int]
+    timed: Collection[int]
+    passes: Passes
+    give_way: Callable[[], float]
+    device: torch.device
+    found: dict[int, quality.Evaluation] = field(default_factory=dict)
+    seconds: float = 0.0  # of evaluation
+    processor_seconds: float = 0.0
+    waited: float = 0.0  # seconds in which others measured latency
+
+    def __call__(self, removed: int, choice: Choice) -> Choice:
+        """``choice``, without its weights where nothing needs them any more."""
+        if removed in self.measured:
+            with self.passes.paused(), timing(self.device) as seconds, working() as work:
+                self.found[removed] = quality.measure(self.task, choice.smaller())
+            self.seconds += seconds[0]
+            self.processor_seconds += work[0]
+        self.waited += self.give_way()
+        return choice if removed in self.timed else choice.released()
