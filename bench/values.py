@@ -1,0 +1,61 @@
+"""Types of flags: what a text stands for, or the complaint that argparse tells."""
+
+from argparse import ArgumentTypeError
+
+
+def positive(text: str) -> int:
+    """A whole number, at least 1."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ArgumentTypeError(f"expected a whole number, at least 1, not {text!r}")
+    return number
+
+
+def share(text: str) -> float:
+    """A share over 0, at most 1."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise ArgumentTypeError(f"expected a share over 0, at most 1, not {text!r}")
+    return share
+
+
+def level(text: str) -> float:
+    """A share from 0 to 1, or a percentage."""
+    try:
+        level = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        level = -1.0
+    if not 0 <= level <= 1:
+        raise ArgumentTypeError(f"expected a share from 0 to 1, or a percentage such as 50%, not {text!r}")
+    return level
+
+
+def points(text: str) -> float:
+    """Points of accuracy, 0 to 100."""
+    try:
+        points = float(text)
+    except ValueError:
+        points = -1.0
+    if not 0 <= points <= 100:
+        raise ArgumentTypeError(f"expected points of accuracy, from 0 to 100, not {text!r}")
+    return points
+
+
+def whole(text: str) -> int:
+    """A whole number, at least 0."""
+    if not text.isdecimal() or int(text) >= 2**63:
+        raise ArgumentTypeError(f"expected a whole number, at least 0, not {text!r}")
+    return int(text)
+
+
+def filled(text: str) -> str:
+    """Text that is not empty."""
+    if not text.strip():
+        raise ArgumentTypeError("expected a value, not an empty one")
+    return text
