@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Hashable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from bench.curves import draw
 from bench.frame import frame
 from bench.markdown import aligned, literal
 from bench.metric_tables import metric_tables
+from bench.notes import notes
 from bench.published import beside_published
 from bench.records import Record, read_current
 from tasks.files import locked, write_whole
@@ -165,53 +165,3 @@ def _cell(mean: float, spread: float, factor: float, digits: int) -> str:
         return "–"
     text = f"{mean * factor:.{digits}f}"
     return text if pd.isna(spread) else f"{text} ±{spread * factor:.{digits}f}"
-
-
-def notes(records: list[Record]) -> list[str]:
-    """What a reader must know of these records, a line each: failures, models short of their target, mixed origins."""
-    found = [f"failed: {_where(r)}: {r['reason']}" for r in records if r["status"] == "failed"]
-    short = set()
-    for r in records:
-        training = r["result"]["training"] if r["status"] == "done" else {}
-        if training.get("target_met") is False:
-            short.add(
-                f"{r['cell']['data']}, {r['cell']['model']}, seed {r['cell']['seed']}: training ended short of its "
-                f"target ({training['validation_accuracy']:.3f} of {training['target']:.3f} on validation)"
-            )
-    found += sorted(short) + _mixed_settings(records)
-    for what, values in (
-        ("processors", Counter(r["provenance"]["processor"] for r in records)),
-        ("torch versions", Counter(r["provenance"]["packages"]["torch"] for r in records)),
-        ("devices", Counter(r["cell"]["device"] for r in records)),
-        ("commits", Counter(r["provenance"]["commit"][:12] for r in records)),
-    ):
-        if len(values) > 1:
-            found.append(f"records of several {what}: {', '.join(f'{k} ({n})' for k, n in sorted(values.items()))}")
-    return found
-
-
-def _mixed_settings(records: list[Record]) -> list[str]:
-    """Tasks whose records were measured in different ways: their means should not be compared."""
-    settings: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-    shares: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-    for record in records:
-        if record["status"] == "done":
-            cell, asked = record["cell"], record["cell"]["asked"]
-            names = cell["task"], cell["data"], cell["model"]
-            settings[names][
-                f"{len(record['result']['removed'])} levels, {cell['calibration']} calibration texts"
-                + (f", limit {asked['limit']}" if asked["limit"] else "")
-                + (", fine-tuned" if asked["finetune"] else "")
-            ] += 1
-            if cell["trained"]:
-                shares[names][f"trained {100 * cell['trained']:.3g} %"] += 1
-    return [
-        f"{', '.join(names)}: records of several settings: {'; '.join(f'{k} ({n})' for k, n in sorted(kinds.items()))}"
-        for names, kinds in sorted([*settings.items(), *shares.items()])
-        if len(kinds) > 1
-    ]
-
-
-def _where(record: Record) -> str:
-    cell = record["cell"]
-    return f"{cell['label']}, {cell['data']}, {cell['model']}, seed {cell['seed']}"

@@ -11,7 +11,7 @@ import pandas as pd
 
 from bench.errors import InputError
 from bench.frame import frame, removes
-from bench.leaderboard import notes
+from bench.notes import notes
 from bench.records import Record, read_current
 from bench.stats.samples import TaskKey
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,17 @@ def test_a_suite_file_with_an_unknown_unit_is_refused(complaint, tmp_path):
     suite = tmp_path / "own.toml"
     suite.write_text('[[tasks]]\ntask = "harness"\nunit = "layer"\n')
     assert complaint("run", "--suite", str(suite)).endswith("unit 'layer': expected one of group, query")
+
+
+def test_a_text_longer_than_the_context_is_counted(place, tiny_language_model, tiny_texts, capsys):
+    """It is scored in windows, and the leaderboard says how many there were."""
+    folder = place.folder / "long"
+    shutil.copytree(tiny_texts, folder)
+    texts = (folder / "test.txt").read_text(encoding="utf-8")
+    (folder / "test.txt").write_text(texts + "\n\n" + " ".join(texts.split() * 9), encoding="utf-8")
+    own = ["--task", "harness", "--model", str(tiny_language_model), "--data", str(folder), "--device", "cpu"]
+    flags = ["--methods", "none", "--seeds", "1", "--jobs", "1", "--out", str(place.out)]
+    assert main(["run", *own, *flags]) == 0
+    (record,) = place.records().values()
+    assert record["result"]["metrics"][0][0]["headbench_own_texts/documents_cut"] == 1
+    assert "own_texts: documents longer than the model's context" in (place.out / "leaderboard.md").read_text()

@@ -1,0 +1,71 @@
+"""What a reader must know of records beside their numbers."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from bench.records import Record
+
+
+def notes(records: list[Record]) -> list[str]:
+    """What a reader must know of these records, a line each: failures, models short of their target, mixed origins."""
+    found = [f"failed: {_where(r)}: {r['reason']}" for r in records if r["status"] == "failed"]
+    short = set()
+    for r in records:
+        training = r["result"]["training"] if r["status"] == "done" else {}
+        if training.get("target_met") is False:
+            short.add(
+                f"{r['cell']['data']}, {r['cell']['model']}, seed {r['cell']['seed']}: training ended short of its "
+                f"target ({training['validation_accuracy']:.3f} of {training['target']:.3f} on validation)"
+            )
+    found += sorted(short) + _cut(records) + _mixed_settings(records)
+    for what, values in (
+        ("processors", Counter(r["provenance"]["processor"] for r in records)),
+        ("torch versions", Counter(r["provenance"]["packages"]["torch"] for r in records)),
+        ("devices", Counter(r["cell"]["device"] for r in records)),
+        ("commits", Counter(r["provenance"]["commit"][:12] for r in records)),
+    ):
+        if len(values) > 1:
+            found.append(f"records of several {what}: {', '.join(f'{k} ({n})' for k, n in sorted(values.items()))}")
+    return found
+
+
+def _cut(records: list[Record]) -> list[str]:
+    """Sub-tasks with documents that no model had room for as a whole."""
+    cut: dict[str, int] = {}
+    for record in records:
+        for name, value in record["result"]["metrics"][0][0].items() if record["status"] == "done" else ():
+            if name.endswith("/documents_cut"):
+                cut[f"{record['cell']['model']}, {name.removesuffix('/documents_cut')}"] = int(value)
+    return [
+        f"{where}: documents longer than the model's context, whose beginning is cut, or which are scored in windows: "
+        f"{count}"
+        for where, count in sorted(cut.items())
+    ]
+
+
+def _mixed_settings(records: list[Record]) -> list[str]:
+    """Tasks whose records were measured in different ways: their means should not be compared."""
+    settings: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    shares: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    for record in records:
+        if record["status"] == "done":
+            cell, asked = record["cell"], record["cell"]["asked"]
+            names = cell["task"], cell["data"], cell["model"]
+            settings[names][
+                f"{len(record['result']['removed'])} levels, {cell['calibration']} calibration texts"
+                + (f", limit {asked['limit']}" if asked["limit"] else "")
+                + (", fine-tuned" if asked["finetune"] else "")
+            ] += 1
+            if cell["trained"]:
+                shares[names][f"trained {100 * cell['trained']:.3g} %"] += 1
+    return [
+        f"{', '.join(names)}: records of several settings: {'; '.join(f'{k} ({n})' for k, n in sorted(kinds.items()))}"
+        for names, kinds in sorted([*settings.items(), *shares.items()])
+        if len(kinds) > 1
+    ]
+
+
+def _where(record: Record) -> str:
+    cell = record["cell"]
+    return f"{cell['label']}, {cell['data']}, {cell['model']}, seed {cell['seed']}"
