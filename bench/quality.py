@@ -73,8 +73,9 @@ def _smaller_models(draw: Sequence[Choice]) -> Iterator[Callable[[Choice], nn.Mo
             nonlocal heads, units
             keep = choice.mask[units]
             if not keep.all():
+                left = heads.kept(keep)
                 for site in heads.site_of_unit[~keep].unique().tolist():
-                    restart.changed(site)
+                    restart.lost(site, left[heads.sites[site].name])
                 heads, units = shrink(model, keep, heads), units[keep]
             return model
 

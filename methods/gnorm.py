@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from methods.heads import observed
-from methods.heads.restart import block_of_site, find_blocks
+from methods.heads.blocks import block_of_site, find_blocks
 from methods.heads.segments import NotAChain, Segments
 from methods.registry import scorer
 from methods.view import View

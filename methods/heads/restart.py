@@ -4,42 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from methods.heads.blocks import block_of_site, find_blocks
 from methods.heads.fan import Fan
 from methods.heads.gate import gated
 from methods.heads.head_map import HeadMap
+from methods.heads.kept import Kept, Room, columns_of
 from methods.heads.split import SplitBlock, at, first_token, last_token, replaced, spread
 
 BATCH_BYTES = 16 * 2**20  # kept for one batch
 TOTAL_BYTES = 512 * 2**20  # kept for all batches
-
-
-def find_blocks(model: nn.Module, heads: HeadMap) -> list[nn.Module]:
-    """The model's blocks in the order in which it holds them; empty where that is not one plain stack.
-
-    It is one where every site lies in a child of the same ModuleList and runs once: no tied layers, no decoder beside
-    an encoder.
-    """
-    stacks = set()
-    for site in heads.sites:
-        names = site.name.split(".")
-        first = next((place for place, name in enumerate(names) if name.isdecimal()), None)
-        if first is None or site.calls > 1:
-            return []
-        stacks.add(".".join(names[:first]))
-    stack = model.get_submodule(stacks.pop())
-    return list(stack) if not stacks and isinstance(stack, nn.ModuleList) else []
-
-
-def block_of_site(heads: HeadMap) -> list[int]:
-    """Index of the block that holds each site, for a model that is a plain stack."""
-    return [site.layer for site in heads.sites]
 
 
 @contextmanager
@@ -48,9 +28,10 @@ def restarting(
 ) -> Iterator[Restart]:
     """Inside, a forward pass on inputs seen before starts at the lowest block that ``Restart.changed`` named since.
 
-    The model's own forward runs; only the blocks below are passed over, their outcome put in their place. What is kept
-    is the input of each block, (B, T, d), or of as many, evenly spread, as ``batch_bytes`` allow; when ``total_bytes``
-    are used up, further inputs are run in full.
+    The model's own forward runs; only the blocks below are passed over, their outcome put in their place, and the
+    attention of that block itself where it only lost heads. What is kept is the input of each block, (B, T, d), and the
+    contexts of its heads, or of as many inputs, evenly spread, as ``batch_bytes`` allow; when ``total_bytes`` are used
+    up, further inputs are run in full.
 
     Where the logits read one position of the top block alone, such as that of [CLS], its attention is all that runs at
     the others. That is found out by trial, for each batch: nothing but NaN at all other positions must leave the logits
@@ -71,26 +52,16 @@ def restarting(
 
 
 @dataclass
-class _Inputs:
-    """What is kept of one batch: inputs of blocks by index, and the lowest block that changed since they were made."""
-
-    of_block: dict[int, Tensor] = field(default_factory=dict)
-    changed: int = 0
-    length: int = 0  # tokens; known after the first pass
-    read: Tensor | None = None  # (B,) the position of the top block's output that logits come from, if it is one
-
-
-@dataclass
 class _Pass:
     """One forward pass."""
 
     start: int = 0  # the block that it starts at
     hidden: Tensor | None = None  # the input of that block; None where the model makes it
+    context: Tensor | None = None  # the contexts of its heads; None where they are to be made
     read: Tensor | None = None  # (B,) position at which the top block's output is wanted; None is everywhere
     fan: Fan | None = None  # copies of the batch that are to be made on the way
     trial: bool = False  # run every block in parts, the top one with NaN wherever ``read`` is not
-    keep: Callable[[int, Tensor], bool] = lambda index, hidden: False
-    kept: dict[int, Tensor] = field(default_factory=dict)
+    kept: Kept | None = None  # where to keep what comes by
     previous: Tensor | None = None  # output of the block before
 
 
@@ -103,9 +74,9 @@ class Restart:
         if sorted(self._block_of_site) != list(range(len(self.blocks))):  # not one site in every block
             self.blocks = []
         self._parts = [SplitBlock(model, heads.sites[self._block_of_site.index(i)]) for i in range(len(self.blocks))]
-        self._batch_bytes, self._left = batch_bytes, total_bytes
-        self._known: dict[Hashable, _Inputs] = {}
-        self._last: _Inputs | None = None
+        self._room = Room(batch_bytes, total_bytes)
+        self._known: dict[Hashable, Kept] = {}
+        self._last: Kept | None = None
         self._model, self._heads = model, heads
         self._copies = False  # whether the pass is over copies of the last batch
         self._fan: Fan | None = None
@@ -118,8 +89,15 @@ class Restart:
 
     def changed(self, site: int) -> None:
         """Tell that the site with this index, and perhaps others above it, will run otherwise than before."""
-        for inputs in self._known.values():
-            inputs.changed = min(inputs.changed, self._block_of_site[site])
+        self._changed(site, None)
+
+    def lost(self, site: int, left: Sequence[int]) -> None:
+        """Tell that this site lost query heads, and that those ``left``, by their former numbers, are as they were."""
+        self._changed(site, columns_of(sorted(left), self._heads.sites[site].head_dim))
+
+    def _changed(self, site: int, columns: Tensor | None) -> None:
+        for kept in self._known.values():
+            kept.lost(self._block_of_site[site], columns)
 
     @contextmanager
     def without(self, units: Sequence[int], rows: int) -> Iterator[None]:
@@ -153,23 +131,30 @@ class Restart:
         if self._copies:
             return run(self._fanned(self._fan)) if self._fan else forward(*args, **kwargs)
         new = key not in self._known
-        inputs = self._last = self._known.setdefault(key, _Inputs())
-        start = self._start(inputs, inputs.changed)
-        now = _Pass(start, inputs.of_block.get(start), inputs.read, keep=self._keeper(inputs), kept=inputs.of_block)
+        kept = self._last = self._known.setdefault(key, Kept(self._room, len(self.blocks)))
+        now = self._from(kept, kept.changed)
+        now.kept = kept
         output = run(now)
-        inputs.changed = len(self.blocks)
+        kept.changed = len(self.blocks)
         if new and self._plain:
             top = now.previous
             assert top is not None
-            inputs.length = top.shape[1]
-            self._try(output, top, inputs, kwargs, run)
+            kept.length = top.shape[1]
+            self._try(output, top, kept, kwargs, run)
         return output
 
     def _fanned(self, fan: Fan) -> _Pass:
         """The pass over copies of the last batch."""
         assert self._last is not None
-        start = self._start(self._last, fan.block)
-        return _Pass(start, self._last.of_block.get(start), self._last.read, fan)
+        now = self._from(self._last, fan.block)
+        now.fan = fan
+        return now
+
+    def _from(self, kept: Kept, block: int) -> _Pass:
+        """A pass over a batch that starts at ``block``, or at the highest below whose input is there."""
+        start = kept.start(block)
+        context = kept.contexts.get(start) if start == block and self._splits else None
+        return _Pass(start, kept.inputs.get(start), context, kept.read)
 
     def _run(self, forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any], new: _Pass) -> Any:
         self._pass = new
@@ -178,9 +163,7 @@ class Restart:
         finally:
             self._pass = None
 
-    def _try(
-        self, output: Any, top: Tensor, inputs: _Inputs, kwargs: dict[str, Any], run: Callable[[_Pass], Any]
-    ) -> None:
+    def _try(self, output: Any, top: Tensor, kept: Kept, kwargs: dict[str, Any], run: Callable[[_Pass], Any]) -> None:
         """Find out, at the first pass over a batch, what of it may be passed over from now on."""
 
         def same(now: _Pass) -> bool:
@@ -194,34 +177,14 @@ class Restart:
         for reader in tuple(self._readers):
             read = reader(kwargs, *top.shape[:2]).to(top.device)
             if same(_Pass(count, spread(read, at(read, top), top.shape[1]))):
-                inputs.read, self._readers = read, [reader]
+                kept.read, self._readers = read, [reader]
                 break
         if not self._tried:
             self._tried = True
             with suppress(RuntimeError, TypeError, ValueError):  # of a block that does not run in parts
-                self._splits = same(_Pass(read=inputs.read, trial=True))
+                self._splits = same(_Pass(read=kept.read, trial=True))
         if not self._splits:
-            inputs.read = None
-
-    def _start(self, inputs: _Inputs, block: int) -> int:
-        """The highest block, up to ``block``, whose input is there."""
-        return max((index for index in inputs.of_block if index <= block), default=0)
-
-    def _keeper(self, inputs: _Inputs) -> Callable[[int, Tensor], bool]:
-        def keep(index: int, hidden: Tensor) -> bool:
-            size = hidden.numel() * hidden.element_size()
-            fit = min(self._batch_bytes // size, len(self.blocks) - 1)
-            # Of the blocks 1 to n - 1, ``fit`` evenly spread ones: those at which index * fit / (n - 1) steps up.
-            steps = len(self.blocks) - 1
-            if not index or index * fit // steps == (index - 1) * fit // steps:
-                return False
-            if index not in inputs.of_block:
-                if size > self._left:
-                    return False
-                self._left -= size
-            return True
-
-        return keep
+            kept.read = None
 
     def _block(self, index: int, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         now = self._pass
@@ -238,10 +201,15 @@ class Restart:
         hidden = args[0] if args else kwargs.get("hidden_states")
         version = getattr(hidden, "_version", None)
         read = now.read if index == len(self.blocks) - 1 else None
-        if now.trial or read is not None or (now.fan is not None and index == now.fan.block):
-            output = self._in_parts(index, now, hidden, read, forward, args, kwargs)
+        context = now.context if index == now.start else None
+        forks = now.fan is not None and index == now.fan.block
+        if now.trial or forks or context is not None or read is not None:
+            if context is None:
+                context, output = self._parts[index].context(forward, args, kwargs)
+            if context is not None:
+                output = self._rest(index, now, hidden, context, read, forward, args, kwargs)
         else:
-            output = forward(*args, **kwargs)
+            context, output = self._parts[index].whole(forward, args, kwargs)
         self._wrapped = isinstance(output, tuple)
         result = output[0] if self._wrapped and len(output) == 1 else output
         chained = isinstance(hidden, Tensor) and hidden._version == version and (not index or hidden is now.previous)
@@ -250,33 +218,33 @@ class Restart:
             self._plain = False
             self._known.clear()
             return output
-        if now.keep(index, hidden):
-            now.kept[index] = hidden
+        if now.kept is not None:
+            now.kept.keep_input(index, hidden)
+            if context is not None and (self._splits or not self._tried):
+                now.kept.keep_context(index, context)
         now.previous = result
         return output
 
-    def _in_parts(
+    def _rest(
         self,
         index: int,
         now: _Pass,
         hidden: Tensor,
+        context: Tensor,
         read: Tensor | None,
         forward: Callable[..., Any],
         args: tuple,
         kwargs: dict[str, Any],
     ) -> Any:
-        """Output of a block whose attention is run apart from the rest, and the rest at ``read`` alone, if given."""
-        part, length = self._parts[index], hidden.shape[1]
-        context, output = part.context(forward, args, kwargs)
-        if context is None:
-            return output
+        """Output of a block whose attention gave ``context``, at ``read`` alone, if given."""
+        length = hidden.shape[1]
         if read is not None:
             hidden, context = at(read, hidden), at(read, context)
             if now.trial:
                 hidden, context = spread(read, hidden, length), spread(read, context, length)
         if now.fan is not None and index == now.fan.block:
             hidden, context = now.fan.spread_out(hidden, context)
-        output = part.rest(forward, hidden, context, args, kwargs)
+        output = self._parts[index].rest(forward, hidden, context, args, kwargs)
         if read is None or now.trial:
             return output
         return (spread(read, output[0], length),) if isinstance(output, tuple) else spread(read, output, length)

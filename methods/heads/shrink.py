@@ -34,7 +34,8 @@ def shrink(model: nn.Module, mask: torch.Tensor, heads: HeadMap) -> HeadMap:
     taken on trust: to look for its sites takes longer than a pass. Raises as ``remove_heads`` does.
     """
     left = heads.kept(mask)
-    changed = tuple(site for site in heads.sites if len(left[site.name]) < site.num_heads)
+    # Layers that hand a position bias on, as T5's do, have to expect one of another width even where they stay.
+    changed = tuple(s for s in heads.sites if len(left[s.name]) < s.num_heads or s.layout.position_bias)
     keep_heads(model, changed, left, in_place=True)
     units = [
         Unit(unit.site, tuple(left[heads.sites[unit.site].name].index(head) for head in unit.heads))

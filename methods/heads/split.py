@@ -38,19 +38,31 @@ class SplitBlock:
         self._output = model.get_submodule(site.output)
         self._projects = site.output.startswith(f"{site.name}.")  # whether the attention holds its output projection
         self._length = 0  # of the tuple that the attention returns; 0 where it is a tensor
+        self._seen: Tensor | None = None  # contexts of the run under way
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """What the attention returns has to be seen once before the first call of ``rest``."""
+        """Inside, the parts may be run; but ``rest`` only after the block, as what attention returns has to be seen."""
 
         def look(module: nn.Module, args: tuple, output: Any) -> None:
             self._length = len(output) if isinstance(output, tuple) else 0
 
-        hook = self._attention.register_forward_hook(look)
+        def see(module: nn.Module, args: tuple) -> None:
+            self._seen = args[0]
+
+        hooks = self._attention.register_forward_hook(look), self._output.register_forward_pre_hook(see, prepend=True)
         try:
             yield
         finally:
-            hook.remove()
+            for hook in hooks:
+                hook.remove()
+
+    def whole(self, forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> tuple[Tensor | None, Any]:
+        """Contexts, as from ``context``, None where there are none; and the block's output."""
+        self._seen = None
+        output = forward(*args, **kwargs)
+        context, self._seen = self._seen, None
+        return context, output
 
     def context(self, forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> tuple[Tensor | None, Any]:
         """Contexts of the heads, (B, T, H * d_h), before any gate, from the arguments of the block; and None.

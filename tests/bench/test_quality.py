@@ -60,7 +60,7 @@ def test_a_model_that_gets_ever_smaller_is_each_smaller_model(tiny_task, nested,
     (row,) = quality.evaluate(task, [draw])
     for choice, evaluation in zip(draw, row, strict=True):
         smaller = choice.smaller()
-        torch.testing.assert_close(evaluation.answers, task.answers(smaller), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(evaluation.answers, task.answers(smaller), rtol=1e-4, atol=1e-5)
         assert evaluation.parameters == count_parameters(smaller)
 
 

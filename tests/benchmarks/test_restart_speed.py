@@ -30,7 +30,8 @@ def nested(view, order):
     with restarting(model, heads) as restart:
         for unit in (None, *order.tolist()):
             if unit is not None:
-                restart.changed(heads.units[int((units == unit).nonzero())].site)
+                site = heads.units[int((units == unit).nonzero())].site
+                restart.lost(site, heads.kept(units != unit)[heads.sites[site].name])
                 heads = shrink(model, units != unit, heads)
                 units = units[units != unit]
             rows.append(torch.cat([view.forward(model, batch) for batch in view.batches]))

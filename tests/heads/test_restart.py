@@ -8,8 +8,8 @@ from torch import nn
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from methods.heads import HeadMap, gated, restarting
+from methods.heads.blocks import find_blocks
 from methods.heads.fan import Repeated
-from methods.heads.restart import find_blocks
 from methods.heads.shrink import shrink, working_copy
 from methods.heads.sites import find_sites
 
@@ -76,9 +76,9 @@ def test_less_memory_means_fewer_blocks_to_start_at(zoo, fit):
     for limits in {"batch_bytes": fit * size}, {"total_bytes": fit * size}:
         with restarting(model, heads, **limits) as restart:
             expected = model(**batch).logits
-            assert sum(
-                t.numel() * 4 for known in restart._known.values() for t in known.of_block.values()
-            ) == size * min(fit, 2)
+            assert sum(t.numel() * 4 for known in restart._known.values() for t in known.inputs.values()) == size * min(
+                fit, 2
+            )
             calls.clear()
             restart.changed(2)
             zoo.assert_close(model(**batch).logits, expected)
@@ -239,3 +239,31 @@ def test_blocks_of_what_is_no_stack(zoo):
     for family in IN_FULL:
         model = zoo.model(family)
         assert find_blocks(model, HeadMap.of(model)) == []
+
+
+@torch.no_grad()
+def test_attention_that_lost_heads_does_not_run_again(zoo, family, unit):
+    """Levels of a trajectory, two units each: the logits of full passes through the gated model, by contexts kept."""
+    model, batch = working_copy(zoo.model(family)), zoo.batch(family)
+    whole = heads = HeadMap.of(model, unit)
+    runs = []
+    for site in heads.sites:
+        for path in site.projections.values():
+            model.get_submodule(path).register_forward_hook(lambda *_, name=site.name: runs.append(name))
+    order = torch.randperm(len(heads), generator=torch.Generator().manual_seed(5))
+    units = torch.arange(len(heads))
+    with restarting(model, heads) as restart:
+        model(**batch)
+        for count in range(2, len(order), 2):
+            keep = ~torch.isin(units, order[:count])
+            kept, sites = heads.kept(keep), heads.site_of_unit[~keep].unique().tolist()
+            for site in sites:
+                restart.lost(site, kept[heads.sites[site].name])
+            heads, units = shrink(model, keep, heads), units[keep]
+            runs.clear()
+            actual = model(**batch).logits
+            lowest = heads.sites[sites[0]]
+            if restart.blocks and lowest.num_heads:
+                assert lowest.name not in runs
+            mask = ~torch.isin(torch.arange(len(whole)), order[:count])
+            zoo.assert_close(actual, working_copy_logits(zoo, family, whole, mask, batch), what=f"{count} removed")

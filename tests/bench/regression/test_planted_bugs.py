@@ -92,7 +92,7 @@ def test_padding_counted_in_entropy_is_found(judged, monkeypatch):
 
 def test_a_stale_cache_is_found(judged, monkeypatch):
     """Evaluation goes on from activations of a model that has changed since."""
-    monkeypatch.setattr(Restart, "changed", lambda self, site: None)
+    monkeypatch.setattr(Restart, "lost", lambda self, site, left: None)
     code, said = judged()
     assert code == 1 and "FAILED  ae" in said and "quality in 1 of 1 cells" in said
     assert "removal order" not in said
