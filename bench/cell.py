@@ -57,6 +57,7 @@ def describe(cell: Cell) -> dict[str, Any]:
         "task": cell.task.task,
         "data": cell.data,
         "model": cell.model,
+        "origin": cell.origin,
         "method": cell.method.name,
         "label": cell.method.label,
         "options": cell.method.options,

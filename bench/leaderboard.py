@@ -35,7 +35,7 @@ COLUMNS = {
 }
 TASK = ["task", "data", "model"]
 ROW = ["label", "control", "removes", "trained"]
-PICTURE = "![Accuracy against the shares of heads and of parameters removed](curves.svg)"
+PICTURE = "curves.svg"
 LEGEND = """\
 How to read it. *acc. at 50 %*, *75 %*: test accuracy with that share of the heads removed. *area*: mean accuracy over
 all shares removed, scaled so that chance (always giving the commonest answer of the test split) is 0 and the unpruned
@@ -61,7 +61,9 @@ def write(folder: Path) -> list[Path]:
         table = frame(records)
         files = {"leaderboard.md": markdown(records, table).encode(), "leaderboard.csv": to_csv(table).encode()}
         if len(table):
-            files["curves.svg"] = draw(records)
+            files[PICTURE] = draw(records)
+        else:
+            (folder / PICTURE).unlink(missing_ok=True)  # of results that are no more
         for name, content in files.items():
             write_whole(folder / name, content)
     return [folder / name for name in files]
@@ -85,7 +87,7 @@ def markdown(records: list[Record], table: pd.DataFrame) -> str:
     parts = ["# Leaderboard", ""]
     if len(table):
         parts += [
-            "![Accuracy against the shares of heads and of parameters removed](curves.svg)",
+            f"![Accuracy against the shares of heads and of parameters removed]({PICTURE})",
             "",
             _overall(table),
             "",

@@ -47,6 +47,7 @@ def _cut(records: list[Record]) -> list[str]:
 def _mixed_settings(records: list[Record]) -> list[str]:
     """Tasks whose records were measured in different ways: their means should not be compared."""
     settings: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    origins: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     shares: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     for record in records:
         if record["status"] == "done":
@@ -57,11 +58,13 @@ def _mixed_settings(records: list[Record]) -> list[str]:
                 + (f", limit {asked['limit']}" if asked["limit"] else "")
                 + (", fine-tuned" if asked["finetune"] else "")
             ] += 1
+            if cell.get("origin"):
+                origins[names][f"data or model {cell['origin'][:8]}"] += 1
             if cell["trained"]:
                 shares[names][f"trained {100 * cell['trained']:.3g} %"] += 1
     return [
         f"{', '.join(names)}: records of several settings: {'; '.join(f'{k} ({n})' for k, n in sorted(kinds.items()))}"
-        for names, kinds in sorted([*settings.items(), *shares.items()])
+        for names, kinds in sorted([*settings.items(), *origins.items(), *shares.items()])
         if len(kinds) > 1
     ]
 

@@ -18,8 +18,9 @@ from typing import Any
 import methods.heads
 import methods.schedule
 import methods.view
+import tasks.answers
 import tasks.train
-from bench import choice, quality, selection
+from bench import arrivals, choice, quality, selection
 from bench.errors import InputError
 from bench.suite import MethodSpec, Suite
 from methods import METHODS
@@ -27,6 +28,7 @@ from tasks.contract import TASKS, Task, TaskSpec
 from tasks.digest import digest_of, digest_of_source
 
 PROTOCOL = 3  # raise it when results of before and after must not be compared
+LONGEST_NAME = 200  # bytes of a file's name; most systems take 255, endings included
 SHARED = ("methods", "methods.registry", "methods.options", "methods.schedule", "methods.view")  # no method's own
 
 
@@ -45,12 +47,13 @@ class Cell:
     device: str
     key: str
     generate: bool = False
+    origin: str = ""  # digest of the data and, where it is taken as it is or trained on, the model: one for all seeds
 
     @property
     def name(self) -> str:
         """Where its record lies, below the folder of records, without an ending."""
         parts = (f"{self.task.task}.{self.data}.{self.model}", self.method.label, f"seed{self.seed}")
-        return "/".join(re.sub(r"[^\w.=+-]", "_", part) for part in parts)
+        return "/".join(_file_name(part) for part in parts)
 
 
 @cache
@@ -74,10 +77,11 @@ def plan(suite: Suite, device: str) -> list[Cell]:
         heads = methods.heads.HeadMap.of(model, spec.unit)
         removed = tuple(suite.removed(len(heads)))
         for seed in suite.seeds:
+            fingerprints = task.fingerprints(seed)
             shared = {
                 "protocol": PROTOCOL,
                 "code": _shared_code(),
-                "task": [spec.task, type(task).version, task.fingerprints(seed)],
+                "task": [spec.task, type(task).version, fingerprints],
                 "seed": seed,
                 "unit": spec.unit,
                 "removed": removed,
@@ -100,6 +104,7 @@ def plan(suite: Suite, device: str) -> list[Cell]:
                         device=device,
                         key=key,
                         generate=suite.generate,
+                        origin=digest_of([fingerprints["data"], fingerprints["model"].get("weights")]),
                     )
                 )
     places: dict[str, Cell] = {}
@@ -111,6 +116,12 @@ def plan(suite: Suite, device: str) -> list[Cell]:
                 "of other content other file names, or run the tasks apart"
             )
     return cells
+
+
+def _file_name(text: str) -> str:
+    """``text`` as a name that any file system takes."""
+    name = re.sub(r"[^\w.=+-]", "_", text)
+    return name if len(name.encode()) <= LONGEST_NAME else f"{name[:40]}-{digest_of(text)[:16]}"
 
 
 def _own(spec: MethodSpec, training: float) -> list[Any]:
@@ -166,4 +177,4 @@ def _shared_code() -> str:
     """Digest of the code that every method's result goes through."""
     package = methods.heads
     heads = [importlib.import_module(f"{package.__name__}.{m.name}") for m in pkgutil.iter_modules(package.__path__)]
-    return digest_of_source(*heads, methods.schedule, methods.view, choice, selection, quality)
+    return digest_of_source(*heads, methods.schedule, methods.view, choice, selection, quality, arrivals, tasks.answers)

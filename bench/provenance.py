@@ -9,7 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("headbench", "torch", "transformers", "tokenizers", "datasets", "babel", "numpy", "pandas")
+PACKAGES = (  # what may change a number, and the numbers' tables
+    *("headbench", "torch", "transformers", "tokenizers", "safetensors", "datasets", "babel", "numpy", "pandas"),
+    *("accelerate", "lm_eval", "peft", "scipy"),
+)
 
 
 @cache

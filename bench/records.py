@@ -16,6 +16,7 @@ from torch import Tensor
 
 from bench.errors import InputError
 from bench.plan import PROTOCOL, Cell
+from bench.record_shape import check_shape
 from tasks.digest import digest_of
 from tasks.files import TEMPORARY, locked, write_together
 
@@ -78,6 +79,11 @@ class Store:
             raise CorruptRecord(f"{path}: {type(error).__name__}: {error}") from error
         if not whole:
             raise CorruptRecord(f"{path}: the digest does not match the content")
+        if _protocol(record) == PROTOCOL:
+            try:
+                check_shape(record)
+            except ValueError as error:
+                raise CorruptRecord(f"{path}: {error}") from error
         return record
 
     def all(self) -> Iterator[Record]:
@@ -120,10 +126,15 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
         raise InputError(f"corrupt record {error}; `run` sets it aside and makes it again") from error
     if not records:
         raise InputError(f"{folder}: no records there (expected {store.folder}/TASK/METHOD/SEED.json)")
-    current = {path: record for path, record in records.items() if record["cell"].get("protocol") == PROTOCOL}
+    current = {path: record for path, record in records.items() if _protocol(record) == PROTOCOL}
     if not current:
         raise InputError(f"{folder}: its records were made under another protocol: `run` makes them anew")
     return current, len(records) - len(current)
+
+
+def _protocol(record: Record) -> Any:
+    cell = record.get("cell")
+    return cell.get("protocol") if isinstance(cell, dict) else None
 
 
 def _text(record: Record) -> str:

@@ -64,10 +64,7 @@ def run(suite: Suite, options: RunOptions) -> int:
         reason = store.read(store.path(cell))["reason"] if state == "failed" else "its record was changed meanwhile"
         print(f"{state}: {cell.name}: {reason}")
     print(f"\nRecords: {store.folder}; {', '.join(path.name for path in written)} in {options.out}")
-    print(
-        "Next: headbench list methods; headbench run --levels all; "
-        "headbench run --task classification --model DIR --data FILE (see README)"
-    )
+    print(f"Next: headbench report {options.out}; headbench compare A B {options.out} (see README)")
     return 1 if undone else 0
 
 

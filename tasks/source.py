@@ -80,7 +80,8 @@ def load_texts(data: str, columns: Sequence[str], mirror: str = "") -> Dataset:
                 raise TaskError(
                     f"{where}: no column {missing[0]!r}; it has {', '.join(map(repr, row))}: give --text COLUMN"
                 )
-            if parts := [_text(row[column], column, where) for column in columns if row[column] not in (None, "")]:
+            filled = [column for column in columns if str("" if row[column] is None else row[column]).strip()]
+            if parts := [_text(row[column], column, where) for column in filled]:
                 rows.setdefault(split, []).append((("\n".join(parts),), 0))
     name = short_name(data)
     return disjoint(Path(name).stem if path.is_file() else name, rows, ("text",), where=data)

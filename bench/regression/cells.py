@@ -47,11 +47,11 @@ class Twin:
 
     @property
     def moved(self) -> dict[str, tuple[str, str]]:
-        """What differs of the machine and the versions, as it was and is: equal answers are due where it is empty."""
-        before, after = _place(self.before.record), _place(self.after.record)
-        names = sorted(before.keys() | after.keys())
-        pairs = {name: (before.get(name, "none"), after.get(name, "none")) for name in names}
-        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+        """What differs of the machine and the versions, as it was and is: equal answers are due where it is empty.
+
+        Packages that only one of the records names count for nothing.
+        """
+        return dict(sorted(_unlike(_place(self.before.record), _place(self.after.record)).items()))
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,7 @@ def _check_alike(twin: Twin) -> None:
 def _asked(record: Record) -> dict[str, Any]:
     cell = record["cell"]
     asked: dict[str, Any] = {name: cell["asked"].get(name) or "none" for name in ASKED}
+    asked |= {"data or model, by digest,": cell["origin"]} if cell.get("origin") else {}
     asked |= {"calibration texts": cell["calibration"], "share of training": cell["trained"]}
     if record["status"] == "done":
         result = record["result"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,15 +31,18 @@ def report(folder: Path, out: Path) -> Path:
     first = out / "index.html"
     if out.exists() and not _is_report(out):
         raise InputError(f"{out}: there is something else than a report: give another folder by --out")
-    files = build(board, out)
-    fresh = out.with_name(out.name + ".tmp")
-    shutil.rmtree(fresh, ignore_errors=True)
-    for name, content in files.items():
-        (fresh / name).parent.mkdir(parents=True, exist_ok=True)
-        (fresh / name).write_bytes(content)
-    if out.exists():
-        shutil.rmtree(out)
-    fresh.rename(out)
+    files, place = build(board, out), out.resolve()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as temporary:
+        fresh, former = Path(temporary) / "new", Path(temporary) / "old"
+        for name, content in files.items():
+            (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+            (fresh / name).write_bytes(content)
+        former.mkdir()
+        place.mkdir(exist_ok=True)  # the folder itself stays: someone may be in it
+        for source, target in ((place, former), (fresh, place)):
+            for each in sorted(source.iterdir()):
+                each.rename(target / each.name)
     return first
 
 

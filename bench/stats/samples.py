@@ -36,6 +36,7 @@ class Sample:
     orders: np.ndarray | None  # (draws, units) removal orders; None for a method that chooses masks
     weights: str | None  # digest of the model's weights, where the benchmark trained it
     settings: str  # of the measurement, in words: what has to be equal for samples to be compared
+    origin: str | None  # digest of the data, and of the model where none is trained; None where a record has none
     path: Path
 
     def outcomes(self, place: int) -> np.ndarray:
@@ -97,9 +98,12 @@ def load(folder: Path) -> Samples:
 def check_equal(samples: Iterable[Sample]) -> None:
     """Raises InputError where samples of one task were not measured on the same examples at the same levels."""
     settings: dict[TaskKey, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    origins: dict[TaskKey, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for sample in samples:
         settings[sample.task][f"{len(sample.outcomes(0))} test examples, {sample.settings}"].add(sample.label)
-    for task, kinds in settings.items():
+        if sample.origin:
+            origins[sample.task][f"data or model {sample.origin[:8]}"].add(sample.label)
+    for task, kinds in (*settings.items(), *origins.items()):
         if len(kinds) > 1:
             told = "; ".join(f"{', '.join(sorted(labels))}: {what}" for what, labels in sorted(kinds.items()))
             raise InputError(f"{', '.join(task)}: measured in different ways, which cannot be compared: {told}")
@@ -137,6 +141,7 @@ def _sample(path: Path, record: Record) -> Sample:
         orders=np.array(result["orders"]) if result["orders"] else None,
         weights=result["training"].get("weights"),
         settings=_settings(record),
+        origin=cell.get("origin"),
         path=path,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import io
 import json
 import logging
@@ -21,7 +22,7 @@ from lm_eval.evaluator import evaluate
 from lm_eval.tasks import TaskManager
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tasks.digest import digest_of
+from tasks.digest import digest_of, digest_of_files
 from tasks.errors import TaskError, first_line
 from tasks.harness import data
 from tasks.harness.scorer import Scorer, Tokens
@@ -170,8 +171,12 @@ def is_perplexity(task: Prepared) -> bool:
 
 
 def right_or_wrong(metrics: Iterable[str]) -> str | None:
-    """The metric that says of each document whether it is right: the field reports acc_norm where there is one."""
-    return next((name for name in RIGHT if name in metrics), None)
+    """The metric that says of each document whether it is right: the field reports acc_norm where there is one.
+
+    metrics: by name, as ``exact_match`` or, with the filter that answers went through, ``exact_match,strict-match``.
+    """
+    plain = {metric.partition(",")[0]: metric for metric in reversed(list(metrics))}  # of several filters the first
+    return next((plain[name] for name in RIGHT if name in plain), None)
 
 
 def _metrics(task: Prepared) -> list[str]:
@@ -184,10 +189,26 @@ def _guess(task: Prepared, doc: Any) -> float:
 
 
 def _settings(task: Prepared) -> dict[str, Any]:
-    """What a task is, but for where its documents are, with functions by name."""
-    settings = task.config.to_dict(keep_callable=False)
+    """What a task is, but for where its documents are, with functions by name and by the code beside them."""
+    settings = task.config.to_dict(keep_callable=True)
     places = ("dataset_path", "dataset_name", "dataset_kwargs", "custom_dataset", "metadata")
-    return {name: repr(value) for name, value in settings.items() if name not in places}
+    return {name: _lasting(value) for name, value in settings.items() if name not in places}
+
+
+def _lasting(value: Any) -> Any:
+    """``value`` in words that are the same in every process."""
+    if isinstance(value, Mapping):
+        return {str(key): _lasting(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_lasting(each) for each in value]
+    if not callable(value):
+        return repr(value)
+    named: Any = value if hasattr(value, "__qualname__") else type(value)
+    try:
+        folder = Path(inspect.getfile(named)).parent
+    except (OSError, TypeError):  # of Python itself
+        return f"{named.__module__}.{named.__qualname__}"
+    return [named.__qualname__, digest_of_files(sorted(folder.glob("*.py")))]
 
 
 def _manager(names: Sequence[str], folders: Sequence[str | Path]) -> TaskManager:

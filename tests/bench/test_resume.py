@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
-from bench.plan import open_task
+from transformers import AutoModelForSequenceClassification
+
+from bench.__main__ import main
+from bench.plan import Cell, open_task
+from bench.suite import MethodSpec
+from tasks.contract import TaskSpec
 
 METHODS = ("--methods", "none,michel", "--seeds", "2")
 DONE = {"none/seed0", "none/seed1", "michel/seed0", "michel/seed1"}
@@ -135,3 +141,27 @@ def test_two_cells_for_one_record_are_refused(place, capsys):
     twin.write_text("".join(reversed(place.data.read_text().splitlines(keepends=True))))
     assert place.run_suite("seeds = 1\nmethods = 'none'\n" + place.task() + place.task(data=str(twin))) == 2
     assert "one place for their records" in capsys.readouterr().err
+
+
+def test_records_of_another_model_of_the_same_name_are_told_and_not_compared(place, tiny_model, capsys):
+    """Cells of other methods stay where a model is replaced: a table of both would mislead."""
+    assert place.run("--methods", "none,random") == 0
+    other = place.folder / "other" / tiny_model.name
+    shutil.copytree(tiny_model, other)
+    model = AutoModelForSequenceClassification.from_pretrained(other)
+    model.classifier.weight.data.neg_()
+    model.save_pretrained(other)
+    assert place.run("--methods", "michel", "--model", str(other)) == 0
+    assert "records of several settings: data or model" in (place.out / "leaderboard.md").read_text()
+    capsys.readouterr()
+    assert main(["compare", "michel", "random", str(place.out)]) == 2
+    assert "measured in different ways, which cannot be compared: michel: data or model" in capsys.readouterr().err
+
+
+def test_a_name_too_long_for_a_file_is_shortened(place):
+    names = [f"{'x' * 300}{end}" for end in "ab"]
+    cells = [
+        Cell(TaskSpec("mnli"), name, "model", MethodSpec("none", {}), 0, (0,), 8, 1.0, "cpu", "") for name in names
+    ]
+    folders = {cell.name.split("/")[0] for cell in cells}
+    assert len(folders) == 2 and all(len(folder) < 100 for folder in folders)

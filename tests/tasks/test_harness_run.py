@@ -22,8 +22,10 @@ from methods.heads import HeadMap, remove_heads
 from tasks.builtin import abilities, decoder
 from tasks.errors import TaskError
 from tasks.harness import data, run
+from tasks.harness.answers import answers
 from tasks.harness.run import Harness
 
+ROOT = Path(__file__).parents[2]
 OURS = (*(f"headbench_{ability}" for ability in abilities.ABILITIES), "headbench_texts")
 REAL = {
     "hellaswag": "hellaswag_val",
@@ -179,6 +181,53 @@ def test_articles_begin_with_their_titles(tmp_path):
     (tmp_path / "test.txt").write_text(text, encoding="utf-8")
     pages = [row["page"] for row in data.local(str(tmp_path), "wikitext")["test"]]
     assert pages == [" = One = \n \n a b . \n = = Part = = \n c \n \n", " = Two words = \n d \n"]
+
+
+FILTERED = """\
+task: filtered
+dataset_path: json
+dataset_kwargs: {data_files: {test: DATA}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: !function own.text
+doc_to_choice: [a, b]
+doc_to_target: 0
+fewshot_config: {doc_to_text: !function own.text}
+metric_list: [{metric: acc, aggregation: mean, higher_is_better: true}]
+filter_list: [{name: strict, filter: [{function: take_first}]}]
+"""
+
+
+@pytest.fixture
+def own_task(tmp_path):
+    """A folder with a task that has functions and a named filter, and their code in two files."""
+    write(tmp_path / "data.jsonl", [{"q": "x"}, {"q": "y"}])
+    (tmp_path / "filtered.yaml").write_text(FILTERED.replace("DATA", str(tmp_path / "data.jsonl")))
+    (tmp_path / "own.py").write_text("def text(doc):\n    return doc['q']\n")
+    return tmp_path
+
+
+def test_the_fingerprint_of_functions_is_that_of_their_files(own_task):
+    """Alike in every process, so no address; and another one when a file beside them changes."""
+    code = (
+        f"from tasks.harness.run import Harness; print(Harness(['filtered'], folders=[{str(own_task)!r}]).fingerprint)"
+    )
+
+    def told():
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+        return done.stdout.split()[-1]
+
+    first = told()
+    assert told() == first
+    (own_task / "helpers.py").write_text("x = 1\n")
+    assert told() != first
+
+
+def test_a_metric_behind_a_named_filter_counts(own_task, language_model):
+    tokenizer, model = language_model
+    found = answers(Harness(["filtered"], folders=[str(own_task)])(model, tokenizer))
+    assert found.parts == {"filtered": 2}
+    assert found.quality == found.metrics["filtered/acc,strict"] == found.right.double().mean()
 
 
 def test_complaints_are_one_clear_line(tmp_path, monkeypatch):
