@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 
+from bench.published import LEGEND
 from bench.report.board import Board
 from bench.report.markup import prose, tag, text
 from bench.report.page import figure, grid, page, section, shown
@@ -20,6 +21,7 @@ def task_page(
     task: TaskKey,
     found: Standing | None,
     table: Table,
+    published: Table | None,
     metrics: Sequence[Table],
     curves: Sequence[Picture],
     wide: Sequence[Picture],
@@ -54,6 +56,9 @@ def task_page(
         if wide
         else []
     )
+    if published:
+        told = tag("div", prose(LEGEND.replace("*", "")), class_="quiet")
+        parts.append(section("published", "Beside published figures", shown(published, "../", interactive=True), told))
     if metrics:
         parts.append(section("metrics", "Metrics of the sub-tasks", *(shown(each, "../") for each in metrics)))
     return page(board.name(task), *parts, root="../", script=True)

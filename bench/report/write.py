@@ -96,14 +96,16 @@ def _index(board: Board, found: Standing | None, looks: gallery.Looks, by_task: 
 def _task(board: Board, task: TaskKey, looks: gallery.Looks, curves: list[Picture]) -> dict[str, bytes]:
     file, found = place(task), standing(board, [task])
     table = board_tables.standings(board, [task], found, file, f"{board.name(task)}, by tier and area", "../")
-    metrics = detail_tables.sub_tasks(board, task)
+    metrics, published = detail_tables.sub_tasks(board, task), detail_tables.published(board, task)
     first = [label for label in looks if label != lines.control(board) and board.of(task, label)][:2]
     own = [each for label in first for each in gallery.boxes(board, task, label, looks[label], files=True)]
     own += [gallery.layers(board, task, label) for label in first]
     wide = gallery.critical(found, f"critical-differences-{file}", "seeds")
     wide += gallery.heat_maps(board, task, found.labels) if found else []
-    done = task_page(board, task, found, table, metrics, [*curves, *own], wide)
-    return {f"tasks/{file}.html": done} | _files([*curves, *own, *wide], [table, *metrics])
+    done = task_page(board, task, found, table, published, metrics, [*curves, *own], wide)
+    return {f"tasks/{file}.html": done} | _files(
+        [*curves, *own, *wide], [table, *metrics, *([published] if published else [])]
+    )
 
 
 def _method(board: Board, label: str, found: Standing | None, looks: gallery.Looks) -> dict[str, bytes]:
