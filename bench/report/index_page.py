@@ -61,7 +61,9 @@ def index(
             )
         )
     if ranks:
-        parts.append(section("ranks", "Ranks and cost", _row(ranks)))
+        parts.append(
+            section("ranks", "Ranks and cost", tag("div", *(figure(each, wide=True) for each in ranks), class_="hero"))
+        )
     if gates:
         parts.append(section("gates", "Gates left open by a penalty", grid(gates)))
     parts += [section(other.name, other.caption.partition(",")[0], shown(other)) for other in others]

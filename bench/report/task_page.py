@@ -25,6 +25,7 @@ def task_page(
     metrics: Sequence[Table],
     curves: Sequence[Picture],
     wide: Sequence[Picture],
+    alike: tuple[Picture, Table] | None,
 ) -> bytes:
     """The page of a task, one folder below the report's."""
     records = [record for label in board.labels for record in board.of(task, label)]
@@ -56,6 +57,10 @@ def task_page(
         if wide
         else []
     )
+    if alike:
+        drawn, pairs = alike
+        listed = tag("details", tag("summary", "Each two methods"), shown(pairs, "../", interactive=True))
+        parts.append(section("agreement", "Who removes the same heads first", figure(drawn, "../", wide=True), listed))
     if published:
         told = tag("div", prose(LEGEND.replace("*", "")), class_="quiet")
         parts.append(section("published", "Beside published figures", shown(published, "../", interactive=True), told))

@@ -96,8 +96,8 @@ def test_a_picture_opens_in_each_of_its_forms():
         figure.text(0.1, 0.5, "<b> & $x$ – 名")
         return figure
 
-    made = picture("name", "title", "alt", draw)
-    assert picture("name", "title", "alt", draw) == made
+    made = picture("name", "title", "alt", draw, ("svg", "pdf", "png"))
+    assert picture("name", "title", "alt", draw, ("svg", "pdf", "png")) == made
     words = "".join(ElementTree.fromstring(made.files["svg"]).itertext())
     assert "<b> & $x$ – 名" in words and "&lt;b&gt; &amp; $x$ – 名" in made.inline  # text, not outlines
     assert made.files["pdf"].startswith(b"%PDF-") and b"CreationDate" not in made.files["pdf"]
