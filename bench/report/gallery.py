@@ -34,7 +34,7 @@ Looks = Mapping[str, lines.Look]
 def areas(board: Board, found: Standing) -> Picture:
     """The main figure."""
     bars = "the standard deviation" if found.area.low is None else "95 % intervals"
-    told = f"Area by method, with {bars} over seeds; bands part the tiers."
+    told = f"Area by method, with {bars} over seeds; bands part the tiers, a dotted line goes through random choice."
     return picture("areas", "Area by method", told, partial(rank_figures.areas, board, found), MAIN)
 
 

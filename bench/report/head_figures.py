@@ -120,7 +120,9 @@ def agreements(found: Agreement, title: str) -> Figure:
         _map(axis, list(np.where(sign * values > 0, sign * values, 0)), colour, bare=True)
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
-            told = _tau(found.tau[row, column]) if upper[row, column] else f"{100 * found.shared[row, column]:.0f}"
+            told = (
+                _tau(float(found.tau[row, column])) if upper[row, column] else f"{100 * found.shared[row, column]:.0f}"
+            )
             axis.text(column + GAP / 2, row + GAP / 2, told, ha="center", va="center", fontsize=7)
     axis.set_xticks(np.arange(count) + 0.5, names, rotation=90, fontsize=8)
     axis.set_yticks(np.arange(count) + 0.5, names, fontsize=8)
@@ -129,7 +131,7 @@ def agreements(found: Agreement, title: str) -> Figure:
 
 def _tau(value: float) -> str:
     """In two digits after the point, without the nought before it."""
-    return f"{value:.2f}".replace("1.00", "1").replace("0.", ".").replace("-", "−")
+    return f"{round(value, 2) + 0:.2f}".replace("1.00", "1").replace("0.", ".").replace("-", "−")
 
 
 def figure_of(number: float) -> str:

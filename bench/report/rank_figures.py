@@ -36,11 +36,12 @@ def areas(board: Board, found: Standing) -> Figure:
     ]
     groups = [(title, members) for title, members in groups if members]
     rows = len(found.labels) + 1.6 * len(groups)
-    wide, tall = 4.9, 0.95 + LINE * rows
+    wide, tall = 4.9, 1.0 + LINE * rows
     figure, axis = canvas("", "area: mean normalised quality over shares of heads removed", "", (wide, tall))
     left, bottom = 0.25 + 0.065 * max(len(short(label)) for label in found.labels), 0.62
-    figure.subplots_adjust(left=left / wide, right=1 - 0.5 / wide, bottom=bottom / tall, top=1 - 0.3 / tall)
-    y, ticks = 0.0, {}
+    figure.subplots_adjust(left=left / wide, right=1 - 0.5 / wide, bottom=bottom / tall, top=1 - 0.35 / tall)
+    y = 0.0
+    ticks: dict[str, float] = {}
     for title, members in groups:
         axis.annotate(
             title, (0, y + 0.55), xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
@@ -57,13 +58,13 @@ def areas(board: Board, found: Standing) -> Figure:
     axis.grid(axis="x", color=FAINT, linewidth=0.5)
     axis.set_axisbelow(True)
     axis.tick_params(axis="y", length=0)
-    bars = "one standard deviation over" if found.area.low is None else "95 % intervals over"
+    bars = "standard deviation over" if found.area.low is None else "95 % intervals over"
     seeds = "–".join(map(str, sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})))
     tasks = f"{len(found.seeds)} task{'s' * (len(found.seeds) > 1)}"
-    told = f"mean over {tasks}; bars: {bars} {seeds} seed{'s' * (seeds != '1')}"
+    told = f"0 chance, 1 unpruned; mean over {tasks}; bars: {bars} {seeds} seed{'s' * (seeds != '1')}"
     axis.annotate(
-        told, (0.5, 0), xycoords=("axes fraction", "figure fraction"), xytext=(0, 4), textcoords="offset points",
-        ha="center", color=MUTED, fontsize=8,
+        told, (0.5, 0), xycoords="figure fraction", xytext=(0, 4), textcoords="offset points", ha="center",
+        color=MUTED, fontsize=8,
     )  # fmt: skip
     _kinds(figure, axis)
     return figure
@@ -181,7 +182,8 @@ def _kinds(figure: Figure, axis: Axes) -> None:
     handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
     names = [name for name in KINDS if name in handles]
     figure.legend(
-        [handles[name] for name in names], names, loc="upper left", ncols=4, fontsize=8.5, borderaxespad=0.1,
+        [handles[name] for name in names], names, loc="upper left", bbox_to_anchor=(0.01, 1 - 0.05 / figure.get_figheight()), ncols=4,
+        fontsize=8.5, borderaxespad=0.1,
         handletextpad=0.2, columnspacing=1.2,
     )  # fmt: skip
 
