@@ -182,9 +182,8 @@ def _kinds(figure: Figure, axis: Axes) -> None:
     handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
     names = [name for name in KINDS if name in handles]
     figure.legend(
-        [handles[name] for name in names], names, loc="upper left", bbox_to_anchor=(0.01, 1 - 0.05 / figure.get_figheight()), ncols=4,
-        fontsize=8.5, borderaxespad=0.1,
-        handletextpad=0.2, columnspacing=1.2,
+        [handles[name] for name in names], names, loc="upper left", ncols=4, fontsize=8.5, borderaxespad=0.1,
+        bbox_to_anchor=(0.01, 1 - 0.05 / figure.get_figheight()), handletextpad=0.2, columnspacing=1.2,
     )  # fmt: skip
 
 
