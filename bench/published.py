@@ -14,7 +14,9 @@ from bench.records import Record
 from bench.suite import count_at
 
 PARTS = 32  # heads of a layer of LLaMA-2-7B; its neurons can be divided by as many
+SOURCE = "Mugnaini et al. 2025, arXiv 2504.21174"
 METRICS = ("winogrande/acc", "hellaswag/acc_norm", "arc_easy/acc_norm", "arc_challenge/acc_norm", "piqa/acc_norm")
+HEADINGS = (*(name.replace("/", ", ").replace("_", " ") for name in METRICS), "mean", "speed-up")
 LEGEND = """\
 Rows marked *published* are the paper's, of LLaMA-2-7B, and were not measured here; the others were, and are of the
 model named above. Accuracies in per cent; *mean*: of the five tasks. Levels are of 32 parts of each layer's heads,
@@ -39,6 +41,21 @@ class Published:
     speedup: float | None = None
 
 
+@dataclass(frozen=True)
+class Row:
+    """A row as it is shown: one of the paper's, or one measured here.
+
+    removed: parts of 32. name: a label, or ``unpruned``; that of the paper's where ``published``. accuracies: per cent,
+    in the order of METRICS, then their mean. speedup: of generation, NaN where it is not known.
+    """
+
+    removed: int
+    name: str
+    published: bool
+    accuracies: tuple[float, ...]
+    speedup: float
+
+
 AMP = ("amp", "amp-recovered")
 RANDOM = ("random:allocation=layer,parts=both", "amp-recovered:choice=random")
 NEURONS = ("amp-mlp", "amp-recovered:parts=neurons")
@@ -61,7 +78,20 @@ ROWS = (
 
 
 def beside_published(records: Sequence[Record]) -> str:
-    """A Markdown table of the paper's rows, each followed by those measured at its level, and a legend.
+    """``side_by_side`` as a table in Markdown, with a legend; empty where that is."""
+    rows = side_by_side(records)
+    if not rows:
+        return ""
+    table = [["removed", "method", *HEADINGS]]
+    for row in rows:
+        name = f"{row.name} (published)" if row.published else row.name
+        speedup = "–" if math.isnan(row.speedup) else f"{row.speedup:.2f}"
+        table.append([f"{row.removed} of {PARTS}", name, *(f"{value:.2f}" for value in row.accuracies), speedup])
+    return f"{aligned([[literal(cell) for cell in row] for row in table])}\n\n{LEGEND}"
+
+
+def side_by_side(records: Sequence[Record]) -> list[Row]:
+    """The paper's rows, each followed by those measured at its level.
 
     records: finished ones of one task and model. Values are means over draws and seeds. Empty unless some record has
     all five tasks.
@@ -71,21 +101,20 @@ def beside_published(records: Sequence[Record]) -> str:
         if all(name in record["result"]["metrics"][0][0] for name in METRICS):
             measured.setdefault(record["cell"]["label"], []).append(record)
     if not measured:
-        return ""
-    table = [
-        ["removed", "method", *(name.replace("/", ", ").replace("_", " ") for name in METRICS), "mean", "speed-up"]
-    ]
+        return []
+    rows = []
     for row in ROWS:
-        table.append(_cells(row.removed, f"{row.name} (published)", row.accuracies, row.speedup))
+        speedup = math.nan if row.speedup is None else row.speedup
+        rows.append(Row(row.removed, row.name, True, row.accuracies, speedup))
         if not row.removed:
-            table += _measured("unpruned", 0, next(iter(measured.values())))  # the same in every record of a seed
+            rows += _measured("unpruned", 0, next(iter(measured.values())))  # the same in every record of a seed
         for label in sorted(measured):
             if re.sub(r"draws=\d+,", "", label) in row.labels:  # as many as anyone likes
-                table += _measured(label, row.removed, measured[label])
-    return f"{aligned([[literal(cell) for cell in row] for row in table])}\n\n{LEGEND}"
+                rows += _measured(label, row.removed, measured[label])
+    return rows
 
 
-def _measured(name: str, removed: int, records: Sequence[Record]) -> list[list[str]]:
+def _measured(name: str, removed: int, records: Sequence[Record]) -> list[Row]:
     """The row of one method, ``removed`` parts of 32 gone; none where that was not measured."""
     values: list[list[float]] = []
     speedups: list[float] = []
@@ -98,10 +127,4 @@ def _measured(name: str, removed: int, records: Sequence[Record]) -> list[list[s
     if not values:
         return []
     means = [mean(column) for column in zip(*values, strict=True)]
-    return [_cells(removed, name, (*means, mean(means)), mean(speedups))]
-
-
-def _cells(removed: int, name: str, accuracies: Sequence[float], speedup: float | None) -> list[str]:
-    unknown = speedup is None or math.isnan(speedup)
-    shown = [f"{value:.2f}" for value in accuracies]
-    return [f"{removed} of {PARTS}", name, *shown, "–" if unknown else f"{speedup:.2f}"]
+    return [Row(removed, name, False, (*means, mean(means)), mean(speedups))]

@@ -52,7 +52,8 @@ def curves(
 def boxes(records: Sequence[Record], line: Line, look: Look, title: str, random: str, floor: float) -> Figure:
     """Random removal at each level, a box over seeds and draws, against one method (Figure 4 of Greedy-Gnorm).
 
-    A box is the middle half, its line the median, whiskers reach to the farthest draw within 1.5 times the box.
+    A box is the middle half, its line the median, whiskers reach to the farthest draw within 1.5 times the box, and
+    draws beyond are short strokes.
     """
     figure, axis = canvas(title, "share of heads removed", "test quality")
     levels, _ = curve(records[0])
@@ -96,19 +97,16 @@ def profile(found: Standing, looks: Mapping[str, Look]) -> Figure:
 def _draw_boxes(axis: Axes, levels: np.ndarray, draws: np.ndarray, width: float, label: str) -> None:
     """A box for each column of ``draws``, (draws, levels); all boxes are one path, as are all other parts of a kind."""
     boxes, whiskers, medians = [], [], []
-    fliers: list[tuple[float, float]] = []
     for x, stats in zip(levels, boxplot_stats(draws), strict=True):
         left, right = x - width / 2, x + width / 2
         boxes.append([(left, stats["q1"]), (right, stats["q1"]), (right, stats["q3"]), (left, stats["q3"])])
         whiskers += [[(x, stats["whislo"]), (x, stats["q1"])], [(x, stats["q3"]), (x, stats["whishi"])]]
         whiskers += [[(x - width / 4, end), (x + width / 4, end)] for end in (stats["whislo"], stats["whishi"])]
         medians.append([(left, stats["med"]), (right, stats["med"])])
-        fliers += [(x, value) for value in stats["fliers"]]
+        whiskers += [[(x - width / 12, value), (x + width / 12, value)] for value in stats["fliers"]]
     together(axis, boxes, facecolor=FAINT, edgecolor=MUTED, linewidth=0.7, label=label)
     together(axis, whiskers, facecolor="none", edgecolor=MUTED, linewidth=0.7)
     together(axis, medians, facecolor="none", edgecolor=INK, linewidth=1.2)
-    if fliers:
-        axis.plot(*zip(*fliers, strict=True), ".", color=MUTED, markersize=2.5)
 
 
 def together(axis: Axes, shapes: Sequence[Sequence[tuple[float, float]]], **style: Any) -> None:

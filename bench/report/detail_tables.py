@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bench.metric_tables import metric_tables
+from bench.published import HEADINGS, PARTS, SOURCE, side_by_side
 from bench.records import Record
 from bench.report.board import Board
 from bench.report.head_figures import figure_of, kept_by_layer
@@ -84,6 +85,31 @@ def sub_tasks(board: Board, task: TaskKey) -> list[Table]:
         file = f"{place(task)}-metrics-{heading.partition(' ')[0]}"
         tables.append(Table(file, heading, tuple(Heading(shown, shown) for shown in head), cells))
     return tables
+
+
+def published(board: Board, task: TaskKey) -> Table | None:
+    """Figures of a paper, marked as such, each followed by those measured here; None where no paper has this task."""
+    shown = side_by_side([record for label in board.labels for record in board.of(task, label)])
+    rows = tuple(
+        (
+            Cell(f"{row.name} (published)", f"{row.name} (published)")
+            if row.published
+            else name(row.name, method_of(row.name, "../") if row.name in board.labels else ""),
+            Cell("published" if row.published else "measured", "published" if row.published else "measured"),
+            Cell(f"{row.removed} of {PARTS}", float(row.removed)),
+            *(number(value, 2) for value in (*row.accuracies, row.speedup)),
+        )
+        for row in shown
+    )
+    headings = (
+        Heading("method", "method"),
+        Heading("origin", "origin", "Published: a paper gives it, and it was not measured here"),
+        Heading("removed", "removed", "Of the 32 parts of each layer's heads, neurons or both"),
+        *(Heading(heading, heading) for heading in HEADINGS),
+    )
+    caption = f"{board.name(task)}, beside figures published by {SOURCE}"
+    marks = tuple("published" if row.published else "measured" for row in shown)
+    return Table(f"{place(task)}-published", caption, headings, rows, marks) if rows else None
 
 
 def estimated(estimate: Estimate, index: int, digits: int, href: str) -> Cell:

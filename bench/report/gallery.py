@@ -7,14 +7,16 @@ from functools import partial
 
 from bench.records import Record
 from bench.report import curve_figures, head_figures, lines, rank_figures
+from bench.report.agreement import Agreement
 from bench.report.board import Board
 from bench.report.links import place
 from bench.report.markup import slug
-from bench.report.picture import Picture, picture
+from bench.report.picture import FORMS, Picture, picture
 from bench.report.standing import Standing
 from bench.stats.samples import TaskKey
 from bench.suite import count_at
 
+MAIN = (*FORMS, "png")  # of pictures that are shown where no SVG can be
 LEVEL = 0.5  # share of heads removed at which maps show what is kept
 BANDS = "with bands of one standard deviation over seeds."
 NORMALISED = "quality: 0 chance, 1 unpruned"
@@ -32,8 +34,8 @@ Looks = Mapping[str, lines.Look]
 def areas(board: Board, found: Standing) -> Picture:
     """The main figure."""
     bars = "the standard deviation" if found.area.low is None else "95 % intervals"
-    told = f"Area by method, with {bars} over seeds; bands part the tiers."
-    return picture("areas", "Area by method", told, partial(rank_figures.areas, board, found))
+    told = f"Area by method, with {bars} over seeds; bands part the tiers, a dotted line goes through random choice."
+    return picture("areas", "Area by method", told, partial(rank_figures.areas, board, found), MAIN)
 
 
 def overall_curves(board: Board, looks: Looks) -> list[Picture]:
@@ -44,7 +46,7 @@ def overall_curves(board: Board, looks: Looks) -> list[Picture]:
         if drawn := lines.overall(part, points):
             draw = partial(curve_figures.curves, drawn, looks, "Mean over tasks", what, NORMALISED, 0.0, limits)
             told = f"Quality against {what}{where}: mean over tasks, {BANDS}"
-            pictures.append(picture(f"overall-{axis}{suffix}", f"Quality against {what}", told, draw))
+            pictures.append(picture(f"overall-{axis}{suffix}", f"Quality against {what}", told, draw, MAIN))
     return pictures
 
 
@@ -58,7 +60,8 @@ def task_curves(board: Board, task: TaskKey, looks: Looks) -> list[Picture]:
         if drawn := lines.of_task(part, task, points):
             draw = partial(curve_figures.curves, drawn, looks, name, what, "test quality", chance, limits)
             told = f"{name}: test quality against {what}{where}, {BANDS}"
-            pictures.append(picture(f"{axis}{suffix}-{place(task)}", f"Quality against {what}", told, draw))
+            forms = FORMS if axis == "heads" else ("svg",)
+            pictures.append(picture(f"{axis}{suffix}-{place(task)}", f"Quality against {what}", told, draw, forms))
     return pictures
 
 
@@ -122,10 +125,26 @@ def heat_maps(board: Board, task: TaskKey, labels: Sequence[str]) -> list[Pictur
         return []
     told = (
         f"Heads kept with {100 * LEVEL:.0f} % of them removed, by method: a row is a layer, the first at the top; the "
-        "darker, the larger the share of seeds (and draws) that keep the head."
+        "fuller its colour, the larger the share of seeds (and draws) that keep the head."
     )
     draw = partial(head_figures.heat_maps, cells, f"{board.name(task)}: heads kept at {100 * LEVEL:.0f} %", LEVEL)
     return [picture(f"kept-{place(task)}", "Heads kept", told, draw)]
+
+
+def agreements(board: Board, task: TaskKey, found: Agreement) -> Picture:
+    """How far methods agree on which heads go first."""
+    told = (
+        f"Agreement of two methods' removal orders at the same seed, mean over seeds and draws. Above the "
+        "diagonal Kendall's tau: 1 is the same order, 0 what unrelated orders give. Below it the per cent of the "
+        f"{found.first} heads removed first that both remove: unrelated orders share {100 * found.chance:.0f}. Like "
+        "methods stand together."
+    )
+    if found.unordered:
+        told += (
+            f" Without an order, as they choose anew at each level or remove no heads: {', '.join(found.unordered)}."
+        )
+    draw = partial(head_figures.agreements, found, f"{board.name(task)}: agreement of removal orders")
+    return picture(f"agreement-{place(task)}", "Agreement of removal orders", told, draw)
 
 
 def layers(board: Board, task: TaskKey, label: str) -> Picture:
@@ -139,7 +158,7 @@ def layers(board: Board, task: TaskKey, label: str) -> Picture:
     )
 
 
-def boxes(board: Board, task: TaskKey, label: str, look: lines.Look, files: bool) -> list[Picture]:
+def boxes(board: Board, task: TaskKey, label: str, look: lines.Look, forms: Sequence[str] = FORMS) -> list[Picture]:
     """A method against random removal; none where one of them is missing."""
     random, records = lines.control(board), board.of(task, label)
     line = lines.of_method(board, task, label, lines.by_heads)
@@ -154,6 +173,6 @@ def boxes(board: Board, task: TaskKey, label: str, look: lines.Look, files: bool
             curve_figures.boxes, board.of(task, random), line, look, board.name(task), random,
             records[0]["result"]["chance"],
         ),
-        files,
+        forms,
     )  # fmt: skip
     return [drawn]

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from bench.records import Record
+from bench.report.agreement import Agreement
 from bench.report.curve_figures import canvas, legend, short, together
 from bench.report.lines import MARKERS
 from bench.report.picture import INK, SERIES
@@ -55,7 +56,7 @@ def heat_maps(cells: Mapping[str, Sequence[Record]], title: str, level: float) -
     some = next(iter(maps.values()))
     wide, tall = max(map(len, some)), len(some)
     room = max(1.25, CELL * wide + 0.35)  # inches for a map, and for its name
-    across = max(1, min(len(maps), int(6.2 / room)))
+    across = max(1, min(len(maps), int(7.6 / room)))
     down = -(-len(maps) // across)
     high = 0.35 + down * (CELL * tall + 0.42)
     figure = Figure(figsize=(across * room, high))
@@ -99,6 +100,40 @@ def layers_by_budget(records: Sequence[Record], title: str) -> Figure:
     return figure
 
 
+def agreements(found: Agreement, title: str) -> Figure:
+    """Kendall's tau of each two methods above the diagonal, and below it the heads that both remove first, per cent.
+
+    Each is written in its cell; the fuller the cell, the farther from what unrelated orders give, in another colour
+    where it is below that.
+    """
+    count = len(found.labels)
+    names = [short(label) for label in found.labels]
+    side, room, top = 0.27 * count, 0.2 + 0.065 * max(map(len, names)), 0.3
+    wide, high = room + side + 0.1, top + side + room
+    figure = Figure(figsize=(wide, high))
+    axis = figure.add_axes((room / wide, room / high, side / wide, side / high))
+    figure.text(0.05 / wide, 1 - 0.05 / high, title, va="top", fontsize=9.5)
+    beyond = (found.shared - found.chance) / np.maximum(found.chance, 1 - found.chance)
+    upper = np.triu(np.ones_like(found.tau), 1) > 0
+    values = np.where(upper, found.tau, beyond)
+    for colour, sign in ((KEPT, 1), (SERIES[1], -1)):
+        _map(axis, list(np.where(sign * values > 0, sign * values, 0)), colour, bare=True)
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            told = (
+                _tau(float(found.tau[row, column])) if upper[row, column] else f"{100 * found.shared[row, column]:.0f}"
+            )
+            axis.text(column + GAP / 2, row + GAP / 2, told, ha="center", va="center", fontsize=7)
+    axis.set_xticks(np.arange(count) + 0.5, names, rotation=90, fontsize=8)
+    axis.set_yticks(np.arange(count) + 0.5, names, fontsize=8)
+    return figure
+
+
+def _tau(value: float) -> str:
+    """In two digits after the point, without the nought before it."""
+    return f"{round(value, 2) + 0:.2f}".replace("1.00", "1").replace("0.", ".").replace("-", "−")
+
+
 def figure_of(number: float) -> str:
     """A mean number of heads, with a digit after the point where it is not whole."""
     return f"{number:.0f}" if abs(number - round(number)) < 0.05 else f"{number:.1f}"
@@ -136,15 +171,19 @@ def opened(records: Sequence[Record]) -> dict[float, list[float]]:
     return found
 
 
-def _map(axis: Axes, layers: Sequence[np.ndarray]) -> None:
-    """Cells, a row a layer, filled as far as their value, 0 to 1, says; all cells of a value are one path."""
+def _map(axis: Axes, layers: Sequence[np.ndarray], colour: str = KEPT, bare: bool = False) -> None:
+    """Cells, a row a layer, filled as far as their value, 0 to 1, says; all cells of a value are one path.
+
+    bare: leave cells of 0 empty.
+    """
     squares: dict[float, list[list[tuple[float, float]]]] = {}
     for y, values in enumerate(layers):
         for x, value in enumerate(values):
             corners = [(x, y), (x + GAP, y), (x + GAP, y + GAP), (x, y + GAP)]
-            squares.setdefault(round(float(value), 2), []).append(corners)
+            if value or not bare:
+                squares.setdefault(round(float(value), 2), []).append(corners)
     for value, shapes in sorted(squares.items()):
-        together(axis, shapes, facecolor=KEPT, linewidth=0, alpha=0.06 + 0.6 * value)
+        together(axis, shapes, facecolor=colour, linewidth=0, alpha=0.06 + 0.6 * value)
     axis.set_xlim(0, max(map(len, layers)))
     axis.set_ylim(len(layers), 0)
     axis.spines[:].set_visible(False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.published import side_by_side
 from bench.report.board import Board, kind, removes_heads
 from bench.report.links import method_of, task_of
 from bench.report.markup import Safe, tag, text
@@ -60,17 +61,31 @@ def index(
             )
         )
     if ranks:
-        parts.append(section("ranks", "Ranks and cost", _row(ranks)))
+        parts.append(
+            section("ranks", "Ranks and cost", tag("div", *(figure(each, wide=True) for each in ranks), class_="hero"))
+        )
     if gates:
         parts.append(section("gates", "Gates left open by a penalty", grid(gates)))
     parts += [section(other.name, other.caption.partition(",")[0], shown(other)) for other in others]
     parts.append(section("methods", "Methods", *_methods(board)))
     tasks = [tag("li", tag("a", ", ".join(task), href=task_of(task))) for task in board.tasks]
     parts.append(section("tasks", "Tasks", tag("ul", *tasks)))
-    parts.append(
-        section("notes", "Notes", listed([*board.notes, "All figures are of these records; none is a paper's."]))
-    )
+    parts.append(section("notes", "Notes", listed([*board.notes, _origin(board)])))
     return page("Which attention heads can go, and which method finds them?", *parts, script=True)
+
+
+def _origin(board: Board) -> Safe:
+    """Whose figures these are."""
+    beside = [
+        task for task in board.tasks if side_by_side([r for label in board.labels for r in board.of(task, label)])
+    ]
+    if not beside:
+        return text("All figures are of these records; none is a paper's.")
+    links = [
+        text(", " if place_ else "", tag("a", board.name(task), href=f"{task_of(task)}#published"))
+        for place_, task in enumerate(beside)
+    ]
+    return text("All figures are of these records, but those marked as published, beside ours on: ", *links, ".")
 
 
 def lead(board: Board, found: Standing) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,7 @@ LOOK: dict[Any, Any] = STYLE | {
     "legend.frameon": False,
 }
 FONTS = "system-ui, 'DejaVu Sans', Verdana, Arial, sans-serif"
+FORMS = ("svg", "pdf")  # for the screen, and for paper
 DOTS = 105  # dots per inch of the bitmap
 
 
@@ -54,17 +55,19 @@ class Picture:
     inline: Safe
 
 
-def picture(name: str, title: str, alt: str, draw: Callable[[], Figure], files: bool = True) -> Picture:
-    """Draw a figure; with ``files`` also as SVG, PDF and PNG. The same figure gives the same bytes."""
+def picture(name: str, title: str, alt: str, draw: Callable[[], Figure], forms: Sequence[str] = FORMS) -> Picture:
+    """Draw a figure, and files of it in ``forms`` (svg, pdf, png). The same figure gives the same bytes."""
     with mpl.rc_context(LOOK | {"svg.hashsalt": name}), warnings.catch_warnings():  # ids differ from figure to figure
         warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the viewer has its own fonts
         figure = draw()
         svg = _saved(figure, "svg", {"Date": None, "Title": title, "Creator": None})
         made = {}
-        if files:
-            told = {"Creator": None, "Title": title}
+        if "svg" in forms:
             made["svg"] = _smaller(svg.decode()).replace("<svg ", f'<svg font-family="{FONTS}" ', 1).encode()
-            made["pdf"] = _saved(figure, "pdf", told | {"CreationDate": None, "Producer": None})
+        if "pdf" in forms:
+            told = {"Creator": None, "Title": title, "CreationDate": None, "Producer": None}
+            made["pdf"] = _saved(figure, "pdf", told)
+        if "png" in forms:
             made["png"] = _few_colours(_saved(figure, "png", {"Software": None}))
     return Picture(name, title, alt, made, _inline(svg.decode(), title))
 
@@ -99,12 +102,41 @@ def _smaller(svg: str) -> str:
     svg = re.sub(r"; stroke-line(cap|join): \w+|; font-family: [^;\"]*|(?<=font-size: )0(?=\.)", "", svg)
     svg = re.sub(r"font: (?:[\w.]+ )*?([\d.]+px) [^;\"]*", r"font-size: \1", svg)
     svg = re.sub(r"\s*\n\s*", "\n", svg)
+    svg = re.sub(r'(?<= d=")[^"]*', _shorter, svg)
+    ending = r'" (clip-path="[^"]*" )?style="((?:(?!opacity)[^"])*)"/>\n'
+    svg = re.sub(rf'<path d="[^"]*{ending}(?:<path d="[^"]*" (?(1)\1)style="\2"/>\n)+', _one_path, svg)
+    svg = re.sub(r"(?:<use [^>]*/>\n<text [^>]*>[^<]*</text>\n){2,}", _apart, svg)
     svg = re.sub(r'(?:<use [^>]* style="([^"]*)"/>\n)(?:<use [^>]* style="\1"/>\n)+', _same_style, svg)
+    text = r"[^>]*>[^<]*</text>\n"
+    svg = re.sub(rf'<text style="([^"]*)"{text}(?:<text style="\1"{text})+', _same_style, svg)
     return re.sub(r"(?<=[ \"(,\n-])\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), svg)
 
 
+def _shorter(found: re.Match[str]) -> str:
+    """A path with numbers to a tenth and no more signs than it needs; sides of upright boxes as H and V."""
+    path = re.sub(r"\d+\.\d{2,}", lambda n: f"{float(n[0]):.1f}".removesuffix(".0"), found[0])
+    path = re.sub(r"\s*([A-Za-z])\s*", r"\1", path).strip()
+    n = r"(-?[\d.]+)"
+    box = rf"M{n} {n}L{n} \2L\3 {n}L\1 \4(?:L\1 \2)?z"
+    path = re.sub(box, r"M\1 \2H\3V\4H\1z", path)
+    path = re.sub(rf"M{n} {n}L\1 {n}(?=[Mz]|$)", r"M\1 \2V\3", path)
+    return re.sub(rf"M{n} {n}L{n} \2(?=[Mz]|$)", r"M\1 \2H\3", path)
+
+
+def _one_path(found: re.Match[str]) -> str:
+    """Paths of one style as one."""
+    paths = re.findall(r'<path d="([^"]*)"', found[0])
+    return f'<path d="{"".join(paths)}" {found[1] or ""}style="{found[2]}"/>\n'
+
+
+def _apart(found: re.Match[str]) -> str:
+    """Marks and words in turn, as those of ticks: first all marks, then all words, so that each can share a style."""
+    lines = found[0].splitlines(keepends=True)
+    return "".join([*lines[::2], *lines[1::2]])
+
+
 def _same_style(found: re.Match[str]) -> str:
-    """Marks of one style, in a group that says it once."""
+    """Marks, or words, of one style, in a group that says it once."""
     style = f' style="{found[1]}"'
     return f"<g{style}>\n{found[0].replace(style, '')}</g>\n"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -24,41 +26,81 @@ BESIDE += [(x, y, "left" if x > 0 else "right") for x in (6, -6) for y in (8, -8
 
 
 def areas(board: Board, found: Standing) -> Figure:
-    """Area of each method, best first, with its interval (or the spread over seeds), tiers told by bands."""
-    rows = len(found.labels)
-    wide, tall = 5.2, 0.85 + LINE * rows
-    figure, axis = canvas("", "area: mean normalised quality over shares removed", "", (wide, tall))
-    figure.subplots_adjust(left=1.75 / wide, right=1 - 0.5 / wide, bottom=0.45 / tall, top=1 - 0.3 / tall)
-    value = found.area.value
-    spread = np.array([task.std(1, ddof=1) if task.shape[1] > 1 else np.zeros(rows) for task in found.scores]).mean(0)
-    low: np.ndarray = value - spread if found.area.low is None else found.area.low
-    high: np.ndarray = value + spread if found.area.high is None else found.area.high
-    for place, label in enumerate(found.labels):
-        marker, colour, filled = KINDS[kind(board.any_of(label))]
-        tier = found.tier(label)
-        if tier and tier % 2 == 0:
-            axis.axhspan(place - 0.5, place + 0.5, color=FAINT, alpha=0.3, linewidth=0, zorder=0)
-        axis.plot([low[place], high[place]], [place, place], color=colour, linewidth=1.6, zorder=2)
-        axis.plot(
-            found.area.value[place],
-            place,
-            marker,
-            color=colour,
-            markerfacecolor=colour if filled else PAPER,
-            markersize=5.5,
-            label=kind(board.any_of(label)),
-            zorder=3,
-        )
-        if tier and (not place or found.tier(found.labels[place - 1]) != tier):
-            axis.annotate(
-                f"tier {tier}", (1.01, place), xycoords=("axes fraction", "data"), va="center", color=MUTED, fontsize=8
-            )
-    axis.set_yticks(range(rows), [short(label) for label in found.labels])
-    axis.set_ylim(rows - 0.5, -0.5)
+    """Area of each method with its interval (or the spread over seeds): what is trained apart from what is not.
+
+    Best first by tier; bands part the tiers, and a dotted line goes through the random control of each part.
+    """
+    groups = [
+        (title, [label for label in found.labels if kind(board.any_of(label)).startswith("trained") == trained])
+        for title, trained in (("gates or weights trained at each level", True), ("weights left as they are", False))
+    ]
+    groups = [(title, members) for title, members in groups if members]
+    rows = len(found.labels) + 1.6 * len(groups)
+    wide, tall = 4.9, 1.0 + LINE * rows
+    figure, axis = canvas("", "area: mean normalised quality over shares of heads removed", "", (wide, tall))
+    left, bottom = 0.25 + 0.065 * max(len(short(label)) for label in found.labels), 0.62
+    figure.subplots_adjust(left=left / wide, right=1 - 0.5 / wide, bottom=bottom / tall, top=1 - 0.35 / tall)
+    y = 0.0
+    ticks: dict[str, float] = {}
+    for title, members in groups:
+        axis.annotate(
+            title, (0, y + 0.55), xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
+            va="center", fontsize=8.5, fontweight="bold",
+        )  # fmt: skip
+        y += 1.6
+        _areas(axis, board, found, members, y)
+        ticks |= {label: y + place for place, label in enumerate(members)}
+        y += len(members)
+    axis.set_yticks(list(ticks.values()), [short(label) for label in ticks])
+    for label, text in zip(ticks, axis.get_yticklabels(), strict=True):
+        text.set_color(MUTED if "control" in kind(board.any_of(label)) else INK)
+    axis.set_ylim(y - 0.4, 0)
     axis.grid(axis="x", color=FAINT, linewidth=0.5)
+    axis.set_axisbelow(True)
     axis.tick_params(axis="y", length=0)
+    bars = "standard deviation over" if found.area.low is None else "95 % intervals over"
+    seeds = "–".join(map(str, sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})))
+    tasks = f"{len(found.seeds)} task{'s' * (len(found.seeds) > 1)}"
+    told = f"0 chance, 1 unpruned; mean over {tasks}; bars: {bars} {seeds} seed{'s' * (seeds != '1')}"
+    axis.annotate(
+        told, (0.5, 0), xycoords="figure fraction", xytext=(0, 4), textcoords="offset points", ha="center",
+        color=MUTED, fontsize=8,
+    )  # fmt: skip
     _kinds(figure, axis)
     return figure
+
+
+def _areas(axis: Axes, board: Board, found: Standing, members: Sequence[str], top: float) -> None:
+    """The rows of ``members``, the first at ``top``."""
+    value = found.area.value
+    spread = np.array([_deviation(task) for task in found.scores]).mean(0)
+    low = value - spread if found.area.low is None else found.area.low
+    high = value + spread if found.area.high is None else found.area.high
+    before = None
+    for row, label in enumerate(members):
+        place, own, tier = found.labels.index(label), kind(board.any_of(label)), found.tier(label)
+        marker, colour, filled = KINDS[own]
+        at = top + row
+        if tier and tier % 2 == 0:
+            axis.axhspan(at - 0.5, at + 0.5, color=FAINT, alpha=0.3, linewidth=0, zorder=0)
+        axis.plot([low[place], high[place]], [at, at], color=colour, linewidth=1.8, zorder=2)
+        axis.plot(
+            value[place], at, marker, color=colour, markerfacecolor=colour if filled else PAPER, markersize=5.5,
+            label=own, zorder=3,
+        )  # fmt: skip
+        if tier and tier != before:
+            axis.annotate(
+                f"tier {tier}", (1.01, at), xycoords=("axes fraction", "data"), va="center", color=MUTED, fontsize=8
+            )
+        before = tier
+        if board.any_of(label)["cell"]["method"].startswith("random"):
+            ends = [top - 0.5, top + len(members) - 0.5]
+            axis.plot([value[place]] * 2, ends, color=MUTED, linewidth=1, linestyle=(0, (1, 2)), zorder=1)
+
+
+def _deviation(scores: np.ndarray) -> np.ndarray:
+    """Standard deviation over seeds of (methods, seeds); 0 with one seed."""
+    return scores.std(1, ddof=1) if scores.shape[1] > 1 else np.zeros(len(scores))
 
 
 def critical_differences(found: Standing, blocks: str) -> Figure:
@@ -141,7 +183,7 @@ def _kinds(figure: Figure, axis: Axes) -> None:
     names = [name for name in KINDS if name in handles]
     figure.legend(
         [handles[name] for name in names], names, loc="upper left", ncols=4, fontsize=8.5, borderaxespad=0.1,
-        handletextpad=0.2, columnspacing=1.2,
+        bbox_to_anchor=(0.01, 1 - 0.05 / figure.get_figheight()), handletextpad=0.2, columnspacing=1.2,
     )  # fmt: skip
 
 
@@ -163,15 +205,16 @@ def _name_points(axis: Axes, x: np.ndarray, y: np.ndarray, labels: tuple[str, ..
     frame = np.asarray(axis.get_window_extent().extents) * 72 / axis.figure.dpi
     for place in [*first, *(each for each in range(len(labels)) if each not in first)]:
         name, (px, py) = short(labels[place]), points[place]
-        width, height = 4.6 * len(name), 9.0
+        width, height = 5.0 * len(name), 9.0
         for dx, dy, side in BESIDE:
             left = px + dx - {"left": 0, "right": width, "center": width / 2}[side]
             box = (left, py + dy - height / 2, left + width, py + dy + height / 2)
             free = all(box[0] > t[2] or box[2] < t[0] or box[1] > t[3] or box[3] < t[1] for t in taken)
-            if free and box[0] >= frame[0] and box[2] <= frame[2] + 12 and box[1] >= frame[1] and box[3] <= frame[3]:
+            if free and box[0] >= frame[0] and box[2] <= frame[2] + 4 and box[1] >= frame[1] and box[3] <= frame[3]:
                 taken.append(box)
                 axis.annotate(
                     name, (x[place], y[place]), xytext=(dx, dy), textcoords="offset points", ha=side, va="center",
-                    fontsize=8, color=INK if place in first else MUTED,
+                    fontsize=8, color=INK if place in first else MUTED, zorder=2,
+                    bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.3},
                 )  # fmt: skip
                 break

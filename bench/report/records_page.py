@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,6 +12,7 @@ from bench.report.board import Board, machine
 from bench.report.links import place
 from bench.report.markup import Safe, slug, tag, text
 from bench.report.page import page, section
+from bench.stats.samples import TaskKey
 
 
 def records_page(board: Board, out: Path) -> bytes:
@@ -19,34 +21,55 @@ def records_page(board: Board, out: Path) -> bytes:
     made = [tag("li", told, id=f"origin-{number}") for told, number in origins.items()]
     near = _near(board.folder, out)
     parts: list[str] = [
-        tag("p", "Each record is one cell: a method on a task with a seed. Its arrays lie beside it."),
+        tag(
+            "p",
+            "Each record is one cell: a method on a task with a seed. Its arrays lie beside it. Each seed is a link to "
+            "its record, titled with the key of what it was made from.",
+        ),
         section("origins", "Origins", tag("ol", *made)),
     ]
     for label in board.labels:
-        rows = []
-        for task in board.tasks:
-            for number, (path, record) in enumerate(board.paths(task, label).items()):
-                identity = f"{slug(label)}--{place(task)}" if not number else None
-                rows.append(_row(board, out, path, record, origins[_origin(record)], near, identity))
-        heads = ("task", "seed", "record", "key", "origin")
-        table = tag("table", tag("thead", tag("tr", *(tag("th", h, scope="col") for h in heads))), tag("tbody", *rows))
+        rows = [
+            _row(board, out, task, own, origins, near, label)
+            for task in board.tasks
+            if (own := board.paths(task, label))
+        ]
+        heads = ("task", "records by seed", "origin")
+        table = tag(
+            "table",
+            tag("thead", tag("tr", *(tag("th", h, scope="col", class_="word") for h in heads))),
+            tag("tbody", *rows),
+        )
         box = tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=f"Records of {label}")
         parts.append(section(slug(label), label, box))
     return page("Records", *parts)
 
 
-def _row(board: Board, out: Path, path: Path, record: Record, origin: int, near: bool, identity: str | None) -> Safe:
-    name = path.relative_to(board.folder).as_posix()
-    link = quote(Path(os.path.relpath(path.resolve(), out.resolve())).as_posix())
-    cell = record["cell"]
+def _row(
+    board: Board,
+    out: Path,
+    task: TaskKey,
+    records: Mapping[Path, Record],
+    origins: Mapping[str, int],
+    near: bool,
+    label: str,
+) -> Safe:
+    """The records of a method on a task: a link a seed, called by its key, or the folder and files by name."""
+    folder = next(iter(records)).parent
+    links: list[str] = [] if near else [f"{folder.relative_to(board.folder).as_posix()}: "]
+    for count, (path, record) in enumerate(records.items()):
+        link = quote(Path(os.path.relpath(path.resolve(), out.resolve())).as_posix())
+        key, seed = record["key"][:12], str(record["cell"]["seed"])
+        shown = tag("a", seed, href=link, title=key) if near else tag("span", path.name, title=key)
+        links += [" " if count else "", shown]
+    numbers = sorted({origins[_origin(record)] for record in records.values()})
+    made = [text(" " if count else "", tag("a", str(n), href=f"#origin-{n}")) for count, n in enumerate(numbers)]
     return tag(
         "tr",
-        tag("th", board.name((cell["task"], cell["data"], cell["model"])), scope="row"),
-        tag("td", str(cell["seed"])),
-        tag("td", tag("a", path.name, href=link) if near else text(name), class_="word"),
-        tag("td", tag("code", record["key"][:12])),
-        tag("td", tag("a", str(origin), href=f"#origin-{origin}")),
-        id=identity,
+        tag("th", board.name(task), scope="row"),
+        tag("td", *links, class_="word"),
+        tag("td", *made, class_="word"),
+        id=f"{slug(label)}--{place(task)}",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 
+from bench.published import LEGEND
 from bench.report.board import Board
 from bench.report.markup import prose, tag, text
 from bench.report.page import figure, grid, page, section, shown
@@ -20,9 +21,11 @@ def task_page(
     task: TaskKey,
     found: Standing | None,
     table: Table,
+    published: Table | None,
     metrics: Sequence[Table],
     curves: Sequence[Picture],
     wide: Sequence[Picture],
+    alike: tuple[Picture, Table] | None,
 ) -> bytes:
     """The page of a task, one folder below the report's."""
     records = [record for label in board.labels for record in board.of(task, label)]
@@ -54,6 +57,13 @@ def task_page(
         if wide
         else []
     )
+    if alike:
+        drawn, pairs = alike
+        listed = tag("details", tag("summary", "Each two methods"), shown(pairs, "../", interactive=True))
+        parts.append(section("agreement", "Who removes the same heads first", figure(drawn, "../", wide=True), listed))
+    if published:
+        told = tag("div", prose(LEGEND.replace("*", "")), class_="quiet")
+        parts.append(section("published", "Beside published figures", shown(published, "../", interactive=True), told))
     if metrics:
         parts.append(section("metrics", "Metrics of the sub-tasks", *(shown(each, "../") for each in metrics)))
     return page(board.name(task), *parts, root="../", script=True)

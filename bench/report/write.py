@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bench.errors import InputError
 from bench.report import board_tables, detail_tables, gallery, lines, tables
+from bench.report.agreement import agreement, pairs
 from bench.report.board import Board, read, removes_heads
 from bench.report.index_page import index
 from bench.report.links import place
@@ -99,20 +100,28 @@ def _index(board: Board, found: Standing | None, looks: gallery.Looks, by_task: 
 def _task(board: Board, task: TaskKey, looks: gallery.Looks, curves: list[Picture]) -> dict[str, bytes]:
     file, found = place(task), standing(board, [task])
     table = board_tables.standings(board, [task], found, file, f"{board.name(task)}, by tier and area", "../")
-    metrics = detail_tables.sub_tasks(board, task)
+    metrics, published = detail_tables.sub_tasks(board, task), detail_tables.published(board, task)
     first = [label for label in looks if label != lines.control(board) and board.of(task, label)][:2]
-    own = [each for label in first for each in gallery.boxes(board, task, label, looks[label], files=True)]
+    own = [each for label in first for each in gallery.boxes(board, task, label, looks[label])]
     own += [gallery.layers(board, task, label) for label in first]
     wide = gallery.critical(found, f"critical-differences-{file}", "seeds")
     wide += gallery.heat_maps(board, task, found.labels) if found else []
-    done = task_page(board, task, found, table, metrics, [*curves, *own], wide)
-    return {f"tasks/{file}.html": done} | _files([*curves, *own, *wide], [table, *metrics])
+    both = agreement(board, task)
+    alike = (gallery.agreements(board, task, both), pairs(board, task, both)) if both else None
+    done = task_page(board, task, found, table, published, metrics, [*curves, *own], wide, alike)
+    drawn, written = [*curves, *own, *wide], [table, *metrics]
+    if published:
+        written.append(published)
+    if alike:
+        drawn.append(alike[0])
+        written.append(alike[1])
+    return {f"tasks/{file}.html": done} | _files(drawn, written)
 
 
 def _method(board: Board, label: str, found: Standing | None, looks: gallery.Looks) -> dict[str, bytes]:
     look = looks.get(label, lines.Look(lines.SERIES[0], "o"))
     own = {task: records for task in board.tasks if (records := board.of(task, label)) and removes_heads(records[0])}
-    pictures = [each for task in own for each in gallery.boxes(board, task, label, look, files=False)]
+    pictures = [each for task in own for each in gallery.boxes(board, task, label, look, forms=())]
     layers = [detail_tables.by_layer(board, task, records) for task, records in own.items()]
     table = board_tables.by_task(board, label, f"method-{slug(label)}")
     stability = detail_tables.stabilities(board, label, "../")

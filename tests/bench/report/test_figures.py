@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from itertools import product
 from xml.etree import ElementTree
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from PIL import Image
 
-from bench.report import lines
+from bench.report import curve_figures, lines, rank_figures
 from bench.report.board import read
 from bench.report.head_figures import kept_by_layer, kept_shares, opened
-from bench.report.picture import picture
+from bench.report.picture import PAPER, _smaller, picture
+from bench.report.standing import standing
 from bench.report.tables import Cell, Heading, Table, latex, name, number, to_csv
 
 
@@ -96,8 +98,8 @@ def test_a_picture_opens_in_each_of_its_forms():
         figure.text(0.1, 0.5, "<b> & $x$ – 名")
         return figure
 
-    made = picture("name", "title", "alt", draw)
-    assert picture("name", "title", "alt", draw) == made
+    made = picture("name", "title", "alt", draw, ("svg", "pdf", "png"))
+    assert picture("name", "title", "alt", draw, ("svg", "pdf", "png")) == made
     words = "".join(ElementTree.fromstring(made.files["svg"]).itertext())
     assert "<b> & $x$ – 名" in words and "&lt;b&gt; &amp; $x$ – 名" in made.inline  # text, not outlines
     assert made.files["pdf"].startswith(b"%PDF-") and b"CreationDate" not in made.files["pdf"]
@@ -128,3 +130,49 @@ def test_latex_escapes_what_it_would_read():
 def test_a_missing_number_is_a_dash_and_an_empty_field():
     table = Table("t", "c", (Heading("m", "m"), Heading("v", "v")), ((name("x"), number(float("nan"), 2)),))
     assert to_csv(table).decode() == "m,v\nx,\n" and b"--" in latex(table)
+
+
+def test_the_main_figure_parts_trained_methods_from_others_and_controls_from_methods(run):
+    board = read(run())
+    found = standing(board, board.tasks)
+    assert found is not None
+    figure = rank_figures.areas(board, found)
+    (axis,) = figure.axes
+    names = [text.get_text() for text in axis.get_yticklabels()]
+    assert names[0] == "voita" and names[1:] == [curve_figures.short(each) for each in found.labels if each != "voita"]
+    heights = dict(zip(names, axis.get_yticks(), strict=True))
+    points = {
+        tuple(line.get_xydata()[0]): line.get_markerfacecolor()
+        for line in axis.lines
+        if line.get_marker() in ("o", "s")
+    }
+    for place, label in enumerate(found.labels):
+        face = points[found.area.value[place], heights[curve_figures.short(label)]]
+        assert (face == PAPER) == (label == "random")  # a control is hollow
+    ends = [line.get_xdata() for line in axis.lines if line.get_marker() in ("", "None")]
+    assert found.area.low is not None and found.area.high is not None
+    for place in range(len(found.labels)):
+        assert [found.area.low[place], found.area.high[place]] in [list(pair) for pair in ends]
+    words = [text.get_text() for text in axis.texts]
+    assert {"gates or weights trained at each level", "weights left as they are"} <= set(words)
+    assert "0 chance, 1 unpruned; mean over 2 tasks; bars: 95 % intervals over 6 seeds" in words
+
+
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=2, max_size=5), st.booleans())
+def test_a_smaller_path_goes_through_the_same_points(points, closed):
+    long = "M " + "\nL ".join(f"{x}.25 {y}.04" for x, y in points) + ("\nz\n" if closed else "\n")
+    short = re.search(r'd="([^"]*)"', _smaller(f'<path d="{long}" style="fill: none"/>\n'))
+    assert short is not None
+    got: list[tuple[float, float]] = []
+    for letter, numbers in re.findall(r"([MLHVz])([^A-Za-z]*)", short[1]):
+        values = [float(value) for value in numbers.split()]
+        if letter in "ML":
+            got.append((values[0], values[1]))
+        elif letter == "H":
+            got.append((values[0], got[-1][1]))
+        elif letter == "V":
+            got.append((got[-1][0], values[0]))
+    expected = [(float(f"{x + 0.25:.1f}"), float(y)) for x, y in points]
+    if closed and len(expected) == 5 and expected[4] == expected[0]:
+        got.append(got[0]) if len(got) == 4 else None  # the closing corner of a box is said by z
+    assert got == expected and short[1].endswith("z") == closed

@@ -1,0 +1,108 @@
+"""How far methods agree on which heads go first: their removal orders on one task, two methods at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
+
+from bench.records import Record
+from bench.report.board import Board
+from bench.report.links import place
+from bench.report.tables import Cell, Heading, Table, number
+from bench.stats.orders import kendall_tau, overlap
+from bench.stats.samples import TaskKey
+from bench.suite import count_at
+
+LEVEL = 0.5  # share of heads removed at which orders are compared as sets
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Methods that have removal orders, like ones beside each other, and how far each two of them agree.
+
+    tau, shared: (methods, methods), symmetric, means over the seeds that both have and over their draws; NaN on the
+    diagonal, and where two methods share no seed. ``shared`` is the share of the ``first`` heads removed that two
+    orders have in common. unordered: methods without orders, sorted.
+    """
+
+    labels: tuple[str, ...]
+    tau: np.ndarray
+    shared: np.ndarray
+    first: int
+    units: int
+    unordered: tuple[str, ...]
+
+    @property
+    def chance(self) -> float:
+        """What unrelated orders share."""
+        return self.first / self.units
+
+
+def agreement(board: Board, task: TaskKey) -> Agreement | None:
+    """Agreement of the methods on a task; None with fewer than two that have orders of the same units."""
+    cells = {label: records for label in board.labels if (records := board.of(task, label))}
+    orders = {label: own for label, records in cells.items() if (own := _orders(records))}
+    if len(orders) < 2 or len({order.shape[1] for own in orders.values() for order in own.values()}) > 1:
+        return None
+    labels = sorted(orders)
+    units = next(iter(orders[labels[0]].values())).shape[1]
+    first = max(1, count_at(LEVEL, units))
+    tau, shared = (np.full((len(labels), len(labels)), np.nan) for _ in range(2))
+    for (i, one), (j, other) in combinations(enumerate(labels), 2):
+        if both := sorted(orders[one].keys() & orders[other].keys()):
+            pairs = [(orders[one][seed], orders[other][seed]) for seed in both]
+            tau[i, j] = tau[j, i] = np.mean([kendall_tau(a, b).mean() for a, b in pairs])
+            shared[i, j] = shared[j, i] = np.mean([overlap(a, b, first).mean() for a, b in pairs])
+    order = _alike(tau)
+    return Agreement(
+        labels=tuple(labels[place_] for place_ in order),
+        tau=tau[np.ix_(order, order)],
+        shared=shared[np.ix_(order, order)],
+        first=first,
+        units=units,
+        unordered=tuple(sorted(cells.keys() - orders.keys())),
+    )
+
+
+def pairs(board: Board, task: TaskKey, found: Agreement) -> Table:
+    """A row for each two methods, the most alike first."""
+    rows = [
+        (
+            Cell(f"{found.labels[i]}, {found.labels[j]}", f"{found.labels[i]}, {found.labels[j]}"),
+            number(float(found.tau[i, j]), 2),
+            number(float(found.shared[i, j]), 0, factor=100),
+        )
+        for i, j in combinations(range(len(found.labels)), 2)
+    ]
+    rows.sort(key=lambda row: (-np.nan_to_num(float(row[1].value), nan=-2), row[0].value))
+    headings = (
+        Heading("methods", "methods"),
+        Heading("Kendall's tau", "tau", "1 is the same order, 0 what unrelated orders give, -1 the reverse"),
+        Heading(
+            "shared, %",
+            "shared",
+            f"Of the {found.first} heads removed first; unrelated orders share {100 * found.chance:.0f} %",
+        ),
+    )
+    caption = (
+        f"{board.name(task)}: agreement of two methods' removal orders at the same seed, mean over seeds and draws"
+    )
+    return Table(f"{place(task)}-agreement", caption, headings, tuple(rows))
+
+
+def _orders(records: list[Record]) -> dict[int, np.ndarray]:
+    """Orders, (draws, units), by seed."""
+    found = {record["cell"]["seed"]: record["result"]["orders"] for record in records}
+    return {seed: np.array(orders) for seed, orders in found.items() if orders}
+
+
+def _alike(tau: np.ndarray) -> np.ndarray:
+    """Places of methods such that like ones stand together: the leaves of average linkage of 1 - tau."""
+    distances = 1 - np.nan_to_num(tau)
+    np.fill_diagonal(distances, 0)
+    tree = linkage(squareform(distances, checks=False).round(9), "average", optimal_ordering=True)
+    return np.asarray(leaves_list(tree))
