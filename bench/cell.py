@@ -34,7 +34,7 @@ def run_cell(cell: Cell, cache: Cache) -> tuple[dict[str, Any], Arrays]:
     """The record of ``cell`` and what lies beside it; the record of the failure, and nothing else, where it fails.
 
     Beside it lie the ``outcomes``, (draws, levels, N) bool, the likelihoods of texts where a task has such and, where
-    neurons were removed, their removal orders or, of a joint method, those kept.
+    neurons were removed, their removal orders or, of a joint method, those kept; of a scorer its ``scores``, by draw.
 
     Raises OSError: a full disk or a missing permission is no property of a cell.
     """
@@ -140,7 +140,7 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         "latency": latencies,
     } | generated
     neurons = _neurons_kept(choices[0]) if trains else _neuron_orders(selection.trajectories)
-    return result, measured, _of_examples(answers) | neurons
+    return result, measured, _of_examples(answers) | neurons | _scores(selection.trajectories)
 
 
 def _of_examples(answers: Sequence[Sequence[Answers]]) -> Arrays:
@@ -161,6 +161,11 @@ def _neuron_orders(trajectories: list[Trajectory]) -> Arrays:
         for draw, path in enumerate(trajectories)
         for name, order in (path.neurons or {}).items()
     }
+
+
+def _scores(trajectories: list[Trajectory]) -> Arrays:
+    """Importances, (scorings, units) float32, by draw; NaN for units that were gone by then."""
+    return {f"scores.{draw}": path.scores.float() for draw, path in enumerate(trajectories) if path.scores is not None}
 
 
 def _neurons_kept(choices: Sequence[Choice]) -> Arrays:

@@ -49,10 +49,12 @@ class Trajectory:
 
     order: (units,) indices of units, first removed first; None where units stay.
     neurons: by name of the layer, (width,) indices of neurons, likewise; None where neurons stay.
+    scores: (scorings, units) float64, the importances behind ``order``, NaN for units that were gone by then.
     """
 
     order: Tensor | None
     neurons: Mapping[str, Tensor] | None = None
+    scores: Tensor | None = None
 
     def units_kept(self, removed: int, units: int) -> Tensor:
         """Mask, (units,) bool, of what is kept when the first ``removed`` of ``units`` are gone."""
@@ -79,39 +81,41 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
     neurons, to be scored again after each step.
     """
     if plan.recompute:
-        return [Trajectory(_greedy_order(score, view, plan))]
+        return [_greedy(score, view, plan)]
     given = score(view)
     importance = given if isinstance(given, Importance) else Importance(given)
     if importance.units is None and importance.neurons is None:
         raise ValueError("an importance of nothing: give units, neurons or both")
-    orders: list[Tensor | None] = [None]
+    paths = [Trajectory(None)]
     if importance.units is not None:
         names = [view.heads.name(unit) for unit in range(len(view.heads))]
-        orders = [_order(draw, view, plan) for draw in _checked(importance.units, view, names)]
+        rows = _checked(importance.units, view, names)
+        paths = [Trajectory(_order(row, view, plan), scores=row[None]) for row in rows]
     if importance.neurons is None:
-        return [Trajectory(order) for order in orders]
+        return paths
     check_names(find_mlps(view.model), importance.neurons, "importances of neurons")
     layers = {name: _order_of_neurons(name, scores, plan) for name, scores in importance.neurons.items()}
-    draws = {len(orders)} if importance.units is not None else set()
+    draws = {len(paths)} if importance.units is not None else set()
     draws |= {len(layer) for layer in layers.values()}
     if len(draws) != 1:
         raise ValueError(f"importances of units and neurons with different numbers of draws: {sorted(draws)}")
     return [
-        Trajectory(orders[draw % len(orders)], {name: layer[draw] for name, layer in layers.items()})
+        replace(paths[draw % len(paths)], neurons={name: layer[draw] for name, layer in layers.items()})
         for draw in range(draws.pop())
     ]
 
 
-def _greedy_order(score: Callable[[View], Tensor | Importance], view: View, plan: Schedule) -> Tensor:
-    """Removal order, (units,), of a score that is taken anew after every step, on a model without what is gone."""
+def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Schedule) -> Trajectory:
+    """What becomes of a score that is taken anew after every step, on a model without what is gone."""
     order: list[Tensor] = []
+    rows: list[Tensor] = []
     units = torch.arange(len(view.heads))  # those left, as the whole model numbers them
     now = replace(view, model=working_copy(view.model), memory={})
     keep = view.kept
     while True:
         units = units[keep]
         if not len(units):
-            return torch.cat([*order, units])
+            return Trajectory(torch.cat([*order, units]), scores=torch.stack(rows) if rows else None)
         if not keep.all():
             heads = shrink(now.model, keep, now.heads)
             now = replace(now, heads=heads, kept=heads.full_mask())
@@ -121,6 +125,7 @@ def _greedy_order(score: Callable[[View], Tensor | Importance], view: View, plan
         draws = _checked(scores, now, [view.heads.name(unit) for unit in units.tolist()])
         if len(draws) > 1:
             raise OptionError(f"{len(draws)} draws, of which scores taken anew can follow one: give draws=1")
+        rows.append(torch.full((len(view.heads),), torch.nan, dtype=torch.float64).index_copy(0, units, draws[0]))
         next_removed = _order(draws[0], now, plan)[: plan.recompute]
         order.append(units[next_removed])
         keep = torch.ones(len(units), dtype=torch.bool)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
 from bench.errors import InputError
 from bench.records import CorruptRecord, Record, read_outcomes
@@ -55,7 +57,7 @@ def changes(twin: Twin) -> list[Change]:
         if old.get(part) != new.get(part)
     ]
     if not twin.moved and before["outcomes"] != after["outcomes"]:
-        found.append(_answers(twin))
+        found += _arrays(twin)
     return found
 
 
@@ -104,12 +106,18 @@ def _orders(old: Sequence[Sequence[int]], new: Sequence[Sequence[int]]) -> str:
     return f"{len(places)} of {len(a)} places, from place {places[0] + 1} on: unit {a[places[0]]} -> {b[places[0]]}"
 
 
-def _answers(twin: Twin) -> Change:
+def _arrays(twin: Twin) -> list[Change]:
+    """What differs of the arrays that both have; but scores may be rounded otherwise where they order heads alike."""
+    paths = twin.before.path, twin.after.path
     try:
-        old, new = read_outcomes(twin.before.path), read_outcomes(twin.after.path)
-    except CorruptRecord as error:
+        old, new = map(read_outcomes, paths)
+        before, after = (load_file(path.with_suffix(".safetensors")) for path in paths)
+    except (CorruptRecord, SafetensorError, OSError) as error:
         raise InputError(f"corrupt record {error}") from error
     if old.shape != new.shape:
-        return Change("answers", f"{old.shape} -> {new.shape}")
-    moved = int((old != new).sum())
-    return Change("answers", f"{moved} of {old.size} differ") if moved else Change("arrays beside them", "differ")
+        return [Change("answers", f"{old.shape} -> {new.shape}")]
+    if moved := int((old != new).sum()):
+        return [Change("answers", f"{moved} of {old.size} differ")]
+    shared = sorted(name for name in before.keys() & after.keys() if not name.startswith("scores."))
+    differ = [name for name in shared if not np.array_equal(before[name], after[name])]
+    return [Change("arrays beside them", f"other {', '.join(differ)}")] if differ else []

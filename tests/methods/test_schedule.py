@@ -226,3 +226,27 @@ def test_importances_that_cannot_be_are_refused(equal):
             trajectories(
                 lambda view, names=names: Importance(None, dict.fromkeys(names, torch.rand(4))), equal, Schedule()
             )
+
+
+@pytest.mark.parametrize("recompute", [0, 1, 3])
+def test_scores_are_kept_as_they_were_given(equal, recompute):
+    """A row a scoring, in the numbers of the whole model; NaN for units that were gone."""
+    given = []
+
+    def score(view):
+        given.append(torch.rand(len(view.heads), dtype=torch.float64))
+        return given[-1]
+
+    (path,) = trajectories(score, equal, Schedule(recompute=recompute))
+    assert len(path.scores) == len(given)
+    for place, (row, found) in enumerate(zip(path.scores, given, strict=True)):
+        gone = path.order[: place * recompute]
+        assert row.isnan().nonzero().flatten().tolist() == sorted(gone.tolist())
+        assert torch.equal(row[~row.isnan()], found)
+
+
+def test_every_draw_has_its_scores(equal):
+    given = torch.rand(3, 8, dtype=torch.float64)
+    assert torch.equal(
+        torch.stack([path.scores[0] for path in trajectories(lambda _: given, equal, Schedule())]), given
+    )
