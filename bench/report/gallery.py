@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from bench.records import Record
-from bench.report import curve_figures, head_figures, lines, rank_figures
+from bench.report import change_figure, curve_figures, head_figures, lines, rank_figures
 from bench.report.agreement import Agreement
 from bench.report.board import Board
 from bench.report.links import place
@@ -156,6 +156,20 @@ def layers(board: Board, task: TaskKey, label: str) -> Picture:
         f"{name}: heads that {label} keeps in each layer at each budget, mean over seeds.",
         partial(head_figures.layers_by_budget, board.of(task, label), f"{name}, {label}: heads kept by layer"),
     )
+
+
+def shifts(board: Board, task: TaskKey, label: str) -> list[Picture]:
+    """What the first removal does to the scores of the other heads; none where heads are scored once."""
+    found = change_figure.shift(board.paths(task, label))
+    if found is None:
+        return []
+    name = board.name(task)
+    told = (
+        f"{name}, seed {found.seed}: change of each head's score under {label}, in per cent of what it was, once the "
+        "heads marked × are removed."
+    )
+    draw = partial(change_figure.shifts, found, f"{name}, {label}: scores after the first removal")
+    return [picture(f"shift-{slug(label)}-{place(task)}", f"Scores of {label} after the first removal", told, draw)]
 
 
 def boxes(board: Board, task: TaskKey, label: str, look: lines.Look, forms: Sequence[str] = FORMS) -> list[Picture]:

@@ -66,7 +66,7 @@ def heat_maps(cells: Mapping[str, Sequence[Record]], title: str, level: float) -
     for axis in grid.flat[len(maps) :]:
         axis.axis("off")
     for axis, (label, layers) in zip(grid.flat, maps.items(), strict=False):
-        _map(axis, layers)
+        cells_of_layers(axis, layers)
         axis.set_title(short(label)[:18], fontsize=8, loc="left", pad=3)
         axis.set_xticks([])
         axis.set_yticks([])
@@ -90,7 +90,7 @@ def layers_by_budget(records: Sequence[Record], title: str) -> Figure:
     shape = records[0]["result"]["shape"]
     budgets, numbers = kept_by_layer(records)
     figure, axis = canvas(title, "heads kept in all", "layer", (4.4, 0.85 + 0.24 * len(shape)))
-    _map(axis, list(numbers / np.array(shape)[:, None]))
+    cells_of_layers(axis, list(numbers / np.array(shape)[:, None]))
     size = 8 if len(budgets) <= 12 else 6
     for (row, column), number in np.ndenumerate(numbers):
         axis.text(column + GAP / 2, row + GAP / 2, figure_of(number), ha="center", va="center", fontsize=size)
@@ -117,7 +117,7 @@ def agreements(found: Agreement, title: str) -> Figure:
     upper = np.triu(np.ones_like(found.tau), 1) > 0
     values = np.where(upper, found.tau, beyond)
     for colour, sign in ((KEPT, 1), (SERIES[1], -1)):
-        _map(axis, list(np.where(sign * values > 0, sign * values, 0)), colour, bare=True)
+        cells_of_layers(axis, list(np.where(sign * values > 0, sign * values, 0)), colour, bare=True)
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
             told = (
@@ -171,7 +171,7 @@ def opened(records: Sequence[Record]) -> dict[float, list[float]]:
     return found
 
 
-def _map(axis: Axes, layers: Sequence[np.ndarray], colour: str = KEPT, bare: bool = False) -> None:
+def cells_of_layers(axis: Axes, layers: Sequence[np.ndarray], colour: str = KEPT, bare: bool = False) -> None:
     """Cells, a row a layer, filled as far as their value, 0 to 1, says; all cells of a value are one path.
 
     bare: leave cells of 0 empty.

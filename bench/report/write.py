@@ -122,11 +122,12 @@ def _method(board: Board, label: str, found: Standing | None, looks: gallery.Loo
     look = looks.get(label, lines.Look(lines.SERIES[0], "o"))
     own = {task: records for task in board.tasks if (records := board.of(task, label)) and removes_heads(records[0])}
     pictures = [each for task in own for each in gallery.boxes(board, task, label, look, forms=())]
+    shifts = [each for task in own for each in gallery.shifts(board, task, label)]
     layers = [detail_tables.by_layer(board, task, records) for task, records in own.items()]
     table = board_tables.by_task(board, label, f"method-{slug(label)}")
     stability = detail_tables.stabilities(board, label, "../")
-    done = method_page(board, label, found, table, stability, pictures, layers)
-    return {f"methods/{slug(label)}.html": done} | _files([], [table])
+    done = method_page(board, label, found, table, stability, [*pictures, *shifts], layers)
+    return {f"methods/{slug(label)}.html": done} | _files(shifts, [table])
 
 
 def _files(pictures: Sequence[Picture], written: Sequence[Table]) -> dict[str, bytes]:

@@ -1,0 +1,60 @@
+"""The change of scores after the first removal: from a run, and drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file
+
+from bench.__main__ import main
+from bench.plan import open_task
+from bench.report.board import read
+from bench.report.change_figure import Shift, shift, shifts
+from bench.selection import view_of
+from methods import METHODS
+from methods.heads.shrink import shrink, working_copy
+from tasks.cache import Cache
+from tasks.contract import TaskSpec
+
+
+def test_the_first_change_is_that_of_the_score_on_the_smaller_model(place, capsys):
+    assert place.run("--methods", "greedy-gnorm,michel,random:draws=2") == 0
+    board = read(place.out)
+    (task,) = board.tasks
+    assert shift(board.paths(task, "michel")) is None  # scored once
+    found = shift(board.paths(task, "greedy-gnorm"))
+    record = board.of(task, "greedy-gnorm")[0]
+    assert found.gone.tolist() == record["result"]["orders"][0][:1] and found.shape == (4, 4)
+    asked = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in record["cell"]["asked"].items()
+    }
+    opened = open_task(TaskSpec(**asked))
+    model = opened.open(0, Cache(place.cache), torch.device("cpu")).requires_grad_(False)
+    method, calibration = METHODS["greedy-gnorm"], record["cell"]["calibration"]
+    view = view_of(opened, model, method, 0, calibration, 1.0, torch.device("cpu"))
+    before = method.function(view)
+    mask = torch.arange(8) != found.gone[0]
+    smaller = working_copy(model)
+    heads = shrink(smaller, mask, view.heads)
+    after = method.function(replace(view, model=smaller, heads=heads, kept=heads.full_mask(), memory={}))
+    expected = ((after - before[mask]) / before[mask].abs()).numpy()
+    np.testing.assert_allclose(found.change[mask.numpy()], expected, rtol=1e-4, atol=1e-5)
+    assert math.isnan(found.change[found.gone[0]])
+    (path,) = board.paths(task, "random:draws=2")
+    assert {name for name in load_file(path.with_suffix(".safetensors")) if "scores" in name} == {
+        "scores.0",
+        "scores.1",
+    }
+    assert main(["report", str(place.out)]) == 0
+    page = (place.out / "report" / "methods" / "greedy-gnorm.html").read_text()
+    assert "Scores of greedy-gnorm after the first removal" in page
+    assert "after the first removal" not in (place.out / "report" / "methods" / "michel.html").read_text()
+
+
+def test_cells_tell_per_cent_and_mark_what_went():
+    change = np.array([0.5, np.nan, -0.25, np.inf])
+    axis = shifts(Shift(change, np.array([1]), (2, 2), 0), "title").axes[0]
+    assert [text.get_text() for text in axis.texts] == ["+50", "×", "-25", ""]
