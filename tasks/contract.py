@@ -38,7 +38,10 @@ class TaskSpec:
 
 
 class Training(Protocol):
-    """What a method that trains gates or weights trains on, and how the task trains its own model."""
+    """What a method that trains gates or weights trains on, and how the task trains its own model.
+
+    As ``methods.view.Training`` says it: neither of the two packages imports the other.
+    """
 
     steps: int  # a method may take for one budget
     clip: float  # largest norm of the gradient of all weights together

@@ -57,8 +57,12 @@ class Kept:
         """A block changed; of its contexts ``columns`` stay as they are, or None."""
         self.changed = min(self.changed, index)
         context = self.contexts.pop(index, None)
-        if context is not None and columns is not None and len(columns):
+        if context is None:
+            return
+        if columns is not None and len(columns):
             self.contexts[index] = context[..., columns.to(context.device)]
+        else:
+            self.room.left += _bytes(context)
 
     def _take(self, index: int, size: int, kept: dict[int, Tensor]) -> bool:
         """Whether there is room, which is then taken, unless it was before."""
