@@ -45,7 +45,7 @@ def shift(records: Mapping[Path, Record]) -> Shift | None:
 def shifts(found: Shift, title: str) -> Figure:
     """A cell a head, a row a layer: the change in per cent, fuller where it is larger; a cross where a head went."""
     wide = max(found.shape)
-    figure, axis = canvas(title, "head", "layer", (max(2.8, 0.75 + 0.42 * wide), 0.85 + 0.24 * len(found.shape)))
+    figure, axis = canvas(title, "head", "layer", (max(4.4, 0.75 + 0.42 * wide), 0.85 + 0.24 * len(found.shape)))
     known = np.abs(found.change[np.isfinite(found.change)])
     largest = known.max() if known.size and known.max() > 0 else 1.0
     fill = np.nan_to_num(np.minimum(np.abs(found.change) / largest, 1), nan=0.0, posinf=1.0)
