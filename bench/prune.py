@@ -20,6 +20,7 @@ from bench.plan import open_task
 from bench.run import check_writable
 from bench.selection import select, view_of
 from bench.suite import MethodSpec, count_at
+from bench.values import fraction
 from methods import METHODS, OptionError
 from methods.heads import HeadMap, save_pruned
 from methods.schedule import NonFiniteScore
@@ -108,10 +109,7 @@ def _one_line(options: PruneOptions) -> Iterator[None]:
 def units_to_keep(text: str, units: int) -> int:
     """``0.5``, ``50%`` or a whole number of units, as a number of units. Raises InputError."""
     share = text.endswith("%") or "." in text
-    try:
-        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        number = -1.0
+    number = fraction(text)
     if not 0 <= number <= (1 if share else units) or not (share or number.is_integer()):
         raise InputError(f"--keep {text}: expected a share such as 0.5 or 50%, or a number of units from 0 to {units}")
     return count_at(number, units) if share else int(number)

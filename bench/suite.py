@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.errors import InputError, unknown
+from bench.values import fraction
 from methods import METHODS, OptionError
 from methods.heads.head_map import UNITS
 from tasks.contract import TASKS, TaskSpec
@@ -142,10 +143,7 @@ def parse_levels(text: str) -> tuple[float, ...]:
         return ()
     levels = {0.0, 1.0}
     for part in text.split(","):
-        try:
-            level = float(part.strip().removesuffix("%")) / (100 if part.strip().endswith("%") else 1)
-        except ValueError:
-            level = -1.0
+        level = fraction(part.strip())
         if not 0 <= level <= 1:
             raise InputError(
                 f"level {part!r}: expected a share removed from 0 to 1, or a percentage such as 50%, or all"

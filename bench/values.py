@@ -1,6 +1,20 @@
 """Types of flags: what a text stands for, or the complaint that argparse tells."""
 
+import math
 from argparse import ArgumentTypeError
+
+
+def number(text: str) -> float:
+    """``text`` as a number; NaN, which lies in no range, where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def fraction(text: str) -> float:
+    """``0.5`` or ``50%`` as 0.5; NaN where it is neither."""
+    return number(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
 
 
 def positive(text: str) -> int:
@@ -16,10 +30,7 @@ def positive(text: str) -> int:
 
 def share(text: str) -> float:
     """A share over 0, at most 1."""
-    try:
-        share = float(text)
-    except ValueError:
-        share = 0.0
+    share = number(text)
     if not 0 < share <= 1:
         raise ArgumentTypeError(f"expected a share over 0, at most 1, not {text!r}")
     return share
@@ -27,10 +38,7 @@ def share(text: str) -> float:
 
 def level(text: str) -> float:
     """A share from 0 to 1, or a percentage."""
-    try:
-        level = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        level = -1.0
+    level = fraction(text)
     if not 0 <= level <= 1:
         raise ArgumentTypeError(f"expected a share from 0 to 1, or a percentage such as 50%, not {text!r}")
     return level
@@ -38,10 +46,7 @@ def level(text: str) -> float:
 
 def points(text: str) -> float:
     """Points of accuracy, 0 to 100."""
-    try:
-        points = float(text)
-    except ValueError:
-        points = -1.0
+    points = number(text)
     if not 0 <= points <= 100:
         raise ArgumentTypeError(f"expected points of accuracy, from 0 to 100, not {text!r}")
     return points
