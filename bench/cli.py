@@ -99,14 +99,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
 
     board = _verb(parsers, "leaderboard", "draw the leaderboard from records alone", verbs.leaderboard)
-    mini = DEFAULT_OUT.format(suite=DEFAULT_SUITE)
-    board.add_argument("folder", nargs="?", type=Path, default=Path(mini), help=f"folder of a run (default: {mini})")
+    _add_folder(board, "folder of a run")
     board.add_argument(
         "--format", choices=("md", "csv", "html", "latex"), default="md", help="what to print (default: md)"
     )
 
     shown = _verb(parsers, "report", "make a folder of pages, figures and tables that opens from disk", verbs.report)
-    shown.add_argument("folder", nargs="?", type=Path, default=Path(mini), help=f"folder of a run (default: {mini})")
+    _add_folder(shown, "folder of a run")
     shown.add_argument("--out", type=Path, metavar="FOLDER", help="where it goes (default: report, in that folder)")
 
     versus = _verb(
@@ -117,7 +116,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     versus.add_argument("a", metavar="A", help="method, as the leaderboard names it")
     versus.add_argument("b", metavar="B", help="another")
-    versus.add_argument("folder", nargs="?", type=Path, default=Path(mini), help=f"folder of a run (default: {mini})")
+    _add_folder(versus, "folder of a run")
     versus.add_argument(
         "--task", type=values.filled, metavar="A,B", help="only these tasks, by adapter or data (default: all)"
     )
@@ -133,9 +132,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     watch = _verb(
         parsers, "regress", "say whether a change broke a method, by the records of a baseline", verbs.regress
     )
-    watch.add_argument(
-        "folder", nargs="?", type=Path, default=Path(mini), help=f"folder of the run to judge (default: {mini})"
-    )
+    _add_folder(watch, "folder of the run to judge")
     watch.add_argument("--baseline", required=True, type=Path, metavar="DIR", help="folder of the run to judge it by")
     watch.add_argument("--methods", type=values.filled, metavar="A,B", help="only these, as the leaderboard names them")
     watch.add_argument(
@@ -172,6 +169,11 @@ def _verb(parsers, name: str, summary: str, function: Callable[[argparse.Namespa
     )
     parser.set_defaults(verb=function, parser=parser)
     return parser
+
+
+def _add_folder(parser: argparse.ArgumentParser, said: str) -> None:
+    mini = Path(DEFAULT_OUT.format(suite=DEFAULT_SUITE))
+    parser.add_argument("folder", nargs="?", type=Path, default=mini, help=f"{said} (default: {mini})")
 
 
 def _add_suite(parser: argparse.ArgumentParser) -> None:
