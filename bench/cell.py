@@ -91,8 +91,8 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
             selection = select(method, cell.method.options, view, asked, arrivals)
         choices = [[draw[asked.index(count)] for count in cell.removed] for draw in selection.choices]
         with timing(device) as evaluation, working() as evaluation_work:
-            found = [[arrivals.found[count] for count in cell.removed]] if arrivals.found else None
-            evaluations = found or quality.evaluate(task, choices)
+            found = arrivals.found
+            evaluations = [[found[n] for n in cell.removed]] if found else quality.evaluate(task, choices)
         peak = peak_bytes(device)
         chosen = {}
         for count in sorted(timed):

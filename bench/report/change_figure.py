@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from safetensors import safe_open
+from safetensors.numpy import load_file
 
 from bench.records import Record
 from bench.report.curve_figures import canvas
@@ -31,10 +31,10 @@ class Shift:
 def shift(records: Mapping[Path, Record]) -> Shift | None:
     """Of the first seed; None where nothing is scored twice, or the records hold no scores."""
     for path, record in records.items():
-        with safe_open(path.with_suffix(".safetensors"), "numpy") as arrays:
-            scores = arrays.get_tensor(NAME).astype(float) if NAME in arrays.keys() else np.empty((0, 0))  # noqa: SIM118
-        if len(scores) < 2:
+        scores = load_file(path.with_suffix(".safetensors")).get(NAME)
+        if scores is None or len(scores) < 2:
             return None
+        scores = scores.astype(float)
         with np.errstate(divide="ignore", invalid="ignore"):
             change = (scores[1] - scores[0]) / np.abs(scores[0])
         gone = np.flatnonzero(np.isnan(scores[1]) & ~np.isnan(scores[0]))
