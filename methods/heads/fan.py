@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import torch
 from torch import Tensor
 
 from methods.heads.head_map import HeadMap
@@ -32,10 +31,7 @@ class Fan:
         if len(sites) != 1:
             raise ValueError(f"units of one site are left out side by side, not of {len(sites)}")
         site = heads.sites[sites.pop()]
-        columns = [
-            (torch.tensor(heads.units[unit].heads)[:, None] * site.head_dim + torch.arange(site.head_dim)).flatten()
-            for unit in units
-        ]
+        columns = [site.columns(heads.units[unit].heads) for unit in units]
         return cls(site.layer, columns, rows)
 
     def once(self, value: Value) -> Value:

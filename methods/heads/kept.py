@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor
 
 
@@ -75,8 +74,3 @@ class Kept:
 
 def _bytes(tensor: Tensor) -> int:
     return tensor.numel() * tensor.element_size()
-
-
-def columns_of(heads: list[int] | tuple[int, ...], head_dim: int) -> Tensor:
-    """Columns of a context that hold the query heads ``heads``: LongTensor (len(heads) * head_dim,)."""
-    return (torch.tensor(heads, dtype=torch.long)[:, None] * head_dim + torch.arange(head_dim)).flatten()

@@ -70,5 +70,4 @@ def _narrow_site(model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.
     narrowed: dict[int, nn.Parameter] = {}
     for path, outputs in rows.items():
         narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), outputs)
-    columns = (torch.tensor(kept, dtype=torch.long)[:, None] * site.head_dim + torch.arange(site.head_dim)).flatten()
-    return narrowed | select_inputs(cast(Linear, model.get_submodule(site.output)), columns)
+    return narrowed | select_inputs(cast(Linear, model.get_submodule(site.output)), site.columns(kept))

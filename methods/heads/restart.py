@@ -15,7 +15,7 @@ from methods.heads.blocks import block_of_site, find_blocks
 from methods.heads.fan import Fan
 from methods.heads.gate import gated
 from methods.heads.head_map import HeadMap
-from methods.heads.kept import Kept, Room, columns_of
+from methods.heads.kept import Kept, Room
 from methods.heads.split import SplitBlock, at, first_token, last_token, replaced, spread
 
 BATCH_BYTES = 16 * 2**20  # kept for one batch
@@ -93,7 +93,7 @@ class Restart:
 
     def lost(self, site: int, left: Sequence[int]) -> None:
         """Tell that this site lost query heads, and that those ``left``, by their former numbers, are as they were."""
-        self._changed(site, columns_of(sorted(left), self._heads.sites[site].head_dim))
+        self._changed(site, self._heads.sites[site].columns(sorted(left)))
 
     def _changed(self, site: int, columns: Tensor | None) -> None:
         for kept in self._known.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -66,6 +67,11 @@ class Site:
         else:
             stride, offset = 1, sum(self.heads_of(other) for other in before)
         first = (torch.tensor(heads, dtype=torch.long) * stride + offset) * self.head_dim
+        return (first[:, None] + torch.arange(self.head_dim)).flatten()
+
+    def columns(self, heads: Sequence[int]) -> torch.Tensor:
+        """Columns of the contexts, as the output projection takes them, of ``heads``: LongTensor, as ``rows``."""
+        first = torch.tensor(heads, dtype=torch.long) * self.head_dim
         return (first[:, None] + torch.arange(self.head_dim)).flatten()
 
 
