@@ -6,10 +6,10 @@
 from typing import Annotated, Literal, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from methods.heads import find_mlps, observed
-from methods.heads.linear import Linear
+from methods.heads.linear import Linear, transposed
 from methods.registry import scorer
 from methods.schedule import Importance
 from methods.view import Batch, View
@@ -48,8 +48,7 @@ def amp(
     def add_heads(index: int, z: Tensor) -> None:
         tokens, share = _real_tokens(view, batch, sites[index].name, z.flatten(0, 1))
         output = cast(Linear, view.model.get_submodule(sites[index].output))
-        weight = output.weight.T if isinstance(output, nn.Linear) else output.weight  # (H * d_h, d), as Conv1D has it
-        heads[index] += (share @ head_norms(tokens, weight)).double().cpu()
+        heads[index] += (share @ head_norms(tokens, transposed(output))).double().cpu()
 
     def add_neurons(name: str, values: Tensor) -> None:
         tokens, share = _real_tokens(view, batch, name, values.flatten(0, -2))

@@ -1,10 +1,12 @@
 """Norm of a head's output weights: the cheapest thing anyone would try."""
 
+from typing import cast
+
 import torch
 from torch import Tensor
-from transformers.pytorch_utils import Conv1D
 
 from methods import View, scorer
+from methods.heads.linear import Linear, transposed
 
 
 @scorer("magnitude", source="folklore")
@@ -12,9 +14,7 @@ def magnitude(view: View) -> Tensor:
     """L2 norm of the output projection's weights that read the head; no data needed. Returns (units,)."""
     norms = []
     for index, site in enumerate(view.heads.sites):
-        weight = view.model.get_parameter(f"{site.output}.weight").detach().double()  # (d, H * d_h)
-        if isinstance(view.model.get_submodule(site.output), Conv1D):  # GPT-2's is transposed
-            weight = weight.T
-        of_heads = weight.unflatten(1, (site.num_heads, site.head_dim))
-        norms.append(view.per_unit(index, of_heads.norm(dim=(0, 2)).cpu()))
+        weight = transposed(cast(Linear, view.model.get_submodule(site.output))).detach().double()  # (H * d_h, d)
+        of_heads = weight.unflatten(0, (site.num_heads, site.head_dim))
+        norms.append(view.per_unit(index, of_heads.norm(dim=(1, 2)).cpu()))
     return torch.cat(norms)

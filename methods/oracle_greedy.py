@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from methods.heads import restarting
-from methods.heads.fan import Repeated
+from methods.heads.portion import Portion
 from methods.options import AtLeast
 from methods.registry import scorer
 from methods.view import View
@@ -23,14 +23,16 @@ def leave_one_out(
     the layers below run once. Returns (units,), 0 for units that are gone already.
     """
     total = torch.zeros(len(view.heads), dtype=torch.float64)
+    copies = max(view.heads.shape)
+    portions = [portion for batch in view.batches for portion in Portion.by_length(batch, view.model, copies)]
     with torch.no_grad(), restarting(view.model, view.heads) as restart:
-        for batch in view.batches:
-            loss = view.loss(batch).double().sum().cpu()
-            most = max(1, tokens // batch.inputs["input_ids"].numel())
+        for portion in portions:
+            loss = view.loss(portion).double().sum().cpu()
+            most = max(1, tokens // portion.inputs["input_ids"].numel())
             for site in range(len(view.heads.sites)):
                 units = (view.kept & (view.heads.site_of_unit == site)).nonzero().flatten()
                 for some in units.split(most) if len(units) else ():
-                    with restart.without(some.tolist(), len(batch.labels)):
-                        losses = view.loss(Repeated.of(batch, len(some)))  # (copies * B,)
+                    with restart.without(some.tolist(), len(portion.labels)):
+                        losses = view.loss(portion.repeated(len(some)))  # (copies * R,)
                     total[some] += losses.unflatten(0, (len(some), -1)).double().sum(1).cpu() - loss
     return total / view.examples

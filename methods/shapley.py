@@ -1,12 +1,13 @@
 """Shapley values of heads: what a head adds to the model on average over all orders in which heads may go."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from methods.heads import gated
-from methods.heads.fan import Repeated
+from methods.heads.portion import Portion
 from methods.options import AtLeast
 from methods.registry import scorer
 from methods.view import View
@@ -38,21 +39,24 @@ def shapley(
 @torch.no_grad()
 def estimate(view: View, permutations: int, error: float, tolerance: float) -> tuple[Tensor, Tensor, int]:
     """Values and their standard errors, (units,) each, and the number of orders that they come from."""
+    portions = [portion for batch in view.batches for portion in Portion.by_length(batch, view.model, ROUND)]
     units = view.kept.nonzero().flatten()
     ends = torch.ones(len(view.heads), 2).index_put((units, torch.ones_like(units)), torch.zeros(()))
-    least, most = _losses(view, ends)  # with all units and with none
+    least, most = _losses(view, portions, ends)  # with all units and with none
     rises = torch.zeros(0, len(view.heads), dtype=torch.float64)
     while len(rises) < permutations:
         drawn = min(ROUND, permutations - len(rises))
         orders = torch.stack([units[torch.randperm(len(units), generator=view.generator)] for _ in range(drawn)])
-        rises = torch.cat([rises, _walk(view, orders, least, most, tolerance)])
+        rises = torch.cat([rises, _walk(view, portions, orders, least, most, tolerance)])
         standard_error = rises.std(0) / len(rises) ** 0.5
         if standard_error.max() <= error * rises.mean(0).abs().max():
             break
     return rises.mean(0), standard_error, len(rises)
 
 
-def _walk(view: View, orders: Tensor, least: Tensor, most: Tensor, tolerance: float) -> Tensor:
+def _walk(
+    view: View, portions: Sequence[Portion], orders: Tensor, least: Tensor, most: Tensor, tolerance: float
+) -> Tensor:
     """By how much the loss rises as each unit goes, in ``orders`` (n, units kept): (n, units)."""
     rises = torch.zeros(len(orders), len(view.heads), dtype=torch.float64)
     gates = torch.ones(len(view.heads), len(orders))
@@ -64,20 +68,20 @@ def _walk(view: View, orders: Tensor, least: Tensor, most: Tensor, tolerance: fl
             break
         removed = orders[going, place]
         gates[removed, going] = 0.0
-        loss = _losses(view, gates[:, going]) if place + 1 < orders.shape[1] else most
+        loss = _losses(view, portions, gates[:, going]) if place + 1 < orders.shape[1] else most
         rises[going, removed] = loss - before[going]
         before[going] = loss
     return rises
 
 
-def _losses(view: View, gates: Tensor) -> Tensor:
+def _losses(view: View, portions: Sequence[Portion], gates: Tensor) -> Tensor:
     """Mean calibration loss under each column of ``gates``, (units, n): (n,)."""
     totals = torch.zeros(gates.shape[1], dtype=torch.float64)
     with gated(view.model, gates[:, 0], view.heads) as put:
-        for batch in view.batches:
-            texts = len(batch.labels)
-            for some in torch.arange(gates.shape[1]).split(max(1, TOKENS // batch.inputs["input_ids"].numel())):
+        for portion in portions:
+            texts = len(portion.labels)
+            for some in torch.arange(gates.shape[1]).split(max(1, TOKENS // portion.inputs["input_ids"].numel())):
                 put(gates[:, some].repeat_interleave(texts, 1))
-                losses = view.loss(Repeated.of(batch, len(some)))  # (copies * B,)
+                losses = view.loss(portion.repeated(len(some)))  # (copies * texts,)
                 totals[some] += losses.unflatten(0, (len(some), texts)).double().sum(1).cpu()
     return totals / view.examples

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from methods.heads.head_map import HeadMap
+from methods.heads.linear import Linear, transposed
 
 Value = TypeVar("Value")
 
@@ -17,7 +19,7 @@ Value = TypeVar("Value")
 class Fan:
     """Copies of a batch, made behind the attention of one block; rows stand copy by copy.
 
-    columns: for each copy, the columns of the context that are to be zero. rows: examples of the batch.
+    columns: for each copy, the columns of the context that it does without. rows: examples of the batch.
     """
 
     block: int
@@ -38,27 +40,22 @@ class Fan:
         """Of every tensor that is for all copies, also in tuples and dicts, the rows of the first."""
         return _first(value, self.rows, self.rows * len(self.columns))
 
-    def spread_out(self, hidden: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
-        """The block's input and its heads' contexts, (rows, T, ...), for all copies."""
-        copies = len(self.columns)
-        contexts = context.repeat(copies, 1, 1)
-        for columns, copy in zip(self.columns, contexts.split(self.rows), strict=True):
-            copy[..., columns.to(copy.device)] = 0
-        return hidden.repeat(copies, 1, 1), contexts
+    def spread_out(self, hidden: Tensor) -> Tensor:
+        """The block's input, (rows, T, d), for all copies."""
+        return hidden.repeat(len(self.columns), 1, 1)
 
+    def project(self, linear: Linear, forward: Callable[[Tensor], Tensor], context: Tensor) -> Tensor:
+        """Outputs for all copies, (copies * rows, T, d), from the contexts of all heads, (rows, T, H * d_h).
 
-@dataclass(frozen=True)
-class Repeated:
-    """A batch several times over, the copies one after the other."""
-
-    inputs: dict[str, Tensor]
-    labels: Tensor
-
-    @classmethod
-    def of(cls, batch: Any, copies: int) -> Repeated:
-        """``copies`` times the inputs and labels of ``batch``."""
-        inputs = {name: value.repeat(copies, *[1] * (value.dim() - 1)) for name, value in batch.inputs.items()}
-        return cls(inputs, batch.labels.repeat(copies))
+        They are the output of all heads less what each copy lacks, which is cheaper than a projection a copy.
+        """
+        whole, weight = forward(context), transposed(linear)  # (rows, T, d), (H * d_h, d)
+        outputs = whole.new_empty(len(self.columns), *whole.shape)
+        for columns, output in zip(self.columns, outputs, strict=True):
+            some = columns.to(context.device)
+            part = context[..., some].flatten(0, 1)
+            torch.addmm(whole.flatten(0, 1), part, weight[some], alpha=-1, out=output.flatten(0, 1))
+        return outputs.flatten(0, 1)
 
 
 def _first(value: Any, rows: int, of: int) -> Any:

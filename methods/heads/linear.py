@@ -20,6 +20,11 @@ def features(linear: Linear) -> tuple[int, int]:
     return inputs, outputs
 
 
+def transposed(linear: Linear) -> torch.Tensor:
+    """The weight as (inputs, outputs)."""
+    return linear.weight.T if isinstance(linear, nn.Linear) else linear.weight
+
+
 def select_outputs(linear: Linear, rows: torch.Tensor) -> dict[int, nn.Parameter]:
     """What is left of the layer's parameters, by their id, when only these outputs stay."""
     outputs = 0 if isinstance(linear, nn.Linear) else 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -84,6 +84,7 @@ class Restart:
         self._plain = len(self.blocks) > 1  # until the contrary is seen
         self._tried = False
         self._splits = False  # whether blocks may run in parts
+        self._narrow = True  # whether the top block may ask where it is read alone
         self._readers = [first_token, last_token]
         self._wrapped = False  # whether a block's output is a tuple of one tensor
 
@@ -106,8 +107,9 @@ class Restart:
         rows: B.
 
         The units are of one site. The copies stand one after the other; their inputs are the batch's, repeated. They
-        are made behind the attention of the site, so that it and all below runs once. The model must run as it did, and
-        gates around this are the same for all examples. Nothing is kept.
+        are made behind the attention of the site, so that it and all below runs once at most. The model must run as it
+        did, and gates around this are the same for all examples. Nothing is kept. Logits are those of gates of zero, up
+        to rounding.
         """
         self._copies = True
         try:
@@ -183,6 +185,9 @@ class Restart:
             self._tried = True
             with suppress(RuntimeError, TypeError, ValueError):  # of a block that does not run in parts
                 self._splits = same(_Pass(read=kept.read, trial=True))
+                if not self._splits and kept.read is not None:
+                    self._narrow = False
+                    self._splits = same(_Pass(read=kept.read, trial=True))
         if not self._splits:
             kept.read = None
 
@@ -205,7 +210,10 @@ class Restart:
         forks = now.fan is not None and index == now.fan.block
         if now.trial or forks or context is not None or read is not None:
             if context is None:
-                context, output = self._parts[index].context(forward, args, kwargs)
+                with (
+                    self._parts[index].querying(read, now.trial) if self._narrow and read is not None else nullcontext()
+                ):
+                    context, output = self._parts[index].context(forward, args, kwargs)
             if context is not None:
                 output = self._rest(index, now, hidden, context, read, forward, args, kwargs)
         else:
@@ -242,9 +250,13 @@ class Restart:
             hidden, context = at(read, hidden), at(read, context)
             if now.trial:
                 hidden, context = spread(read, hidden, length), spread(read, context, length)
+        part = self._parts[index]
         if now.fan is not None and index == now.fan.block:
-            hidden, context = now.fan.spread_out(hidden, context)
-        output = self._parts[index].rest(forward, hidden, context, args, kwargs)
+            hidden = now.fan.spread_out(hidden)
+            with part.projecting(now.fan.project):
+                output = part.rest(forward, hidden, context, args, kwargs)
+        else:
+            output = part.rest(forward, hidden, context, args, kwargs)
         if read is None or now.trial:
             return output
         return (spread(read, output[0], length),) if isinstance(output, tuple) else spread(read, output, length)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from methods.heads.layouts import ROLES
+from methods.heads.linear import Linear
 from methods.heads.sites import Site
 
 
@@ -36,6 +38,8 @@ class SplitBlock:
     def __init__(self, model: nn.Module, site: Site) -> None:
         self._attention = model.get_submodule(site.name)
         self._output = model.get_submodule(site.output)
+        query, *others = (site.projections[role] for role in ROLES)
+        self._query = None if query in others else model.get_submodule(query)  # None where it is fused with others
         self._projects = site.output.startswith(f"{site.name}.")  # whether the attention holds its output projection
         self._length = 0  # of the tuple that the attention returns; 0 where it is a tensor
         self._seen: Tensor | None = None  # contexts of the run under way
@@ -95,6 +99,30 @@ class SplitBlock:
             kwargs = {**kwargs, "hidden_states": hidden}
         with replaced(self._attention, lambda own, *args, **kwargs: self._attended(context)):
             return forward(*args, **kwargs)
+
+    @contextmanager
+    def querying(self, read: Tensor, trial: bool) -> Iterator[None]:
+        """Inside, the attention asks at the positions ``read``, (B,), alone; at others its contexts mean nothing.
+
+        trial: queries there are NaN, else those of the position that is read, which cost no products.
+        """
+
+        def narrowed(own: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
+            length = hidden.shape[1]
+            if trial:
+                return spread(read, at(read, own(hidden)), length)
+            return own(at(read, hidden)).repeat(1, length, 1)
+
+        with ExitStack() as stack:
+            if self._query is not None:
+                stack.enter_context(replaced(self._query, narrowed))
+            yield
+
+    @contextmanager
+    def projecting(self, project: Callable[[Linear, Callable[[Tensor], Tensor], Tensor], Tensor]) -> Iterator[None]:
+        """Inside, the output projection runs ``project(it, its own forward, contexts)``."""
+        with replaced(self._output, partial(project, cast(Linear, self._output))):
+            yield
 
     def _attended(self, context: Tensor) -> Any:
         result = self._output(context) if self._projects else context

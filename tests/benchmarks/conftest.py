@@ -14,6 +14,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from methods import View
 from methods.heads import HeadMap
+from tasks.text import BATCH
 
 torch.set_num_threads(1)
 
@@ -34,7 +35,7 @@ class Workload:
     def view(self, shape: str, texts: int, lengths: tuple[int, int]) -> View:
         """A view of a random BERT of 30,522 words, and texts as of a calibration set: the middle ``texts`` of 128.
 
-        Lengths are uniform; texts are sorted by length and come in batches of 32, so the middle has little padding.
+        Lengths are uniform; texts are sorted by length, and come in batches as large as those that a task makes.
         """
         torch.manual_seed(0)
         model = BertForSequenceClassification(BertConfig(**SHAPES[shape])).eval().requires_grad_(False)
@@ -43,7 +44,7 @@ class Workload:
         return View(
             model=model,
             heads=heads,
-            batches=[self._batch(some) for some in sizes.split(32)],
+            batches=[self._batch(some) for some in sizes.split(BATCH)],
             kept=heads.full_mask(),
             generator=torch.Generator(),
             forward=lambda model, batch: model(**batch.inputs).logits,

@@ -9,7 +9,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from methods.heads import HeadMap, gated, restarting
 from methods.heads.blocks import find_blocks
-from methods.heads.fan import Repeated
+from methods.heads.portion import Portion
 from methods.heads.shrink import shrink, working_copy
 from methods.heads.sites import find_sites
 
@@ -96,7 +96,7 @@ def test_copies_without_a_unit_each(zoo, family):
         for site in range(len(heads.sites)):
             units = (heads.site_of_unit == site).nonzero().flatten().tolist()
             with restart.without(units, 4):
-                logits = model(**Repeated.of(Repeated(batch, labels), len(units)).inputs).logits
+                logits = model(**Portion(batch, labels).repeated(len(units)).inputs).logits
             for unit, actual in zip(units, logits.unflatten(0, (len(units), 4)), strict=True):
                 gate = around * (torch.arange(len(heads)) != unit)
                 zoo.assert_close(actual, working_copy_logits(zoo, family, heads, gate, batch), what=f"site {site}")
@@ -151,6 +151,22 @@ def test_the_top_block_runs_where_it_is_read(zoo, name, pooled, rows):
                 actual = model(**batch).logits
             assert set(seen) == {rows}
             zoo.assert_close(actual, wanted)
+
+
+@torch.no_grad()
+def test_queries_that_read_one_another_run_everywhere(zoo):
+    model, batch = zoo.model("bert"), zoo.batch("bert")
+    heads = HeadMap.of(model)
+    mix = lambda module, args, output: output + output.mean(1, keepdim=True)  # noqa: E731
+    model.get_submodule(heads.sites[2].projections["query"]).register_forward_hook(mix)
+    with gated(model, torch.arange(12) != 3, heads):
+        expected = model(**batch).logits
+    with restarting(model, heads) as restart:
+        model(**batch)
+        restart.changed(0)
+        with gated(model, torch.arange(12) != 3, heads):
+            zoo.assert_close(model(**batch).logits, expected)
+        assert restart._splits
 
 
 def test_with_gradients_every_block_runs(zoo):
