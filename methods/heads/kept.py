@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Any
 
+import torch
 from torch import Tensor
 
 
@@ -70,6 +73,20 @@ class Kept:
                 return False
             self.room.left -= size
         return True
+
+
+def key_of(args: tuple, kwargs: dict[str, Any]) -> Hashable | None:
+    """Which inputs these are, by content; None where something else than tensors and plain values is among them."""
+    parts: list[Hashable] = []
+    for name, value in (*enumerate(args), *sorted(kwargs.items())):
+        if isinstance(value, Tensor):
+            content = value.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
+            parts.append((name, value.shape, value.dtype, content))
+        elif value is None or isinstance(value, bool | int | float | str):
+            parts.append((name, value))
+        else:
+            return None
+    return tuple(parts)
 
 
 def _bytes(tensor: Tensor) -> int:

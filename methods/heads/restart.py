@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from methods.heads.blocks import block_of_site, find_blocks
 from methods.heads.fan import Fan
 from methods.heads.gate import gated
 from methods.heads.head_map import HeadMap
-from methods.heads.kept import Kept, Room
+from methods.heads.kept import Kept, Room, key_of
 from methods.heads.split import SplitBlock, at, first_token, last_token, replaced, spread
 
 BATCH_BYTES = 16 * 2**20  # kept for one batch
@@ -33,8 +33,8 @@ def restarting(
     contexts of its heads, or of as many inputs, evenly spread, as ``batch_bytes`` allow; when ``total_bytes`` are used
     up, further inputs are run in full.
 
-    Where the logits read one position of the top block alone, such as that of [CLS], its attention is all that runs at
-    the others. That is found out by trial, for each batch: nothing but NaN at all other positions must leave the logits
+    Where the logits read one position of the top block alone, such as that of [CLS], its keys and values are all that
+    is made at the others. That is found out by trial, for each batch: nothing but NaN at all other positions must leave the logits
     as they are, bit for bit; and those positions are NaN from then on, so that reading them would show.
 
     Logits are those of a full pass, bit for bit where the top block runs at every position, and up to the rounding of
@@ -125,7 +125,7 @@ class Restart:
             self._copies, self._fan = False, None
 
     def _forward(self, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        key = _key(args, kwargs) if self._plain and not torch.is_grad_enabled() else None
+        key = key_of(args, kwargs) if self._plain and not torch.is_grad_enabled() else None
         if key is None:
             self._last = None
             return forward(*args, **kwargs)
@@ -210,9 +210,7 @@ class Restart:
         forks = now.fan is not None and index == now.fan.block
         if now.trial or forks or context is not None or read is not None:
             if context is None:
-                with (
-                    self._parts[index].querying(read, now.trial) if self._narrow and read is not None else nullcontext()
-                ):
+                with self._parts[index].querying(read if self._narrow else None, now.trial):
                     context, output = self._parts[index].context(forward, args, kwargs)
             if context is not None:
                 output = self._rest(index, now, hidden, context, read, forward, args, kwargs)
@@ -260,17 +258,3 @@ class Restart:
         if read is None or now.trial:
             return output
         return (spread(read, output[0], length),) if isinstance(output, tuple) else spread(read, output, length)
-
-
-def _key(args: tuple, kwargs: dict[str, Any]) -> Hashable | None:
-    """Which inputs these are, by content; None where something else than tensors and plain values is among them."""
-    parts: list[Hashable] = []
-    for name, value in (*enumerate(args), *sorted(kwargs.items())):
-        if isinstance(value, Tensor):
-            content = value.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
-            parts.append((name, value.shape, value.dtype, content))
-        elif value is None or isinstance(value, bool | int | float | str):
-            parts.append((name, value))
-        else:
-            return None
-    return tuple(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
@@ -101,11 +101,15 @@ class SplitBlock:
             return forward(*args, **kwargs)
 
     @contextmanager
-    def querying(self, read: Tensor, trial: bool) -> Iterator[None]:
+    def querying(self, read: Tensor | None, trial: bool) -> Iterator[None]:
         """Inside, the attention asks at the positions ``read``, (B,), alone; at others its contexts mean nothing.
 
-        trial: queries there are NaN, else those of the position that is read, which cost no products.
+        read: None for all positions. trial: queries at the others are NaN; else they are those of the position that is
+        read, which takes no products.
         """
+        if read is None or self._query is None:
+            yield
+            return
 
         def narrowed(own: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
             length = hidden.shape[1]
@@ -113,9 +117,7 @@ class SplitBlock:
                 return spread(read, at(read, own(hidden)), length)
             return own(at(read, hidden)).repeat(1, length, 1)
 
-        with ExitStack() as stack:
-            if self._query is not None:
-                stack.enter_context(replaced(self._query, narrowed))
+        with replaced(self._query, narrowed):
             yield
 
     @contextmanager
