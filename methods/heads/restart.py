@@ -34,8 +34,8 @@ def restarting(
     up, further inputs are run in full.
 
     Where the logits read one position of the top block alone, such as that of [CLS], its keys and values are all that
-    is made at the others. That is found out by trial, for each batch: nothing but NaN at all other positions must leave the logits
-    as they are, bit for bit; and those positions are NaN from then on, so that reading them would show.
+    is made at the others. That is found out by trial, for each batch: nothing but NaN at all other positions must leave
+    the logits as they are, bit for bit; and those positions are NaN from then on, so that reading them would show.
 
     Logits are those of a full pass, bit for bit where the top block runs at every position, and up to the rounding of
     matrix products of another shape where it does not. Other outputs (hidden states, caches of keys) lack what was
