@@ -9,7 +9,6 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Annotated, Any, Literal, cast
 
 import torch
@@ -18,13 +17,13 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers.pytorch_utils import Conv1D
 
 from methods.amp import amp
-from methods.gate_training import HALVES, training_of
 from methods.heads import find_mlps
 from methods.heads.linear import Linear, features
 from methods.options import AtLeast, AtMost
 from methods.random import random
 from methods.registry import Trained, joint
 from methods.schedule import Schedule, trajectories
+from methods.training import descend, training_of, widen
 from methods.view import View
 
 
@@ -102,22 +101,10 @@ def adapted(view: View, mask: Tensor, neurons: Mapping[str, Tensor] | None, adap
         tuner = LoraModel(model, config, "default")
         _gate(view, model, targets, mask, neurons)
         weights = [weight for weight in model.parameters() if weight.requires_grad]
-        for weight in weights:  # they come in the dtype of the layer that they adapt
-            weight.data = weight.data.float() if weight.dtype in HALVES else weight.data
+        widen(weights)  # they come in the dtype of the layer that they adapt
         optimizer = torch.optim.AdamW(weights, lr=adapters.learning_rate, weight_decay=0.0, fused=True)
         schedule = LambdaLR(optimizer, lambda step: 1 - step / training.steps)
-        for step, batch in enumerate(islice(training.batches(), training.steps)):
-            loss = view.loss_of_logits(view.forward(model, batch), batch).mean()
-            if not loss.isfinite():
-                raise FloatingPointError(
-                    f"loss is {loss.item()} at step {step + 1} of {training.steps} of training adapters: "
-                    f"try a learning_rate below {adapters.learning_rate}"
-                )
-            loss.backward()
-            nn.utils.clip_grad_norm_(weights, training.clip)
-            optimizer.step()
-            schedule.step()
-            optimizer.zero_grad()
+        descend(view, model, [weights], [optimizer, schedule], what="adapters", learning_rate=adapters.learning_rate)
     return cast(nn.Module, tuner.merge_and_unload()).eval().requires_grad_(False)
 
 

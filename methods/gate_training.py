@@ -1,28 +1,18 @@
-"""Training gates on the heads, alone or together with the model's weights: the loop that Voita, DSP and STE share."""
+"""Training gates on the heads, alone or together with the model's weights: what Voita, DSP and STE share."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from methods.heads import gated
-from methods.view import Training, View
-
-HALVES = (torch.bfloat16, torch.float16)
-
-
-def training_of(view: View) -> Training:
-    """What the view has to train on. Raises ValueError where it has nothing."""
-    if view.training is None:
-        raise ValueError("this method trains, and the view has no training examples")
-    return view.training
+from methods.training import Stepper, descend, training_of, widen
+from methods.view import View
 
 
 @dataclass(frozen=True)
@@ -70,10 +60,9 @@ def train_gates(
     model.zero_grad()
     weights = [] if frozen else list(model.parameters())
     dtypes = [weight.dtype for weight in weights]
-    for weight in weights:
-        weight.data = weight.data.float() if weight.dtype in HALVES else weight.data
+    widen(weights)
     like = next(model.parameters())  # device and dtype of the gates
-    steppers: list[Any] = []
+    steppers: list[Stepper] = []
     if parameter is not None:
         adam = torch.optim.Adam([parameter], lr=learning_rate)
         steppers += [adam, LambdaLR(adam, lambda step: 1 - step / training.steps)]
@@ -85,25 +74,16 @@ def train_gates(
         gated(model, torch.ones(len(view.heads)), view.heads) as put,
     ):
         torch.manual_seed(seeds.dropout)
-        for step, batch in enumerate(islice(training.batches(), training.steps)):
-            put(gates(step).to(like))
-            loss = view.loss_of_logits(view.forward(model, batch), batch).mean()
-            if penalty is not None:
-                loss = loss + penalty().to(loss)
-            if not loss.isfinite():
-                raise FloatingPointError(
-                    f"loss is {loss.item()} at step {step + 1} of {training.steps} of training gates: "
-                    f"try a learning_rate below {learning_rate}"
-                )
-            loss.backward()
-            nn.utils.clip_grad_norm_(weights, training.clip)
-            if parameter is not None:
-                nn.utils.clip_grad_norm_(parameter, training.clip)
-            for stepper in steppers:
-                stepper.step()
-            if parameter is not None:
-                parameter.grad = None
-            model.zero_grad()
+        descend(
+            view,
+            model,
+            [weights] if parameter is None else [weights, [parameter]],
+            steppers,
+            what="gates" if learning_rate else "weights",
+            learning_rate=learning_rate,
+            before=lambda step: put(gates(step).to(like)),
+            penalty=penalty,
+        )
     for weight, dtype in zip(weights, dtypes, strict=True):
         weight.data = weight.data.to(dtype)
     return model.eval().requires_grad_(False)

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
-from methods.gate_training import Seeds, train_gates, training_of
+from methods.gate_training import Seeds, train_gates
 from methods.michel import michel
 from methods.random import random
 from methods.registry import Trained, joint
 from methods.schedule import Schedule, trajectories
+from methods.training import training_of
 from methods.view import View
 
 CHOICES = {"michel": michel, "random": lambda view: random(view, draws=1)}

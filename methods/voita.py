@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from methods import hard_concrete
-from methods.gate_training import Seeds, train_gates, training_of
+from methods.gate_training import Seeds, train_gates
 from methods.heads import HeadMap
 from methods.options import AtLeast
 from methods.registry import Trained, joint
 from methods.top_k import hard_top_k
+from methods.training import training_of
 from methods.view import View
 
 
