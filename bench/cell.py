@@ -43,7 +43,7 @@ def run_cell(cell: Cell, cache: Cache) -> tuple[dict[str, Any], Arrays]:
         result, measured, arrays = _measure(cell, cache)
     except OSError:
         raise
-    except Exception as error:  # a method's own fault must not stop the others
+    except (Exception, SystemExit) as error:  # a method's own fault must not stop the others
         reason = f"{type(error).__name__}: {str(error).strip() or 'no message'}".splitlines()[0]
         return record | {"status": "failed", "reason": reason, "traceback": traceback.format_exc()}, {}
     return record | {"status": "done", "result": result, "measured": measured}, arrays

@@ -164,6 +164,7 @@ def documents() -> dict[str, tuple[Document, ...]]:
     return splits
 
 
+@cache
 def fingerprint() -> str:
     """SHA-256 (hex) over every document of every split, in order."""
     digest = hashlib.sha256()

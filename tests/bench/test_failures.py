@@ -30,6 +30,10 @@ def nan_importance(view):
 def misses_a_file(view):
     return torch.load("/nowhere/scores.pt")
 
+@scorer("leaves", source="test")
+def leaves(view):
+    raise SystemExit("enough")
+
 @selector("wrong-mask", source="test")
 def wrong_mask(view, keep):
     return torch.ones(8)
@@ -38,6 +42,14 @@ def wrong_mask(view, keep):
 def global_draw(view):
     return torch.rand(8)
 """
+
+
+def test_a_method_that_ends_its_process_does_not_end_the_run(place, plugin, capsys):
+    plugin(METHODS)
+    assert place.run("--methods", "leaves,none", "--jobs", "1") == 1
+    records = place.records()
+    assert records["leaves/seed0"]["reason"] == "SystemExit: enough"
+    assert records["none/seed0"]["status"] == "done"
 
 
 def test_whatever_goes_wrong_costs_its_own_cell(place, plugin, capsys):
