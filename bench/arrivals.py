@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import torch
 
 from bench import quality
 from bench.choice import Choice
-from bench.cost import Passes, timing, working
+from bench.cost import Passes, working
+from bench.turns import Turn
 from tasks.contract import Task
 
 
@@ -18,26 +19,23 @@ class Arrivals:
     """Evaluates choices one by one, so that no more weights are held at once than those that are timed later.
 
     measured: numbers of units removed at which quality is wanted. timed: those whose weights are still needed.
-    give_way: lets others measure latency, and returns the seconds that they took.
     """
 
     task: Task
     measured: Collection[int]
     timed: Collection[int]
     passes: Passes
-    give_way: Callable[[], float]
+    turn: Turn
     device: torch.device
     found: dict[int, quality.Evaluation] = field(default_factory=dict)
     seconds: float = 0.0  # of evaluation
     processor_seconds: float = 0.0
-    waited: float = 0.0  # seconds in which others measured latency
 
     def __call__(self, removed: int, choice: Choice) -> Choice:
         """``choice``, without its weights where nothing needs them any more."""
         if removed in self.measured:
-            with self.passes.paused(), timing(self.device) as seconds, working() as work:
+            with self.passes.paused(), self.turn.timing(self.device) as seconds, working() as work:
                 self.found[removed] = quality.measure(self.task, choice.smaller())
             self.seconds += seconds[0]
             self.processor_seconds += work[0]
-        self.waited += self.give_way()
         return choice if removed in self.timed else choice.released()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
@@ -14,14 +15,15 @@ from torch import Tensor
 from bench import quality
 from bench.arrivals import Arrivals
 from bench.choice import Choice
-from bench.cost import counting, peak_bytes, reset_peak, timing, working
+from bench.cost import counting, peak_bytes, reset_peak, working
 from bench.generation import generation
-from bench.latency import LEVELS, alone, beside_others, latency
+from bench.latency import LEVELS, latency
 from bench.plan import PROTOCOL, Cell, open_task
 from bench.provenance import provenance
 from bench.selection import select, view_of
 from bench.sizes import Sizes
 from bench.suite import count_at
+from bench.turns import alone, beside_others
 from methods import METHODS
 from methods.schedule import Trajectory
 from tasks.cache import Cache
@@ -77,20 +79,21 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
     device = torch.device(cell.device)
     task = open_task(cell.task)
     method = METHODS[cell.method.name]
-    with beside_others() as give_way:
+    with beside_others() as turn, ExitStack() as stack:
         reset_peak(device)
         training = task.prepare(cell.seed, cache, device)
         model = task.open(cell.seed, cache, device).requires_grad_(False)
+        stack.enter_context(turn.watching(model))
         view = view_of(task, model, method, cell.seed, cell.calibration, cell.training, device)
         units = len(view.heads)
         # Where generation is timed, a model is large: no training for other levels than those asked for.
         timed = set(cell.removed) if cell.generate else {count_at(level, units) for level in LEVELS}
         asked = sorted(timed.union(cell.removed))
-        with counting(model) as passes, timing(device) as choosing, working() as choosing_work:
-            arrivals = Arrivals(task, cell.removed, timed, passes, give_way, device)
+        with counting(model) as passes, turn.timing(device) as choosing, working() as choosing_work:
+            arrivals = Arrivals(task, cell.removed, timed, passes, turn, device)
             selection = select(method, cell.method.options, view, asked, arrivals)
         choices = [[draw[asked.index(count)] for count in cell.removed] for draw in selection.choices]
-        with timing(device) as evaluation, working() as evaluation_work:
+        with turn.timing(device) as evaluation, working() as evaluation_work:
             found = arrivals.found
             evaluations = [[found[n] for n in cell.removed]] if found else quality.evaluate(task, choices)
         peak = peak_bytes(device)
@@ -129,7 +132,7 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
     measured = {
         "seconds": time.perf_counter() - begin,
         "scoring_seconds": 0.0 if trains else choosing[0],
-        "method_training_seconds": choosing[0] - arrivals.waited - arrivals.seconds if trains else 0.0,
+        "method_training_seconds": choosing[0] - arrivals.seconds if trains else 0.0,
         "evaluation_seconds": evaluation[0] + arrivals.seconds,
         "processor_seconds": {
             "choosing": choosing_work[0] - arrivals.processor_seconds,

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from bench.cell import describe, run_cell
-from bench.latency import beside_others
 from bench.plan import Cell, open_task
 from bench.plugins import load_plugins, quiet_libraries
 from bench.provenance import provenance
 from bench.records import Store
+from bench.turns import beside_others
 from tasks.cache import Cache
 
 

@@ -1,13 +1,9 @@
-"""Latency of smaller models, alone on the machine, with repeats of all sizes that fit in memory interleaved."""
+"""Latency of smaller models, with repeats of all sizes that fit in memory interleaved."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -16,45 +12,11 @@ from torch import nn
 from bench.cost import timing
 from tasks.contract import Task
 from tasks.encode import Batch
-from tasks.files import locked
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9)
 BATCHES = (1, 32)
 WARM_UPS, REPEATS = 2, 20
 PATIENCE = 20.0  # seconds after which a slow model's repeats end, five at least
-
-
-@contextmanager
-def beside_others() -> Iterator[Callable[[], float]]:
-    """Work that may run beside other cells, but not while one of them measures latency.
-
-    Yields a function for long work to call now and then: it lets those measure who wait to, and returns the seconds
-    that they took.
-    """
-    with ExitStack() as stack:
-        stack.enter_context(locked(_machine(), shared=True))
-
-        def give_way() -> float:
-            begin = time.perf_counter()
-            stack.close()
-            time.sleep(0.005)  # who waits must have woken before the lock is asked for again
-            stack.enter_context(locked(_machine(), shared=True))
-            return time.perf_counter() - begin
-
-        yield give_way
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Work that must not run beside any other cell of this user on this machine."""
-    with locked(_machine()):
-        yield
-
-
-def _machine() -> Path:
-    path = Path(tempfile.gettempdir()) / f"headbench-{os.getuid()}.lock"
-    path.touch()
-    return path
 
 
 @torch.no_grad()

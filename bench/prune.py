@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -15,11 +15,12 @@ import torch
 from bench import quality
 from bench.card import Pruned, card
 from bench.errors import InputError
-from bench.latency import BATCHES, alone, beside_others, latency
+from bench.latency import BATCHES, latency
 from bench.plan import open_task
 from bench.run import check_writable
 from bench.selection import select, view_of
 from bench.suite import MethodSpec, count_at
+from bench.turns import alone, beside_others
 from bench.values import fraction
 from methods import METHODS, OptionError
 from methods.heads import HeadMap, save_pruned
@@ -52,9 +53,10 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     device = torch.device(options.device)
     task = open_task(options.task)
     keep = units_to_keep(options.keep, len(HeadMap.of(task.validate(), task.spec.unit)))
-    with beside_others(), _one_line(options):
+    with beside_others() as turn, _one_line(options), ExitStack() as stack:
         task.prepare(options.seed, cache, device)
         model: Any = task.open(options.seed, cache, device).requires_grad_(False)
+        stack.enter_context(turn.watching(model))
         before = quality.measure(task, model)
         method = METHODS[options.method.name]
         view = view_of(task, model, method, options.seed, options.calibration, options.training, device)

@@ -16,6 +16,7 @@ from bench.cost import counting
 from bench.frame import removes
 from bench.quality import evaluate
 from bench.selection import select
+from bench.turns import Turn
 from methods import Trained, View
 from methods.heads import HeadMap
 from methods.registry import Method
@@ -129,11 +130,11 @@ def test_weights_are_let_go_once_they_are_measured(tiny_task):
     removed, timed = range(len(heads) + 1), {2, 5}
     view = View(tiny_task.model, heads, [], heads.full_mask(), torch.Generator(), lambda *_: None, lambda *_: None)
     with counting(tiny_task.model) as passes:
-        arrivals = Arrivals(tiny_task.task, set(removed), timed, passes, lambda: 0.5, torch.device("cpu"))
+        arrivals = Arrivals(tiny_task.task, set(removed), timed, passes, Turn(), torch.device("cpu"))
         chosen = select(Method("m", "joint", train, {}, "test", False, "m"), {}, view, removed, arrivals)
     assert most <= len(timed) + 1 and len(alive) == len(timed)
     assert passes.forward == 0  # of evaluation
-    assert arrivals.waited == 0.5 * len(removed) and arrivals.seconds > 0
+    assert arrivals.seconds > 0
     assert chosen.masks.sum(2).tolist() == [[len(heads) - count for count in removed]]
     expected = [[Choice(tiny_task.model, heads, choice.mask) for choice in chosen.choices[0]]]
     for found, alike in zip(arrivals.found.values(), evaluate(tiny_task.task, expected)[0], strict=True):

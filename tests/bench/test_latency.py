@@ -1,104 +1,12 @@
-"""Latency is measured alone, and every size equally often."""
+"""Every size is timed equally often."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from multiprocessing import get_context
-from threading import Event
 
 import pytest
 import torch
 
 from bench import latency
 from methods.heads import remove_heads
-
-
-class Holder:
-    """Another process that takes one of the two kinds of lock and holds it until it is told to let go."""
-
-    def __init__(self, lock: Callable[[], AbstractContextManager]):
-        context = get_context("fork")
-        self.pipe, other = context.Pipe()
-        self.process = context.Process(target=self._hold, args=(lock, other), daemon=True)
-        self.process.start()
-
-    @staticmethod
-    def _hold(lock, pipe) -> None:
-        pipe.send("asks")
-        with lock():
-            pipe.send("holds")
-            pipe.recv()
-
-    def asks(self) -> bool:
-        """Whether it has got as far as asking for its lock."""
-        return self.pipe.recv() == "asks"
-
-    def holds(self, seconds: float) -> bool:
-        """Whether it gets its lock within ``seconds``."""
-        return self.pipe.poll(seconds)
-
-    def let_go(self) -> None:
-        self.pipe.send("go")
-        self.process.join()
-
-
-@pytest.fixture
-def holder(place):
-    """Starts holders, and ends them."""
-    holders = []
-
-    def start(lock) -> Holder:
-        holders.append(Holder(lock))
-        assert holders[-1].asks()
-        return holders[-1]
-
-    yield start
-    for one in holders:
-        one.process.kill()
-        one.process.join()
-
-
-def test_cells_run_side_by_side_but_none_beside_one_that_measures(holder):
-    first, second = holder(latency.beside_others), holder(latency.beside_others)
-    assert first.holds(10) and second.holds(10)
-    measuring = holder(latency.alone)
-    assert not measuring.holds(0.3)
-    first.let_go()
-    assert not measuring.holds(0.3)
-    second.let_go()
-    assert measuring.holds(10)
-    third, also_measuring = holder(latency.beside_others), holder(latency.alone)
-    assert not third.holds(0.3) and not also_measuring.holds(0.3)
-    measuring.process.kill()  # the kernel frees the lock of a process that died
-    assert third.holds(10)
-    third.let_go()
-    assert also_measuring.holds(10)
-
-
-def test_long_work_gives_way_to_one_that_waits_to_measure(place):
-    holds, done = Event(), Event()
-
-    def measure() -> None:
-        with latency.alone():
-            holds.set()
-            done.wait(10)
-
-    with ThreadPoolExecutor() as pool, latency.beside_others() as give_way:
-        assert give_way() < 5  # nobody waits
-        measuring = pool.submit(measure)
-        assert not holds.wait(0.3)
-        waited = pool.submit(give_way)
-        assert holds.wait(10) and not waited.done()
-        done.set()
-        assert waited.result(timeout=10) > 0
-        measuring.result(timeout=10)
-        holds.clear()
-        again = pool.submit(measure)
-        assert not holds.wait(0.3)  # the lock is held again
-        pool.submit(give_way)
-        again.result(timeout=10)
 
 
 @pytest.fixture
