@@ -3,13 +3,13 @@
 "Efficient LLMs with AMP: Attention Heads and MLP Pruning", arXiv 2504.21174.
 """
 
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from methods.heads import find_mlps, observed
-from methods.heads.linear import Linear, transposed
+from methods.heads.linear import transposed
 from methods.registry import scorer
 from methods.schedule import Importance
 from methods.view import Batch, View
@@ -47,8 +47,8 @@ def amp(
 
     def add_heads(index: int, z: Tensor) -> None:
         tokens, share = _real_tokens(view, batch, sites[index].name, z.flatten(0, 1))
-        output = cast(Linear, view.model.get_submodule(sites[index].output))
-        heads[index] += (share @ head_norms(tokens, transposed(output))).double().cpu()
+        weight = transposed(view.model.get_submodule(sites[index].output))  # (H * d_h, d)
+        heads[index] += (share @ head_norms(tokens, weight)).double().cpu()
 
     def add_neurons(name: str, values: Tensor) -> None:
         tokens, share = _real_tokens(view, batch, name, values.flatten(0, -2))

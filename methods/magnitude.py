@@ -1,12 +1,10 @@
 """Norm of a head's output weights: the cheapest thing anyone would try."""
 
-from typing import cast
-
 import torch
 from torch import Tensor
 
 from methods import View, scorer
-from methods.heads.linear import Linear, transposed
+from methods.heads.linear import transposed
 
 
 @scorer("magnitude", source="folklore")
@@ -14,7 +12,7 @@ def magnitude(view: View) -> Tensor:
     """L2 norm of the output projection's weights that read the head; no data needed. Returns (units,)."""
     norms = []
     for index, site in enumerate(view.heads.sites):
-        weight = transposed(cast(Linear, view.model.get_submodule(site.output))).detach().double()  # (H * d_h, d)
+        weight = transposed(view.model.get_submodule(site.output)).detach().double()  # (H * d_h, d)
         of_heads = weight.unflatten(0, (site.num_heads, site.head_dim))
         norms.append(view.per_unit(index, of_heads.norm(dim=(1, 2)).cpu()))
     return torch.cat(norms)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from methods.heads.head_map import HeadMap
-from methods.heads.linear import Linear, transposed
+from methods.heads.linear import transposed
 
 Value = TypeVar("Value")
 
@@ -44,7 +44,7 @@ class Fan:
         """The block's input, (rows, T, d), for all copies."""
         return hidden.repeat(len(self.columns), 1, 1)
 
-    def project(self, linear: Linear, forward: Callable[[Tensor], Tensor], context: Tensor) -> Tensor:
+    def project(self, linear: nn.Module, forward: Callable[[Tensor], Tensor], context: Tensor) -> Tensor:
         """Outputs for all copies, (copies * rows, T, d), from the contexts of all heads, (rows, T, H * d_h).
 
         They are the output of all heads less what each copy lacks, which is cheaper than a projection a copy.

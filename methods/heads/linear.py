@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
@@ -20,9 +22,10 @@ def features(linear: Linear) -> tuple[int, int]:
     return inputs, outputs
 
 
-def transposed(linear: Linear) -> torch.Tensor:
-    """The weight as (inputs, outputs)."""
-    return linear.weight.T if isinstance(linear, nn.Linear) else linear.weight
+def transposed(linear: nn.Module) -> torch.Tensor:
+    """The weight of a linear layer as (inputs, outputs)."""
+    weight = cast(torch.Tensor, linear.weight)
+    return weight.T if isinstance(linear, nn.Linear) else weight
 
 
 def select_outputs(linear: Linear, rows: torch.Tensor) -> dict[int, nn.Parameter]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from methods.heads.layouts import ROLES
-from methods.heads.linear import Linear
 from methods.heads.sites import Site
 
 
@@ -121,9 +120,9 @@ class SplitBlock:
             yield
 
     @contextmanager
-    def projecting(self, project: Callable[[Linear, Callable[[Tensor], Tensor], Tensor], Tensor]) -> Iterator[None]:
+    def projecting(self, project: Callable[[nn.Module, Callable[[Tensor], Tensor], Tensor], Tensor]) -> Iterator[None]:
         """Inside, the output projection runs ``project(it, its own forward, contexts)``."""
-        with replaced(self._output, partial(project, cast(Linear, self._output))):
+        with replaced(self._output, partial(project, self._output)):
             yield
 
     def _attended(self, context: Tensor) -> Any:
