@@ -55,6 +55,8 @@ def audit_site(site: Site, module: nn.Module) -> None:
     signature = set(inspect.signature(type(module).forward).parameters)
     if strange := signature - ARGUMENTS - ({"position_bias"} if site.layout.position_bias else set()):
         _refuse(site, module, f"takes {', '.join(sorted(strange))}", "whether that holds something for each head")
+    if "embed_dim" in inspect.unwrap(type(module).forward).__code__.co_varnames:
+        _refuse(site, module, "shapes its contexts by the width of its input", "how to shape those of fewer heads")
     read = _names_read(type(module))
     numbers = {name for name, value in vars(module).items() if type(value) is int}
     if strange := (read & numbers) - NUMBERS - set(geometry(1, 1, 1)):
@@ -72,6 +74,11 @@ def audit_model(model: nn.Module, sites: list[Site]) -> None:
             raise UnsupportedArchitecture(
                 f"{type(module).__name__} at {path} looks like attention but has none of the known projections; "
                 "a new naming needs an entry in methods/heads/layouts.py"
+            )
+        if any(name.startswith("relative_position_bias") for name, _ in module.named_parameters(recurse=False)):
+            raise UnsupportedArchitecture(
+                f"{type(module).__name__} at {path} gives the attention something for each head; pruning it exactly "
+                "would need to know how"
             )
     projections = {path for site in sites for path in (*site.projections.values(), site.output)}
     owners: dict[int, str] = {}

@@ -113,6 +113,23 @@ def test_what_depends_on_heads_elsewhere_is_refused(model_type, reason):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_position_bias_made_elsewhere_is_refused(shared):
+    with torch.device("meta"):
+        model = t.BeitModel(
+            t.BeitConfig(use_relative_position_bias=not shared, use_shared_relative_position_bias=shared)
+        )
+    with pytest.raises(UnsupportedArchitecture, match="something for each head"):
+        HeadMap.of(model)
+
+
+def test_contexts_shaped_by_the_input_are_refused():
+    with torch.device("meta"):
+        model = t.TrOCRForCausalLM(t.TrOCRConfig())
+    with pytest.raises(UnsupportedArchitecture, match="by the width of its input"):
+        HeadMap.of(model)
+
+
 def test_a_layer_that_cannot_run_without_heads_is_refused():
     with torch.device("meta"):
         model = t.YolosModel(t.YolosConfig())
