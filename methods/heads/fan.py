@@ -47,14 +47,21 @@ class Fan:
     def project(self, linear: nn.Module, forward: Callable[[Tensor], Tensor], context: Tensor) -> Tensor:
         """Outputs for all copies, (copies * rows, T, d), from the contexts of all heads, (rows, T, H * d_h).
 
-        They are the output of all heads less what each copy lacks, which is cheaper than a projection a copy.
+        They are the output of all heads less what each copy lacks, which is cheaper than a projection a copy. In half
+        precision little would be left of a small difference between large numbers: there each copy is projected.
         """
-        whole, weight = forward(context), transposed(linear)  # (rows, T, d), (H * d_h, d)
+        weight = transposed(linear)  # (H * d_h, d)
+        if context.dtype != weight.dtype or weight.dtype.itemsize < 4 or torch.is_autocast_enabled(weight.device.type):
+            contexts = context.repeat(len(self.columns), 1, 1)
+            for columns, copy in zip(self.columns, contexts.split(self.rows), strict=True):
+                copy[..., columns.to(copy.device)] = 0
+            return forward(contexts)
+        whole = forward(context)  # (rows, T, d)
         outputs = whole.new_empty(len(self.columns), *whole.shape)
         for columns, output in zip(self.columns, outputs, strict=True):
             some = columns.to(context.device)
-            part = context[..., some].flatten(0, 1)
-            torch.addmm(whole.flatten(0, 1), part, weight[some], alpha=-1, out=output.flatten(0, 1))
+            lacks = context[..., some].flatten(0, 1)
+            torch.addmm(whole.flatten(0, 1), lacks, weight[some], alpha=-1, out=output.flatten(0, 1))
         return outputs.flatten(0, 1)
 
 

@@ -61,10 +61,10 @@ class Kept:
         context = self.contexts.pop(index, None)
         if context is None:
             return
+        self.room.left += _bytes(context)
         if columns is not None and len(columns):
-            self.contexts[index] = context[..., columns.to(context.device)]
-        else:
-            self.room.left += _bytes(context)
+            left = self.contexts[index] = context[..., columns.to(context.device)]
+            self.room.left -= _bytes(left)
 
     def _take(self, index: int, size: int, kept: dict[int, Tensor]) -> bool:
         """Whether there is room, which is then taken, unless it was before."""
@@ -80,7 +80,8 @@ def key_of(args: tuple, kwargs: dict[str, Any]) -> Hashable | None:
     parts: list[Hashable] = []
     for name, value in (*enumerate(args), *sorted(kwargs.items())):
         if isinstance(value, Tensor):
-            content = value.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
+            whole = value.detach().cpu().clone(memory_format=torch.contiguous_format)
+            content = whole.reshape(-1).view(torch.uint8).numpy().tobytes()
             parts.append((name, value.shape, value.dtype, content))
         elif value is None or isinstance(value, bool | int | float | str):
             parts.append((name, value))

@@ -31,7 +31,8 @@ class Portion:
         if mask is None:
             return [cls(batch.inputs, batch.labels)]
         places = torch.arange(1, mask.shape[1] + 1, device=mask.device)
-        lengths: list[int] = ((mask != 0) * places).amax(1).tolist()  # up to the last token that is not padding
+        # Up to the last token that is not padding; a text of none at all keeps one, as no model runs without.
+        lengths: list[int] = ((mask != 0) * places).amax(1).clamp_min(1).tolist()
         weights = sum(cast(Linear, module).weight.numel() for module in model.modules() if is_linear(module))
         padding = PASS.get(mask.device.type, PASS_ELSEWHERE) / (copies * max(1, weights))  # tokens
         groups: list[list[int]] = []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -39,12 +40,14 @@ def restarting(
 
     Logits are those of a full pass, bit for bit where the top block runs at every position, and up to the rounding of
     matrix products of another shape where it does not. Other outputs (hidden states, caches of keys) lack what was
-    passed over. A model that is no plain stack of blocks, and any pass with gradients on, is run in full. The model is
-    left as it was found; do not copy it inside.
+    passed over. A model that is no plain stack of blocks, and any pass with gradients on or in inference mode, is run
+    in full. The model is left as it was found; do not copy it inside.
     """
     restart = Restart(model, heads, batch_bytes, total_bytes)
     with ExitStack() as stack:
+        signature = inspect.signature(model.forward)
         stack.enter_context(replaced(model, restart._forward))
+        cast(Any, model.forward).__signature__ = signature  # which ``generate`` reads, to know what to prepare
         for index, block in enumerate(restart.blocks):
             stack.enter_context(replaced(block, partial(restart._block, index)))
             stack.enter_context(restart._parts[index].watched())
@@ -84,7 +87,7 @@ class Restart:
         self._plain = len(self.blocks) > 1  # until the contrary is seen
         self._tried = False
         self._splits = False  # whether blocks may run in parts
-        self._narrow = True  # whether the top block may ask where it is read alone
+        self._narrow: bool | None = None  # whether the top block may ask where it is read alone; None until tried
         self._readers = [first_token, last_token]
         self._wrapped = False  # whether a block's output is a tuple of one tensor
 
@@ -125,7 +128,9 @@ class Restart:
             self._copies, self._fan = False, None
 
     def _forward(self, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        key = key_of(args, kwargs) if self._plain and not torch.is_grad_enabled() else None
+        # In inference mode nothing would tell whether a block changed its input in place.
+        runs_in_full = torch.is_grad_enabled() or torch.is_inference_mode_enabled()
+        key = None if runs_in_full or not self._plain else key_of(args, kwargs)
         if key is None:
             self._last = None
             return forward(*args, **kwargs)
@@ -174,20 +179,21 @@ class Restart:
         count = len(self.blocks)
         if not self._tried:  # a model may read more of its blocks than the next one's input
             self._plain = hasattr(output, "logits") and same(_Pass(count, top))
-        if not self._plain:
+        if not self._plain or kept.length == 1:  # one position cannot show whether others are read
             return
         for reader in tuple(self._readers):
             read = reader(kwargs, *top.shape[:2]).to(top.device)
             if same(_Pass(count, spread(read, at(read, top), top.shape[1]))):
                 kept.read, self._readers = read, [reader]
                 break
-        if not self._tried:
+        if not self._tried or (kept.read is not None and self._narrow is None):
             self._tried = True
-            with suppress(RuntimeError, TypeError, ValueError):  # of a block that does not run in parts
-                self._splits = same(_Pass(read=kept.read, trial=True))
-                if not self._splits and kept.read is not None:
-                    self._narrow = False
+            for self._narrow in (None,) if kept.read is None else (True, False):
+                self._splits = False
+                with suppress(RuntimeError, TypeError, ValueError):  # of a block that does not run in parts
                     self._splits = same(_Pass(read=kept.read, trial=True))
+                if self._splits:
+                    break
         if not self._splits:
             kept.read = None
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 import transformers as t
 
-from methods.heads import HeadMap, gated, remove_heads
+from methods.heads import HeadMap, gated, remove_heads, restarting
 
 SIZES = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 20, "vocab_size": 40}
 TOKENS = {"pad_token_id": 0, "bos_token_id": None, "eos_token_id": None}
@@ -48,3 +48,19 @@ def test_generation_with_a_cache(zoo, name, beams):
         assert torch.equal(cached, smaller.generate(**batch, **options, use_cache=False)), what
         with gated(model, mask):
             assert torch.equal(cached, model.generate(**batch, **options, use_cache=False)), what
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("name", DECODERS)
+@torch.no_grad()
+def test_generation_while_passes_restart(zoo, name, told):
+    """With padding before the text, which ``generate`` prepares for as the model's own signature tells it to."""
+    torch.manual_seed(0)
+    model, batch = _decoder(name).eval(), zoo.batch(name, "left")
+    for parameter in model.parameters():
+        parameter.normal_(std=0.2)
+    options = {"max_new_tokens": 6, "do_sample": False} | ({"attention_mask": batch["attention_mask"]} if told else {})
+    expected = model.generate(batch["input_ids"], **options)
+    with restarting(model, HeadMap.of(model)):
+        for _ in range(2):
+            assert torch.equal(model.generate(batch["input_ids"], **options), expected)

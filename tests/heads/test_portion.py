@@ -57,6 +57,15 @@ def test_a_large_model_runs_without_padding_and_a_tiny_one_in_one_pass():
     assert [portion.labels.tolist() for portion in Portion.by_length(batch, nn.Linear(4, 4), 4)] == [[0, 2, 1, 3]]
 
 
+def test_a_text_without_tokens_keeps_one_place():
+    batch = texts([3, 0, 0])
+    portions = Portion.by_length(batch, nn.Linear(4096, 4096), 4)
+    assert [(portion.labels.tolist(), portion.inputs["input_ids"].shape[1]) for portion in portions] == [
+        ([1, 2], 1),
+        ([0], 3),
+    ]
+
+
 def test_without_a_mask_the_batch_is_one_portion():
     batch = Texts({"pixel_values": torch.rand(3, 2, 4, 4)}, torch.arange(3))
     (portion,) = Portion.by_length(batch, nn.Linear(2, 2), 1)

@@ -169,6 +169,71 @@ def test_queries_that_read_one_another_run_everywhere(zoo):
         assert restart._splits
 
 
+@pytest.mark.parametrize("mixes", [True, False])
+@torch.no_grad()
+def test_texts_of_one_token_decide_nothing_for_longer_ones(zoo, mixes):
+    model, batch = zoo.model("bert" if mixes else "llama"), zoo.batch("bert")
+    heads, gates = HeadMap.of(model), torch.arange(12) != 3
+    if mixes:
+        mix = lambda module, args, output: output + output.mean(1, keepdim=True)  # noqa: E731
+        model.get_submodule(heads.sites[2].projections["query"]).register_forward_hook(mix)
+    gates = gates[: len(heads)]
+    with gated(model, gates, heads):
+        expected = model(**batch).logits
+    with restarting(model, heads) as restart:
+        for _ in range(2):
+            model(**{name: value[:, :1] for name, value in batch.items()})
+            model(**batch)
+        restart.changed(0)
+        with gated(model, gates, heads):
+            zoo.assert_close(model(**batch).logits, expected)
+        assert restart._last.read is not None and restart._narrow is not mixes
+
+
+def test_in_inference_mode_every_block_runs(zoo):
+    model, batch = zoo.model("bert"), zoo.batch("bert")
+    calls = count_blocks(model)
+    with torch.inference_mode():
+        expected = model(**batch).logits
+        with restarting(model, HeadMap.of(model)):
+            calls.clear()
+            for _ in range(2):
+                assert torch.equal(model(**batch).logits, expected)
+    assert len(calls) == 6
+
+
+@torch.no_grad()
+def test_inputs_that_are_views_of_others(zoo):
+    model, ids = zoo.model("bert"), zoo.batch("bert")["input_ids"]
+    with restarting(model, HeadMap.of(model)) as restart:
+        for view in (ids[:, :1], ids[:1, ::2], ids[:, :2].T):
+            expected = model(input_ids=view.clone()).logits
+            zoo.assert_close(model(input_ids=view).logits, expected)
+        assert len(restart._known) == 3
+
+
+@pytest.mark.parametrize("how", ["bfloat16", "autocast"])
+@torch.no_grad()
+def test_in_half_precision_a_small_rest_is_not_lost(zoo, how):
+    """Where one head is far larger than the others, the output without it is as near as that of gates."""
+    model, batch = zoo.model("bert"), zoo.batch("bert")
+    heads, gate = HeadMap.of(model), torch.arange(12) != 5
+    weight = model.get_submodule(heads.sites[1].output).weight
+    weight[:, heads.sites[1].columns([1])] *= 300
+    portion = Portion(batch, torch.zeros(4))
+    with gated(model, gate, heads):
+        exact = model(**batch).logits
+    model = model.bfloat16() if how == "bfloat16" else model
+    with torch.autocast("cpu", torch.bfloat16, enabled=how == "autocast"):
+        with gated(model, gate, heads):
+            by_gates = (model(**batch).logits - exact).abs().max()
+        with restarting(model, heads) as restart:
+            model(**batch)
+            with restart.without([4, 5], 4):
+                found = model(**portion.repeated(2).inputs).logits[4:]
+    assert (found - exact).abs().max() <= 2 * by_gates + 1e-4
+
+
 def test_with_gradients_every_block_runs(zoo):
     model, batch = zoo.model("bert"), zoo.batch("bert")
     calls = count_blocks(model)
