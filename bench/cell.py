@@ -24,6 +24,7 @@ from bench.selection import select, view_of
 from bench.sizes import Sizes
 from bench.suite import count_at
 from bench.turns import alone, beside_others
+from bench.untouched import untouched
 from methods import METHODS
 from methods.schedule import Trajectory
 from tasks.cache import Cache
@@ -89,7 +90,7 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         # Where generation is timed, a model is large: no training for other levels than those asked for.
         timed = set(cell.removed) if cell.generate else {count_at(level, units) for level in LEVELS}
         asked = sorted(timed.union(cell.removed))
-        with counting(model) as passes, turn.timing(device) as choosing, working() as choosing_work:
+        with untouched(model), counting(model) as passes, turn.timing(device) as choosing, working() as choosing_work:
             arrivals = Arrivals(task, cell.removed, timed, passes, turn, device)
             selection = select(method, cell.method.options, view, asked, arrivals)
         choices = [[draw[asked.index(count)] for count in cell.removed] for draw in selection.choices]

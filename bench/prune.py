@@ -21,6 +21,7 @@ from bench.run import check_writable
 from bench.selection import select, view_of
 from bench.suite import MethodSpec, count_at
 from bench.turns import alone, beside_others
+from bench.untouched import Touched, untouched
 from bench.values import fraction
 from methods import METHODS, OptionError
 from methods.heads import HeadMap, save_pruned
@@ -60,7 +61,8 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         before = quality.measure(task, model)
         method = METHODS[options.method.name]
         view = view_of(task, model, method, options.seed, options.calibration, options.training, device)
-        selection = select(method, options.method.options, view, [len(view.heads) - keep])
+        with untouched(model):
+            selection = select(method, options.method.options, view, [len(view.heads) - keep])
         choice = selection.choices[0][0]
         if choice.neurons is None and choice.removed != len(view.heads) - keep:
             kept = int(choice.mask.sum())
@@ -104,7 +106,7 @@ def _one_line(options: PruneOptions) -> Iterator[None]:
         yield
     except OptionError as error:
         raise InputError(f"--method {options.method.label}: {error}") from error
-    except (NonFiniteScore, FloatingPointError) as error:
+    except (NonFiniteScore, FloatingPointError, Touched) as error:
         raise InputError(f"nothing was pruned: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""What a process has besides the model: random states and switches of its libraries."""
+"""Random states of a process, and how to keep what happens to them, and to switches, from lasting."""
 
 from __future__ import annotations
 
@@ -11,15 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-
-def switches() -> dict[str, Any]:
-    """What is to be as it was after a method: by what to call it."""
-    return {
-        "gradients being on": torch.is_grad_enabled(),
-        "torch's default dtype": torch.get_default_dtype(),
-        "torch's number of threads": torch.get_num_threads(),
-        "torch's deterministic algorithms being on": torch.are_deterministic_algorithms_enabled(),
-    }
+from bench.untouched import kept_switches
 
 
 def random_states() -> dict[str, Any]:
@@ -46,16 +38,10 @@ def seed_everything(seed: int) -> None:
 def sealed() -> Iterator[None]:
     """Whatever happens inside to random states and switches does not last."""
     numpy, python = np.random.get_state(), random.getstate()
-    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    with torch.random.fork_rng(), torch.set_grad_enabled(torch.is_grad_enabled()):
+    with torch.random.fork_rng(), kept_switches():
         try:
             seed_everything(0)
             yield
         finally:
             np.random.set_state(numpy)
             random.setstate(python)
-            torch.set_default_dtype(dtype)
-            torch.use_deterministic_algorithms(deterministic)
-            if torch.get_num_threads() != threads:
-                torch.set_num_threads(threads)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from bench.checks.case import Failure, Scene, Subject, check
-from bench.checks.process import random_states, switches
+from bench.checks.process import random_states
+from bench.untouched import switches
 from methods import View
 
 SHOWN = 3  # differences that a message names

@@ -30,6 +30,17 @@ def nan_importance(view):
 def misses_a_file(view):
     return torch.load("/nowhere/scores.pt")
 
+@scorer("leaks", source="test")
+def leaks(view):
+    torch.set_default_dtype(torch.float64)
+    torch.set_grad_enabled(False)
+    return torch.arange(8.0)
+
+@scorer("writes", source="test")
+def writes(view):
+    next(view.model.parameters()).data[0] += 1
+    return torch.arange(8.0)
+
 @scorer("leaves", source="test")
 def leaves(view):
     raise SystemExit("enough")
@@ -50,6 +61,18 @@ def test_a_method_that_ends_its_process_does_not_end_the_run(place, plugin, caps
     records = place.records()
     assert records["leaves/seed0"]["reason"] == "SystemExit: enough"
     assert records["none/seed0"]["status"] == "done"
+
+
+def test_what_a_method_leaves_behind_reaches_no_other(place, plugin):
+    plugin(METHODS)
+    assert place.run("--methods", "random,voita", "--jobs", "1") == 0
+    alone = {name: record["result"] for name, record in place.records().items()}
+    shutil.rmtree(place.out)
+    assert place.run("--methods", "leaks,writes,random,voita", "--jobs", "1") == 1
+    records = place.records()
+    assert records["leaks/seed0"]["reason"].startswith("Touched: the method changed gradients being on from True to")
+    assert records["writes/seed0"]["reason"].startswith("Touched: the method changed weights of the model: ")
+    assert {name: records[name]["result"] for name in alone} == alone
 
 
 def test_whatever_goes_wrong_costs_its_own_cell(place, plugin, capsys):
