@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
+from bench.pairing import in_seeds
 from bench.records import Record
 
 
@@ -18,7 +19,7 @@ def notes(records: list[Record]) -> list[str]:
                 f"{r['cell']['data']}, {r['cell']['model']}, seed {r['cell']['seed']}: training ended short of its "
                 f"target ({training['validation_accuracy']:.3f} of {training['target']:.3f} on validation)"
             )
-    found += sorted(short) + _cut(records) + _mixed_settings(records)
+    found += sorted(short) + _cut(records) + _seeds(records) + _mixed_settings(records)
     for what, values in (
         ("processors", Counter(r["provenance"]["processor"] for r in records)),
         ("torch versions", Counter(r["provenance"]["packages"]["torch"] for r in records)),
@@ -42,6 +43,27 @@ def _cut(records: list[Record]) -> list[str]:
         f"{count}"
         for where, count in sorted(cut.items())
     ]
+
+
+def _seeds(records: list[Record]) -> list[str]:
+    """Methods with fewer seeds than others on the same task: their means are over other models and draws."""
+    seeds: dict[tuple[str, ...], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for record in records:
+        if record["status"] == "done":
+            cell = record["cell"]
+            seeds[cell["task"], cell["data"], cell["model"]][cell["label"]].add(cell["seed"])
+    found = []
+    for names, of_label in sorted(seeds.items()):
+        every = set().union(*of_label.values())
+        fewer: dict[tuple[int, ...], list[str]] = defaultdict(list)
+        for label, some in sorted(of_label.items()):
+            if some != every:
+                fewer[tuple(sorted(some))].append(label)
+        found += [
+            f"{', '.join(names)}: of {len(every)} seeds, {', '.join(labels)}: {in_seeds(list(some))} alone"
+            for some, labels in sorted(fewer.items())
+        ]
+    return found
 
 
 def _mixed_settings(records: list[Record]) -> list[str]:

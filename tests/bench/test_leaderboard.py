@@ -133,6 +133,13 @@ def test_records_measured_in_different_ways_are_named(make_record):
     assert "limit 100 (1)" in mixed
 
 
+def test_methods_with_fewer_seeds_than_others_are_named(make_record):
+    records = [make_record(label=label, seed=seed) for label in ("ae", "michel") for seed in range(3)]
+    assert "alone" not in board(records)
+    text = board([*records, make_record(label="random", seed=1), make_record(label="b", seed=1)])
+    assert "- classification, data, model: of 3 seeds, b, random: seed 1 alone\n" in text + "\n"
+
+
 def test_records_of_several_origins_are_named(make_record):
     other = make_record(seed=1)
     other["provenance"] = {"processor": "B", "commit": "b" * 40, "packages": {"torch": "2"}}
