@@ -74,8 +74,9 @@ def compare(
     """Compare methods ``a`` and ``b``, by their labels, from the records in ``folder``.
 
     By mean accuracy over the shares removed (not scaled by chance, as the leaderboard's area is), or at one ``level``;
-    over all tasks or those named, by their adapter or data. Where the two do not remove the same parts, at equal shares of parameters removed, to the largest
-    that both reach. Raises InputError for names, levels and records that do not allow it.
+    over all tasks or those named, by their adapter or data. Where the two do not remove the same parts, at equal shares
+    of parameters removed, to the largest that both reach. Raises InputError for names, levels and records that do not
+    allow it.
     """
     if not 0 < alpha < 1:
         raise InputError(f"--alpha {alpha:g}: expected a probability between 0 and 1")

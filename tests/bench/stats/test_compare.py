@@ -302,7 +302,9 @@ def test_unequal_shares_of_training_are_refused(keep):
     folder = keep("michel")
     keep("michel", seed=1)
     for a, b in (("ste", "dsp-joint"), ("dsp-joint", "michel"), ("voita", "ste")):
-        with pytest.raises(InputError, match="measured in different ways.*trained for .* % of the task's own training"):
+        with pytest.raises(
+            InputError, match=r"measured in different ways.*trained for .* % of the task's own training"
+        ):
             compare(folder, a, b)
     assert "Mind that ste was trained at each level, for 10 %" in words(compare(folder, "michel", "ste"))
 
