@@ -53,8 +53,9 @@ def standings(
 ) -> Table:
     """A row for each method that has all ``tasks``, by tier and area; what removes neurons or nothing comes last.
 
-    Values are means over seeds of the mean over tasks within a seed, as on the leaderboard; the spread of the area is
-    its 95 % interval or, with too few seeds for any, like the others' the standard deviation over seeds.
+    Values are means over seeds of the mean over tasks within a seed, as on the leaderboard, but the area of what is
+    ranked is that of the standing, over all seeds of each task. Its spread is its 95 % interval or, with too few seeds
+    for any, like the others' the standard deviation over seeds.
     """
     columns = _columns(board)
     table = board.table.set_index(["task", "data", "model"]).sort_index()

@@ -94,13 +94,13 @@ def _complete(
     for label in board.labels if above else ():
         if not removes_heads(board.any_of(label)):
             continue
-        lacks = [
-            f"on {board.name(task)} for {in_seeds(missing)}"
-            for task, of_task in zip(above, seeds, strict=True)
-            if (missing := [seed for seed in of_task if (*task, label, seed) not in areas])
-        ]
+        lacks: dict[str, list[str]] = {}
+        for task, of_task in zip(above, seeds, strict=True):
+            if missing := [seed for seed in of_task if (*task, label, seed) not in areas]:
+                lacks.setdefault(in_seeds(missing), []).append(board.name(task))
         if lacks:
-            unranked[label] = f"no result {', '.join(lacks)}"
+            told = (f"for {missing} on {', '.join(where)}" for missing, where in lacks.items())
+            unranked[label] = f"no result {', and '.join(told)}"
         else:
             found[label] = [
                 np.array([areas[*task, label, seed] for seed in of_task])

@@ -151,7 +151,7 @@ def test_a_method_that_lacks_a_cell_is_named_and_not_ranked(run, write, parse):
     folder = run(seeds=5, labels=("michel", "random"), data=("alpha",))
     write("ae", 99, 0, "alpha")
     page = parse(report(folder, folder / "report").read_text())
-    assert "Not ranked: ae (no result on classification for seeds 1, 2, 3, 4)." in page.text
+    assert "Not ranked: ae (no result for seeds 1, 2, 3, 4 on classification)." in page.text
     assert [cells[0][1] for cells in page.tables[0][1:]] == ["michel", "random", "ae"]
     assert row(page.tables[0], "ae")["tier"][0] == "–"
 

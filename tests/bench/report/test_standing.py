@@ -31,8 +31,8 @@ def test_only_ranked_methods_are_said_to_keep_less(run, write):
         for seed in range(5):
             write("ae", 99, seed, data)
     assert said(read(folder)).endswith(
-        "Each other ranked method was shown to keep less, by more than 0.5 points. Not ranked: ae (no result on "
-        "classification (alpha, model) for seed 5, on classification (beta, model) for seed 5)."
+        "Each other ranked method was shown to keep less, by more than 0.5 points. Not ranked: ae (no result for "
+        "seed 5 on classification (alpha, model), classification (beta, model))."
     )
 
 
@@ -40,8 +40,8 @@ def test_a_single_ranked_method_stands_beside_those_that_are_not(run, write):
     folder = run(seeds=2, labels=("michel", "none"), data=("alpha",))
     write("ae", 99, 0, "alpha")
     assert said(read(folder)) == (
-        "michel alone is ranked, so there is nothing to compare it with. Not ranked: ae (no result on classification "
-        "for seed 1)."
+        "michel alone is ranked, so there is nothing to compare it with. Not ranked: ae (no result for seed 1 on "
+        "classification)."
     )
 
 
@@ -126,5 +126,5 @@ def test_nothing_complete_has_its_true_reason(run, write):
     write("michel", 80, 1, "alpha")
     assert said(read(folder)) == (
         "No method that removes heads has a result in every seed of every task, so none is ranked. Not ranked: michel "
-        "(no result on classification for seeds 0, 2)."
+        "(no result for seeds 0, 2 on classification)."
     )
