@@ -95,7 +95,7 @@ def _remarks(samples: Samples, names: dict[TaskKey, str], a: str, b: str) -> lis
 
 
 def _trained(a: Sequence[Sample], b: Sequence[Sample]) -> list[str]:
-    """Says on which tasks one of the methods was trained, where the other was not."""
+    """That one of the methods, paired cell by cell, was trained where the other was not, and for which shares."""
     told = []
     for own, others in ((a, b), (b, a)):
         alone = [one for one, other in zip(own, others, strict=True) if one.trained and not other.trained]

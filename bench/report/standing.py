@@ -75,10 +75,10 @@ def why_none(board: Board, tasks: Sequence[TaskKey]) -> str:
     """Why ``standing`` is None, in sentences."""
     if not any(removes_heads(board.any_of(label)) for label in board.labels):
         return "No method here removes heads and nothing else, so none is ranked."
-    left_out = _left_out(board, tasks)
+    low = _left_out(board, tasks)
     if all(task in board.at_chance for task in tasks):
-        return f"{left_out} So no method is ranked."
-    said = ["No method that removes heads has a result in every seed of every task, so none is ranked.", left_out]
+        return f"{low} So no method is ranked."
+    said = ["No method that removes heads has a result in every seed of every task, so none is ranked.", low]
     return " ".join([*filter(None, said), *_not_ranked(_complete(board, tasks)[2])])
 
 
