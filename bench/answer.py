@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bench.compare import Comparison, TaskComparison
 from bench.markdown import aligned
 from bench.stats.pairs import Difference
@@ -22,20 +24,30 @@ def text(comparison: Comparison) -> str:
 
 
 def words(comparison: Comparison) -> str:
-    """One answer in sentences: the mean over tasks, then each task of which something else is to be said."""
-    tasks = comparison.tasks
+    """One answer in sentences: the mean over tasks, then each task of which something else is to be said.
+
+    Each task by itself where there is no mean.
+    """
+    tasks, where = comparison.tasks, comparison.where
     overall = tasks[0].difference if len(tasks) == 1 else comparison.overall
-    size = "" if len(tasks) == 1 else f", {_number(len(tasks))} tasks"
-    sentences = [] if overall is None else [_first(comparison, overall, size)]
-    if len(tasks) > 1:
-        said = _winner(comparison, overall.mean) if overall and _shown(overall, comparison) else ""
-        sentences += _by_task(comparison, said)
+    if overall is None:
+        corrected = f", corrected for {_number(len(tasks))} tasks"
+        sentences = ["The tasks share no seed, so there is no mean over them."]
+        for task in tasks:
+            found = replace(task.difference, p=task.holm)
+            sentences.append(_whole(comparison, found, f"on {task.name}, {where}", corrected=corrected))
+    elif len(tasks) == 1:
+        sentences = [_whole(comparison, overall, where)]
+    else:
+        sentences = [_whole(comparison, overall, where, size=f"{_number(len(tasks))} tasks")]
+        sentences += _by_task(comparison, overall)
     sentences += [f"Mind that {caveat}." for caveat in comparison.caveats]
     return " ".join(sentences)
 
 
-def _first(comparison: Comparison, overall: Difference, size: str) -> str:
-    a, b, where = comparison.a, comparison.b, comparison.where
+def _whole(comparison: Comparison, overall: Difference, where: str, size: str = "", corrected: str = "") -> str:
+    """A sentence that says what is compared, where, how sure it is, and over how many seeds."""
+    a, b = comparison.a, comparison.b
     winner, loser = (a, b) if overall.mean >= 0 else (b, a)
     seeds = f"{_number(overall.seeds)} seed{'s' * (overall.seeds > 1)}"
     points = f"{abs(overall.mean):.1f} points"
@@ -44,17 +56,19 @@ def _first(comparison: Comparison, overall: Difference, size: str) -> str:
         kept = f"{a} and {b} kept as much accuracy"
     if overall.p is None:
         these = "this one seed" if overall.seeds == 1 else f"these {seeds}"
-        these += f" ({size[2:]})" if size else ""
+        these += f" ({size})" if size else ""
         never = f"{seeds} cannot show a difference at the {100 * comparison.alpha:g} % level"
-        return f"In {these} {kept} {where}, but {never}: {_number(overall.needed)} would do."
+        return f"In {these} {kept} {where}, but {never}: {_number(overall.needed)} would do{corrected}."
     interval = _interval(overall, comparison.alpha, overall.mean < 0)
+    over = f"{seeds}, {size}" if size else seeds
     if _shown(overall, comparison):
-        return f"{winner} keeps {points} more accuracy than {loser} {where}, {interval}; {seeds}{size}."
-    return f"No difference could be shown: {kept} {where}, {interval}, p = {_p(overall.p)}; {seeds}{size}."
+        return f"{winner} keeps {points} more accuracy than {loser} {where}, {interval}; {over}{corrected}."
+    return f"No difference could be shown: {kept} {where}, {interval}, p = {_p(overall.p)}{corrected}; {over}."
 
 
-def _by_task(comparison: Comparison, said: str) -> list[str]:
-    """Sentences on the tasks that differ from what was ``said``: the method that keeps more, or nothing."""
+def _by_task(comparison: Comparison, overall: Difference) -> list[str]:
+    """Sentences on the tasks that differ from what was said ``overall``: the method that keeps more, or nothing."""
+    said = _winner(comparison, overall.mean) if _shown(overall, comparison) else ""
     few: list[TaskComparison] = []
     none: list[TaskComparison] = []
     same: list[TaskComparison] = []
@@ -72,7 +86,7 @@ def _by_task(comparison: Comparison, said: str) -> list[str]:
     for task in other:
         winner = _winner(comparison, task.difference.mean)
         sentences.append(f"On {task.name} {winner} keeps {abs(task.difference.mean):.1f} points more.")
-    if none and (said or other):
+    if none and (said or other or overall.p is None):
         sentences.append(f"On {_list(none)} no difference could be shown.")
     elif none:
         sentences.append(f"Nor could one on {_list(none)} alone.")
@@ -98,8 +112,8 @@ def _seed_table(comparison: Comparison) -> str:
     if several and (overall := comparison.overall):
         rows.append(["mean of tasks", str(overall.seeds), "", "", *_figures(overall), "", f"{overall.beats:.2f}"])
     return (
-        f"Across seeds, {comparison.where}; p of the sign-flip test on paired differences, P with ties counted half\n\n"
-        + aligned(rows)
+        f"Across seeds, {comparison.where}; accuracy as it is, not scaled by chance as the leaderboard's area is; p of "
+        "the sign-flip test on paired differences, P with ties counted half\n\n" + aligned(rows)
     )
 
 

@@ -73,16 +73,17 @@ def compare(
 ) -> Comparison:
     """Compare methods ``a`` and ``b``, by their labels, from the records in ``folder``.
 
-    By area, the mean accuracy over the shares removed, or at one ``level``; over all tasks or those named, by their
-    adapter or data. Where the two do not remove the same parts, at equal shares of parameters removed, to the largest
-    that both reach. Raises InputError for names, levels and records that do not allow it.
+    By mean accuracy over the shares removed (not scaled by chance, as the leaderboard's area is), or at one ``level``;
+    over all tasks or those named, by their adapter or data. Where the two do not remove the same parts, at equal shares
+    of parameters removed, to the largest that both reach. Raises InputError for names, levels and records that do not
+    allow it.
     """
     if not 0 < alpha < 1:
         raise InputError(f"--alpha {alpha:g}: expected a probability between 0 and 1")
     both = paired(folder, a, b, tasks)
     pairs, by_parameters = both.tasks, bool(both.unlike)
     caveats = [_at_equal_parameters(both, level)] if by_parameters else []
-    caveats += [both.trained] if both.trained else []
+    caveats += both.caveats
     values = {task: _values(pair, level, by_parameters) for task, pair in pairs.items()}  # (2, seeds), points
     differences = [difference(one, other, alpha, tests=len(pairs)) for one, other in values.values()]
     adjusted = holm([1.0 if each.p is None else each.p for each in differences])
@@ -119,7 +120,7 @@ def _overall(
     common = sorted(set.intersection(*(set(pair) for pair in pairs.values())))
     remarks = []
     if not common:
-        return None, ["the tasks share no seed, so there is no mean over them"]
+        return None, []
     if any(len(pair) > len(common) for pair in pairs.values()):
         remarks = [f"the tasks do not share all seeds: the mean over tasks is that of {in_seeds(common)}"]
     rows = [values[task][:, [list(pair).index(seed) for seed in common]] for task, pair in pairs.items()]
@@ -130,9 +131,16 @@ def _overall(
 def _where(pairs: dict[TaskKey, Pair], level: float | None, by_parameters: bool) -> str:
     sample, _ = next(iter(next(iter(pairs.values())).values()))
     removed = "parameters" if by_parameters else sample.removes
-    if level is not None:
+    if level is None:
+        return f"on average over the shares of {removed} removed"
+    if by_parameters:
         return f"at {100 * level:g} % of {removed} removed"
-    return f"on average over the shares of {removed} removed (area)"
+    found = [next(iter(pair.values()))[0] for pair in pairs.values()]
+    shares = [100 * sample.shares[_place(sample, level)] for sample in found]
+    low, high = f"{min(shares):.3g}", f"{max(shares):.3g}"
+    if low == high:
+        return f"at {low} % of {removed} removed"
+    return f"with {low} to {high} % of {removed} removed (the nearest to {100 * level:g} %)"
 
 
 def _at_equal_parameters(both: Paired, level: float | None) -> str:
@@ -152,7 +160,7 @@ def _at_equal_parameters(both: Paired, level: float | None) -> str:
 
 
 def _values(pair: Pair, level: float | None, by_parameters: bool) -> np.ndarray:
-    """Accuracy of both by seed, (2, seeds), in points: by area, or at ``level``."""
+    """Accuracy of both by seed, (2, seeds), in points: the mean over shares removed, or at ``level``."""
     most = largest_share(pair)
 
     def value(sample: Sample) -> float:
@@ -166,11 +174,15 @@ def _values(pair: Pair, level: float | None, by_parameters: bool) -> np.ndarray:
 
 
 def _place(sample: Sample, level: float) -> int:
-    """Place of ``level`` among those measured. Raises InputError."""
-    found = np.flatnonzero(np.isclose(sample.shares, count_at(level, sample.units) / sample.units))
+    """Place of ``level`` among those measured. Raises InputError, also where a share rounds to no unit or to all."""
+    count, task = count_at(level, sample.units), ", ".join(sample.task)
+    there = ", ".join(f"{share:.4g}" for share in sample.shares)
+    if (count == 0 and level > 0) or (count == sample.units and level < 1):
+        which = "none" if count == 0 else "all"
+        raise InputError(f"level {level:g} rounds to {which} of the {sample.units} units on {task}: there is {there}")
+    found = np.flatnonzero(np.isclose(sample.shares, count / sample.units))
     if not len(found):
-        there = ", ".join(f"{share:.4g}" for share in sample.shares)
-        raise InputError(f"level {level:g} was not measured on {', '.join(sample.task)}: there is {there}")
+        raise InputError(f"level {level:g} was not measured on {task}: there is {there}")
     return int(found[0])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bench.chance import above_chance
 from bench.records import Record
 from bench.suite import count_at
 
@@ -40,7 +41,8 @@ def parameters_removed(record: Record) -> np.ndarray:
 def metrics(record: Record) -> dict[str, float]:
     """The figures of one cell. NaN where a level was not measured.
 
-    area: mean quality over the share removed (trapezoids), scaled so that chance is 0 and the unpruned model 1.
+    area: mean quality over the share removed (trapezoids), scaled so that chance is 0 and the unpruned model 1; NaN
+    too where that model is not ``above_chance``.
     within1, within5: largest share removed such that no level up to it loses more than 1 or 5 points of accuracy; the
     levels are those measured, draws are averaged.
     """
@@ -55,7 +57,9 @@ def metrics(record: Record) -> dict[str, float]:
         "chance": chance,
         "at50": _value(quality, _at(0.5, result)),
         "at75": _value(quality, _at(0.75, result)),
-        "area": float((np.trapezoid(quality, share) - chance) / (base - chance)) if base > chance else float("nan"),
+        "area": float((np.trapezoid(quality, share) - chance) / (base - chance))
+        if above_chance(result)
+        else float("nan"),
         "within1": _safe_share(removed, loss, 0.01),
         "within5": _safe_share(removed, loss, 0.05),
         "mb": _value([size["model"] for size in result["megabytes"]], middle),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from bench.chance import averaged
 from bench.curves import draw
 from bench.frame import frame
 from bench.markdown import aligned, literal
@@ -131,7 +132,8 @@ def _is_of(record: Record, names: Hashable) -> bool:
 
 
 def _overall(table: pd.DataFrame) -> str:
-    """Mean over tasks, of the methods that have every task; the others are named below."""
+    """Mean over tasks whose model is above chance, of the methods that have each; what is left out is named below."""
+    table, left_out = averaged(table)
     tasks = table.groupby(TASK).ngroups
     per_seed = table.groupby([*ROW, "seed"])[list(COLUMNS)].mean(skipna=False)
     whole = table.groupby([*ROW, "seed"]).size() == tasks
@@ -139,6 +141,8 @@ def _overall(table: pd.DataFrame) -> str:
     if not whole.all():
         missing = sorted({f"{label} (seed {seed})" for label, *_, seed in per_seed[~whole].index})
         parts += ["", f"Not shown, as some task is missing: {literal(', '.join(missing))}."]
+    if left_out:
+        parts += ["", left_out]
     return "\n".join(parts)
 
 

@@ -19,7 +19,7 @@ class Paired:
     tasks: dict[TaskKey, Pair]
     names: dict[TaskKey, str]  # shortest that is clear
     unlike: str  # how the methods differ in the parts that they remove; empty where they do not
-    trained: str  # that one of the methods was trained and the other not; empty where they are alike
+    caveats: tuple[str, ...]  # that one of the methods was trained and the other not, or that one removes nothing
     remarks: tuple[str, ...]  # a line for each cell that is left out, and why
 
 
@@ -43,7 +43,9 @@ def paired(folder: Path, a: str, b: str, tasks: Sequence[str] = ()) -> Paired:
     names = {task: _name(task, chosen) for task in chosen}
     some_a, some_b = next(iter(next(iter(pairs.values())).values()))
     unlike = f"{a} removes {some_a.removes}, {b} {some_b.removes}" if some_a.removes != some_b.removes else ""
-    return Paired(pairs, names, unlike, _trained(some_a, some_b), tuple(_remarks(samples, names, a, b)))
+    sides = [[both[side] for pair in pairs.values() for both in pair.values()] for side in (0, 1)]
+    caveats = (*_trained(*sides), *(caveat for side in sides for caveat in _removes_nothing(side)))
+    return Paired(pairs, names, unlike, caveats, tuple(_remarks(samples, names, a, b)))
 
 
 def largest_share(pair: Pair) -> float:
@@ -92,14 +94,25 @@ def _remarks(samples: Samples, names: dict[TaskKey, str], a: str, b: str) -> lis
     return remarks
 
 
-def _trained(a: Sample, b: Sample) -> str:
-    if bool(a.trained) == bool(b.trained):
-        return ""
-    one, other = (a, b) if a.trained else (b, a)
-    return (
-        f"{one.label} was trained at each level, for {100 * one.trained:.3g} % of the task's own training, and "
-        f"{other.label} was not: the difference is that of the training too"
-    )
+def _trained(a: Sequence[Sample], b: Sequence[Sample]) -> list[str]:
+    """That one of the methods, paired cell by cell, was trained where the other was not, and for which shares."""
+    told = []
+    for own, others in ((a, b), (b, a)):
+        alone = [one for one, other in zip(own, others, strict=True) if one.trained and not other.trained]
+        if alone:
+            shares = [100 * sample.trained for sample in alone]
+            share = f"{min(shares):.3g}" + (f" to {max(shares):.3g}" if max(shares) > min(shares) else "")
+            told.append(
+                f"{alone[0].label} was trained at each level, for {share} % of the task's own training, and "
+                f"{others[0].label} was not: the difference is that of the training too"
+            )
+    return told
+
+
+def _removes_nothing(own: Sequence[Sample]) -> list[str]:
+    if any(sample.parameters.any() for sample in own):
+        return []
+    return [f"{own[0].label} removes nothing: its accuracy is that of the unpruned model at every level"]
 
 
 def _name(task: TaskKey, tasks: list[TaskKey]) -> str:

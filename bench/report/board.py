@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from bench.chance import at_chance
 from bench.errors import InputError
 from bench.frame import frame, removes
 from bench.notes import notes
@@ -33,6 +34,16 @@ class Board:
     def tasks(self) -> list[TaskKey]:
         """Sorted."""
         return sorted({task_of(record) for record in self.records.values()})
+
+    @cached_property
+    def at_chance(self) -> dict[TaskKey, str]:
+        """Tasks that have no area, as their unpruned model is no better than chance, and what it had."""
+        return at_chance(self.table)
+
+    @cached_property
+    def averaged(self) -> list[TaskKey]:
+        """The tasks that means are taken over: those above chance."""
+        return [task for task in self.tasks if task not in self.at_chance]
 
     @cached_property
     def labels(self) -> list[str]:

@@ -53,8 +53,9 @@ def standings(
 ) -> Table:
     """A row for each method that has all ``tasks``, by tier and area; what removes neurons or nothing comes last.
 
-    Values are means over seeds of the mean over tasks within a seed, as on the leaderboard; the spread of the area is
-    its 95 % interval or, with too few seeds for any, like the others' the standard deviation over seeds.
+    Values are means over seeds of the mean over tasks within a seed, as on the leaderboard, but the area of what is
+    ranked is that of the standing, over all seeds of each task. Its spread is its 95 % interval or, with too few seeds
+    for any, like the others' the standard deviation over seeds.
     """
     columns = _columns(board)
     table = board.table.set_index(["task", "data", "model"]).sort_index()
@@ -94,7 +95,7 @@ def by_task(board: Board, label: str, file: str) -> Table:
     """A row for each task that a method has: means over its seeds, with their standard deviation."""
     columns = ["area", *_columns(board)]
     own = board.table[board.table["label"] == label].groupby(["task", "data", "model"])[list(COLUMNS)]
-    means, spreads = own.mean(), own.std()
+    means, spreads = own.mean(skipna=False), own.std()  # a mean over some seeds only would mislead
     rows = []
     for task in board.tasks:
         if records := board.of(task, label):
@@ -147,10 +148,14 @@ def _parts(board: Board, label: str) -> str:
 
 
 def _area(label: str, means: pd.DataFrame, spreads: pd.DataFrame, found: Standing | None, href: str) -> Cell:
-    """With the interval over seeds where there is one."""
-    if found and label in found.labels and found.area.low is not None:
-        return estimated(found.area, found.labels.index(label), 3, href)
-    return _cells(means, spreads, label, ["area"], href)[0]
+    """That of the standing, where the method has one, with its interval over seeds if there is any."""
+    (cell,) = _cells(means, spreads, label, ["area"], href)
+    if not found or label not in found.labels:
+        return cell
+    place = found.labels.index(label)
+    if found.area.low is not None:
+        return estimated(found.area, place, 3, href)
+    return number(float(found.area.value[place]), 3, cell.spread, href=href)
 
 
 def _cells(means: pd.DataFrame, spreads: pd.DataFrame, row: Hashable, columns: Sequence[str], href: str) -> list[Cell]:

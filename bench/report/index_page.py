@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.chance import ERRORS
 from bench.published import side_by_side
 from bench.report.board import Board, kind, removes_heads
 from bench.report.links import method_of, task_of
 from bench.report.markup import Safe, tag, text
 from bench.report.page import figure, grid, listed, page, section, shown
 from bench.report.picture import Picture
-from bench.report.standing import MARGIN, Standing, words
+from bench.report.standing import MARGIN, Standing, why_none, words
 from bench.report.tables import Table
 
 HOW_TO_READ = (
     "area: mean quality over all shares of heads removed, scaled so that chance is 0 and the unpruned model is 1. "
     "Quality is the share of right answers on test data that no method has seen; a language model's is the mean over "
-    "its sub-tasks or, where it only scores texts, the probability of a byte.",
+    "its sub-tasks or, where it only scores texts, the probability of a byte. "
+    f"A task whose unpruned model is not better than chance by {ERRORS} standard errors in every seed has none.",
     "tier: methods of one tier are practically equal, or the seeds cannot tell them from the tier's best, at the 5 % "
     f"level for all pairs together and with a margin of {MARGIN:g} points of area (of 100).",
     "[low, high]: 95 % bootstrap interval over seeds; ±: standard deviation over seeds. Every number leads to the "
@@ -44,11 +46,9 @@ def index(
         f"{_count(len(board.labels), 'method')}, {_count(len(board.tasks), 'task')}, {_count(len(seeds), 'seed')}: "
         f"{_count(len(board.records), 'record')}."
     )
-    parts = [tag("p", " ".join([size, *(lead(board, found) if found else [])]), class_="lead")]
+    parts = [tag("p", " ".join([size, *lead(board, found)]), class_="lead")]
     parts.append(_row(main))
-    parts.append(
-        section("table", "Leaderboard", shown(table, interactive=True), _unranked(board, found), listed(HOW_TO_READ))
-    )
+    parts.append(section("table", "Leaderboard", shown(table, interactive=True), listed(HOW_TO_READ)))
     if overall or by_task:
         parts.append(
             section(
@@ -88,13 +88,15 @@ def _origin(board: Board) -> Safe:
     return text("All figures are of these records, but those marked as published, beside ours on: ", *links, ".")
 
 
-def lead(board: Board, found: Standing) -> list[str]:
-    """What the standing says, and the best score where that is not the best of all."""
+def lead(board: Board, found: Standing | None) -> list[str]:
+    """What the standing says, and the best score where that is not the best of all; or why there is no standing."""
+    if found is None:
+        return [why_none(board, board.tasks)]
     said = words(found)
     scores = [label for label in found.labels if kind(board.any_of(label)) == "score"]
-    if scores and scores[0] != found.labels[0]:
-        index = found.labels.index(scores[0])
-        told = f"Of the methods that leave the weights alone {scores[0]} has the largest, {found.area.value[index]:.3f}"
+    if scores and (index := found.largest(scores)) != found.largest(found.labels):
+        best, value = found.labels[index], found.area.value[index]
+        told = f"Of the methods that leave the weights alone {best} has the largest area, {value:.3f}"
         if found.area.low is not None and found.area.high is not None:
             told += f" ({found.area.low[index]:.3f} to {found.area.high[index]:.3f})"
         said.append(f"{told}; random removal has {_random(board, found)}." if _random(board, found) else f"{told}.")
@@ -111,13 +113,6 @@ def _random(board: Board, found: Standing) -> str:
         if board.any_of(label)["cell"]["method"] == "random":
             return f"{found.area.value[place_]:.3f}"
     return ""
-
-
-def _unranked(board: Board, found: Standing | None) -> Safe:
-    if not found:
-        return tag("p", "No method that removes heads has all of its results, so none is ranked.")
-    left = [f"{label} ({why})" for label, why in sorted(found.unranked.items())]
-    return tag("p", f"Not ranked: {', '.join(left)}.") if left else Safe("")
 
 
 def _methods(board: Board) -> list[Safe]:

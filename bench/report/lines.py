@@ -110,7 +110,7 @@ def of_method(board: Board, task: TaskKey, label: str, points: Callable[[Record]
 
 
 def overall(board: Board, points: Callable[[Record], Points | None]) -> list[Line]:
-    """Normalised quality (chance 0, unpruned 1), averaged over tasks within each seed that every task has."""
+    """Normalised quality (chance 0, unpruned 1), averaged over ``board.averaged`` within each seed that all have."""
     lines = []
     for label in board.labels:
         by_task = [
@@ -119,9 +119,9 @@ def overall(board: Board, points: Callable[[Record], Points | None]) -> list[Lin
                 for record in board.of(task, label)
                 if (each := points(record)) is not None
             }
-            for task in board.tasks
+            for task in board.averaged
         ]
-        common = sorted(set.intersection(*(set(seeds) for seeds in by_task)))
+        common = sorted(set.intersection(*(set(seeds) for seeds in by_task))) if by_task else []
         pairs = [[seeds[seed] for seeds in by_task] for seed in common]
         found = [
             (np.mean([x for x, _ in tasks], axis=0), np.mean([y for _, y in tasks], axis=0))

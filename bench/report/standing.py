@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.report.board import Board, keeps_all, removes_heads
+from bench.chance import left_out
+from bench.pairing import in_seeds
+from bench.report.board import Board, removes_heads
 from bench.stats.across import FEWEST, Estimate, Scores, iqm, seed_bootstrap, task_means
 from bench.stats.many import Ranking, ranking
 from bench.stats.samples import TaskKey
@@ -28,6 +30,7 @@ class Standing:
     tiers: Tiers | None  # None where tasks share no seed
     ranking: Ranking | None  # blocks are the tasks or, of one task, its seeds; None with a single method
     unranked: dict[str, str]  # methods that remove heads, and why they are not among ``labels``
+    left_out: str  # a sentence on the tasks without an area; empty where each has one
 
     def tier(self, label: str) -> int | None:
         """1 for the first tier; None where there are no tiers or the method is not ranked."""
@@ -36,29 +39,19 @@ class Standing:
         place = self.labels.index(label)
         return next(number for number, members in enumerate(self.tiers.members, 1) if place in members)
 
+    def largest(self, labels: Sequence[str]) -> int:
+        """Place of the largest area among ``labels``: not always the first, as tiers are made of shared seeds."""
+        places = [self.labels.index(label) for label in labels]
+        return max(places, key=lambda place: self.area.value[place].round(9))
+
 
 def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
     """The standing on ``tasks``, equally weighted, of each method that has all of their seeds; None where none has.
 
-    The seeds of a task are those that most methods have there. Left out, by name: methods that lack one, and methods on
-    a task whose unpruned model is no better than chance. Methods that remove neurons, or nothing, take no part.
+    The seeds of a task are those that most methods have there. Left out, by name: tasks whose unpruned model is no
+    better than chance, and methods that lack a seed. Methods that remove neurons, or nothing, take no part.
     """
-    seeds = [board.seeds(task) for task in tasks]
-    found: dict[str, list[np.ndarray]] = {}
-    unranked: dict[str, str] = {}
-    areas = board.table.set_index(["task", "data", "model", "label", "seed"])["area"].to_dict()
-    for label in board.labels:
-        first = board.any_of(label)
-        if not removes_heads(first) or keeps_all(first):
-            continue
-        rows = [
-            np.array([areas.get((*task, label, seed), np.nan) for seed in of_task])
-            for task, of_task in zip(tasks, seeds, strict=True)
-        ]
-        if gaps := [board.name(task) for task, row in zip(tasks, rows, strict=True) if not np.isfinite(row).all()]:
-            unranked[label] = f"no result in every seed of {', '.join(gaps)}"
-        else:
-            found[label] = rows
+    seeds, found, unranked = _complete(board, tasks)
     if not found:
         return None
     order = sorted(found, key=lambda label: -np.mean([row.mean() for row in found[label]]))
@@ -74,7 +67,51 @@ def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
         tiers=_tiers(seeds, scores),
         ranking=_ranking(scores),
         unranked=unranked,
+        left_out=_left_out(board, tasks),
     )
+
+
+def why_none(board: Board, tasks: Sequence[TaskKey]) -> str:
+    """Why ``standing`` is None, in sentences."""
+    if not any(removes_heads(board.any_of(label)) for label in board.labels):
+        return "No method here removes heads and nothing else, so none is ranked."
+    low = _left_out(board, tasks)
+    if all(task in board.at_chance for task in tasks):
+        return f"{low} So no method is ranked."
+    said = ["No method that removes heads has a result in every seed of every task, so none is ranked.", low]
+    return " ".join([*filter(None, said), *_not_ranked(_complete(board, tasks)[2])])
+
+
+def _complete(
+    board: Board, tasks: Sequence[TaskKey]
+) -> tuple[list[tuple[int, ...]], dict[str, list[np.ndarray]], dict[str, str]]:
+    """Seeds of each task above chance, areas there, (seeds,), of the methods that have all, and why others lack one."""
+    above = [task for task in tasks if task not in board.at_chance]
+    seeds = [board.seeds(task) for task in above]
+    found: dict[str, list[np.ndarray]] = {}
+    unranked: dict[str, str] = {}
+    areas = board.table.set_index(["task", "data", "model", "label", "seed"])["area"].to_dict()
+    for label in board.labels if above else ():
+        if not removes_heads(board.any_of(label)):
+            continue
+        lacks: dict[str, list[str]] = {}
+        for task, of_task in zip(above, seeds, strict=True):
+            if missing := [seed for seed in of_task if (*task, label, seed) not in areas]:
+                lacks.setdefault(in_seeds(missing), []).append(board.name(task))
+        if lacks:
+            told = (f"for {missing} on {', '.join(where)}" for missing, where in lacks.items())
+            unranked[label] = f"no result {', and '.join(told)}"
+        else:
+            found[label] = [
+                np.array([areas[*task, label, seed] for seed in of_task])
+                for task, of_task in zip(above, seeds, strict=True)
+            ]
+    return seeds, found, unranked
+
+
+def _left_out(board: Board, tasks: Sequence[TaskKey]) -> str:
+    low = {board.name(task): board.at_chance[task] for task in tasks if task in board.at_chance}
+    return left_out(low, others=len(low) < len(tasks))
 
 
 def _scores(found: dict[str, list[np.ndarray]], order: Sequence[str]) -> list[np.ndarray]:
@@ -99,37 +136,58 @@ def _ranking(scores: Scores) -> Ranking | None:
 
 def words(found: Standing) -> list[str]:
     """What may be said of the standing, and what not, in sentences."""
-    said = []
-    top = int(np.argmax(found.area.value))
-    best, fewest = found.labels[top], min(map(len, found.seeds))
-    if len(found.labels) == 1:
-        return [f"{best} is the only method with all of its results, so there is nothing to rank."]
-    if found.area.low is None or found.area.high is None:
-        said.append(
-            f"{best} has the largest area, {found.area.value[top]:.3f}, in {_count(fewest, 'seed')}; intervals need at "
-            f"least {FEWEST} seeds, and what is shown is the standard deviation over seeds."
-        )
-    else:
-        said.append(
-            f"{best} has the largest area, {found.area.value[top]:.3f} (95 % interval {found.area.low[top]:.3f} to "
-            f"{found.area.high[top]:.3f} over {_count(fewest, 'seed')})."
-        )
+    said = _best(found) + _by_tier(found) if len(found.labels) > 1 else _alone(found)
+    return [*said, *([found.left_out] if found.left_out else []), *_not_ranked(found.unranked)]
+
+
+def _alone(found: Standing) -> list[str]:
+    return [f"{found.labels[0]} alone is ranked, so there is nothing to compare it with."]
+
+
+def _best(found: Standing) -> list[str]:
+    top = found.largest(found.labels)
+    best, area = found.labels[top], found.area
+    numbers = sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})
+    seeds = _count(numbers[0], "seed") if len(numbers) == 1 else f"{numbers[0]} to {numbers[1]} seeds a task"
+    if area.low is None or area.high is None:
+        return [
+            f"{best} has the largest area, {area.value[top]:.3f}, in {seeds}; intervals need at least {FEWEST} seeds, "
+            "and what is shown is the standard deviation over seeds."
+        ]
+    interval = f"95 % interval {area.low[top]:.3f} to {area.high[top]:.3f}"
+    return [f"{best} has the largest area, {area.value[top]:.3f} ({interval} over {seeds})."]
+
+
+def _by_tier(found: Standing) -> list[str]:
+    """What the first tier says: its head has the largest area in the seeds that the tiers are made of."""
     if found.tiers is None:
-        said.append("The tasks share no seed, so there are no tiers.")
-    elif found.tiers.seeds < found.tiers.needed:
-        said.append(
-            f"{_count(found.tiers.seeds, 'seed')} cannot show any method to be better than another at the 5 % level: "
-            f"all stand in one tier ({found.tiers.needed} seeds could)."
-        )
-    else:
-        alike = len(found.tiers.members[0]) - 1
-        said.append(
-            f"{_count(alike, 'other method')} in its tier cannot be told from it, or "
-            f"{'keeps' if alike == 1 else 'keep'} less by at most {MARGIN:g} points."
-            if alike
-            else f"Each other method was shown to keep less, by more than {MARGIN:g} points."
-        )
+        return ["The tasks share no seed, so there are no tiers."]
+    head, number = found.labels[0], found.tiers.seeds
+    shared = any(len(seeds) > number for seeds in found.seeds)
+    if number < found.tiers.needed:
+        which = f"The {_count(number, 'seed')} that all tasks share" if shared else _count(number, "seed")
+        return [
+            f"{which} cannot show any method to be better than another at the 5 % level: all that are ranked stand in "
+            f"one tier ({found.tiers.needed} seeds could)."
+        ]
+    said, there = [], " there" if shared else ""
+    if shared:
+        verb = "also has" if found.largest(found.labels) == 0 else "has"
+        said.append(f"Tiers are made of the {number} seeds that all tasks share, in which {head} {verb} the largest.")
+    alike = len(found.tiers.members[0]) - 1
+    said.append(
+        f"{_count(alike, 'other method')} in its tier cannot be told from it, or "
+        f"{'keeps' if alike == 1 else 'keep'} less by at most {MARGIN:g} points."
+        if alike
+        else f"Each other ranked method was shown to keep less{there}, by more than {MARGIN:g} points."
+    )
     return said
+
+
+def _not_ranked(unranked: dict[str, str]) -> list[str]:
+    return (
+        [f"Not ranked: {'; '.join(f'{label} ({why})' for label, why in sorted(unranked.items()))}."] if unranked else []
+    )
 
 
 def _count(number: int, what: str) -> str:

@@ -10,7 +10,7 @@ from bench.report.board import Board
 from bench.report.markup import prose, tag, text
 from bench.report.page import figure, grid, page, section, shown
 from bench.report.picture import Picture
-from bench.report.standing import Standing, words
+from bench.report.standing import Standing, why_none, words
 from bench.report.tables import Table
 from bench.stats.samples import TaskKey
 from tasks.contract import TASKS
@@ -47,7 +47,7 @@ def task_page(
     ]
     adapter = TASKS.get(task[0])
     about = [prose(inspect.getdoc(adapter) or ""), *(tag("p", line) for line in adapter.about())] if adapter else []
-    parts = [tag("p", " ".join(words(found)), class_="lead")] if found else []
+    parts = [tag("p", " ".join(words(found)) if found else why_none(board, [task]), class_="lead")]
     parts += [tag("dl", *(text(tag("dt", term), tag("dd", told)) for term, told in facts))]
     parts += [section("about", "The adapter", *about)] if about else []
     parts.append(section("table", "Leaderboard", shown(table, "../", interactive=True)))

@@ -77,8 +77,9 @@ def alone(folder: Path, form: str) -> str:
 
 
 def _main_table(board: Board, found: Standing | None) -> Table:
-    tasks = f"{len(board.tasks)} tasks" if len(board.tasks) > 1 else board.name(board.tasks[0])
-    return board_tables.standings(board, board.tasks, found, "overall", f"Mean over {tasks}, by tier and area")
+    over = board.averaged or board.tasks
+    tasks = f"{len(over)} tasks" if len(over) > 1 else board.name(over[0])
+    return board_tables.standings(board, over, found, "overall", f"Mean over {tasks}, by tier and area")
 
 
 def _index(board: Board, found: Standing | None, looks: gallery.Looks, by_task: list[Picture]) -> dict[str, bytes]:
@@ -88,7 +89,7 @@ def _index(board: Board, found: Standing | None, looks: gallery.Looks, by_task: 
     if found:
         main.append(gallery.areas(board, found))
         overall.append(gallery.profile(found, looks))
-        ranks += gallery.critical(found, "critical-differences", "tasks" if len(board.tasks) > 1 else "seeds")
+        ranks += gallery.critical(found, "critical-differences", "tasks" if len(found.seeds) > 1 else "seeds")
         ranks.append(gallery.pareto(board, found))
         if (random := lines.control(board)) in found.labels:
             others.insert(0, detail_tables.improvements(found, random, "across-tasks"))

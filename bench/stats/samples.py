@@ -96,14 +96,23 @@ def load(folder: Path) -> Samples:
 
 
 def check_equal(samples: Iterable[Sample]) -> None:
-    """Raises InputError where samples of one task were not measured on the same examples at the same levels."""
+    """Raises InputError where samples of one task were not measured on the same examples at the same levels.
+
+    Nor may those that are trained differ in how long: of two methods, or of two seeds of one.
+    """
+    samples = list(samples)
     settings: dict[TaskKey, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     origins: dict[TaskKey, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    trained: dict[TaskKey, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    trains = {(sample.task, sample.label) for sample in samples if sample.trained}
     for sample in samples:
         settings[sample.task][f"{len(sample.outcomes(0))} test examples, {sample.settings}"].add(sample.label)
         if sample.origin:
             origins[sample.task][f"data or model {sample.origin[:8]}"].add(sample.label)
-    for task, kinds in (*settings.items(), *origins.items()):
+        if (sample.task, sample.label) in trains:
+            share = f"trained for {100 * sample.trained:.3g} % of the task's own training"
+            trained[sample.task][share].add(sample.label)
+    for task, kinds in (*settings.items(), *origins.items(), *trained.items()):
         if len(kinds) > 1:
             told = "; ".join(f"{', '.join(sorted(labels))}: {what}" for what, labels in sorted(kinds.items()))
             raise InputError(f"{', '.join(task)}: measured in different ways, which cannot be compared: {told}")

@@ -142,7 +142,7 @@ def test_too_few_seeds_for_an_interval_are_said_so(run, parse):
 def test_one_seed_and_one_task_make_a_report(run, parse):
     folder = run(seeds=1, data=("alpha",), labels=("michel",))
     page = parse(report(folder, folder / "report").read_text())
-    assert "michel is the only method with all of its results" in page.text
+    assert "michel alone is ranked, so there is nothing to compare it with." in page.text
     assert row(page.tables[0], "michel")["area"][0] and "±" not in row(page.tables[0], "michel")["area"][0]
 
 
@@ -151,19 +151,25 @@ def test_a_method_that_lacks_a_cell_is_named_and_not_ranked(run, write, parse):
     folder = run(seeds=5, labels=("michel", "random"), data=("alpha",))
     write("ae", 99, 0, "alpha")
     page = parse(report(folder, folder / "report").read_text())
-    assert "Not ranked: ae (no result in every seed of classification)." in page.text
+    assert "Not ranked: ae (no result for seeds 1, 2, 3, 4 on classification)." in page.text
     assert [cells[0][1] for cells in page.tables[0][1:]] == ["michel", "random", "ae"]
     assert row(page.tables[0], "ae")["tier"][0] == "–"
 
 
-def test_a_model_no_better_than_chance_ranks_nothing(write, parse):
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("drawn", ["index.html", "tasks"])
+def test_a_model_no_better_than_chance_ranks_nothing(write, parse, drawn):
     for seed in range(2):
         folder = write("michel", 80, seed)
     board = read(folder)
     for record in board.records.values():
-        record["result"]["chance"] = 0.95
-    page = parse(build(Board(folder, board.records, ()), folder / "report")["index.html"].decode())
-    assert "none is ranked" in page.text
+        record["result"]["chance"] = 0.85  # of 0.9, with 100 examples
+    files = build(Board(folder, board.records, ()), folder / "report")
+    page = parse(next(content for name, content in files.items() if name.startswith(drawn)).decode())
+    assert (
+        "No area is shown, as the unpruned model is not better than chance by 2 standard errors: classification "
+        "(90.0 %, chance 85.0 %). So no method is ranked." in page.text
+    )
 
 
 def test_times_of_two_machines_are_shown_apart(run, write, parse):

@@ -10,6 +10,7 @@ import pytest
 from bench.__main__ import main
 from bench.answer import text, words
 from bench.compare import compare
+from bench.errors import InputError
 from bench.stats.documents import mcnemar
 from bench.stats.signflip import sign_flip_interval, sign_flip_p
 
@@ -55,9 +56,10 @@ def test_the_sides_can_be_changed(ten_seeds):
     assert rows(text(back), "first")[0][1:6] == ["10", "72.5", "78.5", "-6.0", "-7.0 to -5.0"]
 
 
-def test_the_area_is_the_default(ten_seeds):
+def test_the_mean_over_shares_is_the_default_and_is_no_area_of_the_leaderboard(ten_seeds):
     got = compare(ten_seeds, "michel", "ae")
-    assert "1.5 points more accuracy than ae on average over the shares of heads removed (area)" in words(got)
+    assert "1.5 points more accuracy than ae on average over the shares of heads removed, 95 %" in words(got)
+    assert "not scaled by chance as the leaderboard's area is" in text(got) and text(got).count("area") == 1
     assert got.tasks[0].difference.mean == pytest.approx(3)  # half of what it is at the one level that differs
     assert got.tasks[0].documents is None
 
@@ -230,8 +232,88 @@ def test_tasks_with_other_seeds(keep, seeds, told):
             keep(method, seed=seed, task="first")
         folder = keep(method, seed=1, task="second")
     got = compare(folder, "michel", "ae")
-    assert told in got.remarks[-1] and text(got)
+    assert text(got).count(told) == 1
     assert (got.overall is None) == (len(seeds) == 1)
+
+
+@pytest.fixture
+def no_seed_shared(keep):
+    """michel keeps 10 points more with half removed on ``first`` (seeds 0 to 6), and as much on ``second``."""
+    for task, seeds, more in (("first", range(7), 0.1), ("second", range(7, 14), 0.0), ("third", [20], -0.1)):
+        for seed in seeds:
+            keep("ae", seed=seed, task=task)
+            folder = keep("michel", [0.9, 0.7 + more, 0.5], seed=seed, task=task)
+    return folder
+
+
+def test_without_a_shared_seed_each_task_has_a_whole_sentence(no_seed_shared):
+    assert words(compare(no_seed_shared, "michel", "ae", level=0.5)) == (
+        "The tasks share no seed, so there is no mean over them. "
+        "michel keeps 10.0 points more accuracy than ae on first, at 50 % of heads removed, 95 % interval 10.0 to "
+        "10.0; seven seeds, corrected for three tasks. "
+        "No difference could be shown: michel and ae kept as much accuracy on second, at 50 % of heads removed, 95 % "
+        "interval 0.0 to 0.0, p = 1.000, corrected for three tasks; seven seeds. "
+        "In this one seed ae kept 10.0 points more accuracy than michel on third, at 50 % of heads removed, but one "
+        "seed cannot show a difference at the 5 % level: seven would do, corrected for three tasks."
+    )
+
+
+def test_one_shared_seed_and_a_task_that_many_seeds_test(keep):
+    for seed in range(8):
+        keep("ae", seed=seed, task="first")
+        folder = keep("michel", seed=seed, task="first")
+    keep("ae", task="second")
+    keep("michel", task="second")
+    assert words(compare(folder, "michel", "ae")).endswith(
+        "six would do. On first no difference could be shown. For second alone seven would do, corrected for two tasks."
+    )
+
+
+@pytest.mark.parametrize(("level", "told"), [(0.47, "at 50 % of heads"), (0.2, "at 25 % of heads"), (1, "at 100 %")])
+def test_the_level_told_is_the_one_found(keep, level, told):
+    for method in ("michel", "ae"):
+        folder = keep(method, [0.9, 0.8, 0.7, 0.5], removed=(0, 2, 4, 8))
+    got = compare(folder, "michel", "ae", level=level)
+    assert told in words(got) and got.tasks[0].a == pytest.approx({0.47: 70, 0.2: 80, 1: 50}[level])
+
+
+def test_tasks_of_other_sizes_are_compared_at_the_nearest_of_each(keep):
+    for method in ("michel", "ae"):
+        keep(method, task="first")
+        folder = keep(method, task="second", removed=(0, 4, 10), result={"units": 10, "orders": [list(range(10))]})
+    said = words(compare(folder, "michel", "ae", level=0.44))
+    assert "with 40 to 50 % of heads removed (the nearest to 44 %)" in said
+
+
+def test_a_method_that_removes_nothing_is_said_to(keep):
+    keep("none", [0.9, 0.9, 0.9], megabytes=[4.0] * 3)
+    folder = keep("michel")
+    assert words(compare(folder, "none", "michel", level=0.5)).endswith(
+        "Mind that none removes nothing: its accuracy is that of the unpruned model at every level."
+    )
+
+
+def test_unequal_shares_of_training_are_refused(keep):
+    keep("ste", trained=0.1)
+    keep("ste", trained=0.1, seed=1)
+    keep("dsp-joint", trained=0.1)
+    keep("dsp-joint", trained=0.2, seed=1)
+    keep("voita", trained=0.5)
+    folder = keep("michel")
+    keep("michel", seed=1)
+    for a, b in (("ste", "dsp-joint"), ("dsp-joint", "michel"), ("voita", "ste")):
+        with pytest.raises(
+            InputError, match=r"measured in different ways.*trained for .* % of the task's own training"
+        ):
+            compare(folder, a, b)
+    assert "Mind that ste was trained at each level, for 10 %" in words(compare(folder, "michel", "ste"))
+
+
+def test_shares_of_training_that_tasks_differ_in_are_all_named(keep):
+    for task, share in (("first", 0.1), ("second", 0.25)):
+        keep("ste", trained=share, task=task)
+        folder = keep("michel", task=task)
+    assert "for 10 to 25 % of the task's own training, and michel was not" in words(compare(folder, "michel", "ste"))
 
 
 def test_models_of_different_weights_are_named(keep):
@@ -274,6 +356,8 @@ def test_the_verb_prints_the_answer_first(ten_seeds, capsys):
             ["michel", "ae", "--level", "0.25"],
             "level 0.25 was not measured on classification, data, model: there is 0, 0.5, 1",
         ),
+        (["michel", "ae", "--level", "2%"], "level 0.02 rounds to none of the 8 units on classification, data, model"),
+        (["michel", "ae", "--level", "0.98"], "rounds to all of the 8 units on classification, data, model: there is"),
         (["michel", "ae", "--level", "2"], "--level: expected a share from 0 to 1, or a percentage"),
         (["michel", "ae", "--alpha", "1"], "--alpha 1: expected a probability between 0 and 1"),
         (["michel", "gnorm"], "measured in different ways"),

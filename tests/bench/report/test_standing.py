@@ -1,0 +1,130 @@
+"""What a report says of who stands where: true of what is ranked, and the same as its table says."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.frame import frame
+from bench.report.board import Board, read
+from bench.report.board_tables import standings
+from bench.report.index_page import lead
+from bench.report.standing import standing, why_none, words
+
+
+def said(board: Board) -> str:
+    found = standing(board, board.tasks)
+    return " ".join(words(found)) if found else why_none(board, board.tasks)
+
+
+def lower(board: Board, data: str, base: float, seeds: range = range(99)) -> Board:
+    """The board with an unpruned model of ``data`` whose accuracy is ``base``; chance is 0.25."""
+    for record in board.records.values():
+        if record["cell"]["data"] == data and record["cell"]["seed"] in seeds:
+            for draw in record["result"]["quality"]:
+                draw[0] = base
+    return Board(board.folder, board.records, ())
+
+
+def test_only_ranked_methods_are_said_to_keep_less(run, write):
+    folder = run(seeds=6, labels=("michel", "random"))
+    for data in ("alpha", "beta"):
+        for seed in range(5):
+            write("ae", 99, seed, data)
+    assert said(read(folder)).endswith(
+        "Each other ranked method was shown to keep less, by more than 0.5 points. Not ranked: ae (no result for "
+        "seed 5 on classification (alpha, model), classification (beta, model))."
+    )
+
+
+def test_a_single_ranked_method_stands_beside_those_that_are_not(run, write):
+    folder = run(seeds=2, labels=("michel", "none"), data=("alpha",))
+    write("ae", 99, 0, "alpha")
+    assert said(read(folder)) == (
+        "michel alone is ranked, so there is nothing to compare it with. Not ranked: ae (no result for seed 1 on "
+        "classification)."
+    )
+
+
+@pytest.fixture
+def unequal(write):
+    """michel is ahead in the seeds that both tasks have, ae in all of them together."""
+    for seed in range(12):
+        for label, at_half in (("michel", 60), ("ae", 50 if seed < 6 else 95), ("random", 30)):
+            folder = write(label, at_half, seed, "alpha", noise=0.002)
+            if seed < 6:
+                write(label, at_half, seed, "beta", noise=0.002)
+    return read(folder)
+
+
+def test_text_and_table_agree_where_tasks_have_other_seeds(unequal):
+    found = standing(unequal, unequal.tasks)
+    assert found is not None and found.labels[0] == "michel" and found.labels[found.largest(found.labels)] == "ae"
+    text = " ".join(words(found))
+    assert text.startswith(f"ae has the largest area, {found.area.value[1]:.3f} (95 % interval ")
+    assert "over 6 to 12 seeds a task). " in text and text.endswith(
+        "Tiers are made of the 6 seeds that all tasks share, in which michel has the largest. Each other ranked method "
+        "was shown to keep less there, by more than 0.5 points."
+    )
+    rows = {row[0].value: row for row in standings(unequal, unequal.tasks, found, "t", "t").rows}
+    assert max(rows, key=lambda label: rows[label][1].value) == "ae" and rows["michel"][2].shown == "1"
+
+
+def test_the_area_of_the_table_is_that_of_the_text_with_few_seeds(write):
+    for seed in range(4):
+        for label, at_half in (("michel", 60), ("ae", 50 if seed < 1 else 95)):
+            folder = write(label, at_half, seed, "alpha")
+            if seed < 1:
+                write(label, at_half, seed, "beta")
+    board = read(folder)
+    found = standing(board, board.tasks)
+    assert found is not None and found.area.low is None
+    rows = {row[0].value: row for row in standings(board, board.tasks, found, "t", "t").rows}
+    for label, value in zip(found.labels, found.area.value, strict=True):
+        assert rows[label][1].shown == f"{value:.3f}"
+    assert "The 1 seed that all tasks share cannot show any method to be better" in said(board)
+
+
+def test_the_best_score_is_the_one_with_the_largest_area(write):
+    """A noisy score in the first tier has a smaller area than a steady one in the second."""
+    for seed in range(10):
+        write("voita", 90, seed, "alpha", trained=0.1)
+        write("michel", 85 + seed / 10, seed, "alpha")
+        folder = write("ae", 115 if seed % 2 else 45, seed, "alpha")
+    board = read(folder)
+    found = standing(board, board.tasks)
+    assert found is not None and found.labels == ("voita", "ae", "michel")
+    assert f"leave the weights alone michel has the largest area, {found.area.value[2]:.3f}" in lead(board, found)[-1]
+
+
+def test_a_task_at_chance_is_left_out_by_name(run):
+    board = lower(read(run(seeds=2, labels=("michel", "random", "none"))), "beta", 0.26)
+    found, alone = standing(board, board.tasks), standing(board, [board.tasks[0]])
+    assert found is not None and alone is not None
+    assert (found.area.value == alone.area.value).all() and found.tiers is not None
+    assert words(found)[-1] == (
+        "Left out of the mean, as the unpruned model is not better than chance by 2 standard errors: classification "
+        "(beta, model) (26.0 %, chance 25.0 %)."
+    )
+    table = frame(board.records.values())
+    assert table[table["data"] == "beta"]["area"].isna().all() and "no result" not in said(board)
+
+
+def test_one_seed_at_chance_leaves_the_task_out_and_is_named(run):
+    board = lower(read(run(seeds=3, labels=("michel", "random"))), "beta", 0.26, range(1, 2))
+    assert "classification (beta, model) (26.0 % in seed 1, chance 25.0 %)." in said(board)
+
+
+def test_nothing_ranked_has_its_true_reason(run, write):
+    none = read(run(seeds=2, labels=("none",)))
+    assert said(none) == "No method here removes heads and nothing else, so none is ranked."
+    low = lower(lower(none, "alpha", 0.2), "beta", 0.2)
+    assert said(low) == said(none)
+
+
+def test_nothing_complete_has_its_true_reason(run, write):
+    folder = run(seeds=3, labels=("none", "amp"), data=("alpha",))
+    write("michel", 80, 1, "alpha")
+    assert said(read(folder)) == (
+        "No method that removes heads has a result in every seed of every task, so none is ranked. Not ranked: michel "
+        "(no result for seeds 0, 2 on classification)."
+    )
