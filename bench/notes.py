@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 from bench.pairing import in_seeds
 from bench.records import Record
+from bench.settings import in_words
 
 
 def notes(records: list[Record]) -> list[str]:
@@ -73,13 +74,9 @@ def _mixed_settings(records: list[Record]) -> list[str]:
     shares: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     for record in records:
         if record["status"] == "done":
-            cell, asked = record["cell"], record["cell"]["asked"]
+            cell = record["cell"]
             names = cell["task"], cell["data"], cell["model"]
-            settings[names][
-                f"{len(record['result']['removed'])} levels, {cell['calibration']} calibration texts"
-                + (f", limit {asked['limit']}" if asked["limit"] else "")
-                + (", fine-tuned" if asked["finetune"] else "")
-            ] += 1
+            settings[names][in_words(record)] += 1
             if cell.get("origin"):
                 origins[names][f"data or model {cell['origin'][:8]}"] += 1
             if cell["trained"]:

@@ -11,10 +11,10 @@ from typing import Any
 from bench.errors import InputError, unknown
 from bench.pairing import in_seeds
 from bench.records import Record, read_current
+from bench.settings import flags
 from bench.stats.samples import TaskKey
 
 Name = tuple[TaskKey, str, int]  # task, label, seed
-ASKED = ("text", "label", "finetune", "limit", "harness_tasks", "dtype")  # what of a task's flags changes what it asks
 OWN_VERSION = "headbench"  # its commit says more
 
 
@@ -133,7 +133,7 @@ def _check_alike(twin: Twin) -> None:
 
 def _asked(record: Record) -> dict[str, Any]:
     cell = record["cell"]
-    asked: dict[str, Any] = {name: cell["asked"].get(name) or "none" for name in ASKED}
+    asked: dict[str, Any] = {name: value or "none" for name, value in flags(record).items()}
     asked |= {"data or model, by digest,": cell["origin"]} if cell.get("origin") else {}
     asked |= {"calibration texts": cell["calibration"], "share of training": cell["trained"]}
     if record["status"] == "done":

@@ -12,6 +12,7 @@ import numpy as np
 from bench.errors import InputError
 from bench.frame import curve, parameters_removed, removes
 from bench.records import CorruptRecord, Record, read_current, read_outcomes
+from bench.settings import in_words
 
 TaskKey = tuple[str, str, str]  # task, data, model
 
@@ -149,24 +150,10 @@ def _sample(path: Path, record: Record) -> Sample:
         draws=len(result["quality"]),
         orders=np.array(result["orders"]) if result["orders"] else None,
         weights=result["training"].get("weights"),
-        settings=_settings(record),
+        settings=in_words(record),
         origin=cell.get("origin"),
         path=path,
     )
-
-
-def _settings(record: Record) -> str:
-    cell, result = record["cell"], record["result"]
-    asked = {name: cell["asked"].get(name) for name in ("text", "label", "finetune", "limit")}
-    told = [
-        f"{', '.join(map(str, result['removed']))} of {result['units']} units removed",
-        f"{cell['calibration']} calibration texts",
-        f"chance {result['chance']:.6g}",
-        *(f"{name} {value}" for name, value in asked.items() if value),
-    ]
-    if len(parts := result["parts"]) > 1:
-        told.append(f"parts {', '.join(f'{name} {size}' for name, size in parts.items())}")
-    return ", ".join(told)
 
 
 def _task(record: Record) -> TaskKey:

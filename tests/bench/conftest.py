@@ -198,10 +198,11 @@ def make_record() -> Callable[..., dict[str, Any]]:
         limit: int = 0,
         neurons: bool = False,
         trained: float | None = None,
+        dtype: str = "",
     ) -> dict[str, Any]:
         samples = samples or {"0": [2.0], "4": [1.0]}
         sizes = megabytes or [4.0 - count / 4 for count in removed]
-        asked = {"limit": limit, "finetune": False}
+        asked = {"limit": limit, "finetune": False, "dtype": dtype}
         cell = {"task": "classification", "data": data, "model": model, "label": label, "seed": seed}
         return {
             "status": "done",

@@ -86,6 +86,7 @@ def test_no_records_and_corrupt_ones(keep, tmp_path):
     ("other", "told"),
     [
         ({"limit": 50}, "limit 50"),
+        ({"dtype": "bfloat16"}, "dtype bfloat16"),
         ({"removed": (0, 2, 8)}, "0, 2, 8 of 8 units"),
         ({"chance": 0.2}, "chance 0.2"),
         ({"examples": 200}, "200 test examples"),
