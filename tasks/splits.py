@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from tasks.dataset import SPLITS, Dataset, Example
 from tasks.errors import TaskError
@@ -72,7 +73,7 @@ def limited(data: Dataset, limit: int) -> Dataset:
     for split in ("train", "test"):
         if len(data.labels) > 1 and len({example.label for example in chosen[split]}) < 2:
             raise TaskError(f"--limit {limit}: leaves one class only in the {split} split of {data.name}: raise it")
-    return Dataset(data.name, data.labels, **chosen)
+    return replace(data, **chosen)
 
 
 def _place(row: Row) -> float:
