@@ -46,9 +46,43 @@ def test_a_slip_in_verb_or_flag_is_named_with_what_is_nearest(complaint, argumen
     assert complaint(*arguments.split()).endswith(said)
 
 
-@pytest.mark.parametrize("flag", ["--task", "--model", "--data", "--label", "--mirror"])
-def test_an_empty_value_is_no_value(complaint, flag):
-    assert complaint("run", flag, "") == f"{flag}: expected a value, not an empty one"
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(f"run --{flag}" for flag in ("task", "model", "data", "label", "mirror", "suite", "out", "dtype")),
+        *("run --device-map", "report --out", "check none --baseline", "regress --junit", "regress --methods"),
+    ],
+)
+def test_an_empty_value_is_no_value(complaint, command):
+    assert complaint(*command.split(), "") == f"{command.split()[-1]}: expected a value, not an empty one"
+
+
+@pytest.mark.parametrize("flag", ["methods", "changed"])
+@pytest.mark.parametrize("text", [",", "michel,", "michel,,ae"])
+def test_a_comma_without_a_method_does_not_mean_all(complaint, flag, text):
+    said = complaint("regress", "--baseline", "results", f"--{flag}", text)
+    assert said == f"--{flag} {text!r}: expected METHOD, or METHOD,METHOD, found nothing at a comma"
+
+
+def test_a_folder_is_no_file_of_verdicts(complaint, tmp_path):
+    (tmp_path / "here").mkdir()
+    for place, said in (("here", "expected a file to write, and 'here' is a folder"), ("no/x", "no such folder: 'no'")):
+        assert complaint("regress", "--baseline", "results", "--junit", place) == f"--junit: {said}"
+
+
+@pytest.mark.parametrize(
+    ("flags", "first"), [("--suite nope", "suite"), ("--device cpu", "device"), ("--harness-tasks a", "harness-tasks")]
+)
+@pytest.mark.parametrize("what", ["methods", "tasks", "suites"])
+def test_flags_that_choose_cells_are_for_a_list_of_cells(complaint, what, flags, first):
+    said = complaint("list", what, *flags.split())
+    assert said == f"--{first} is for `headbench list cells`: it changes no {what}"
+
+
+@pytest.mark.parametrize("share", ["1e-300", "0", "0.0000009", "1.1", "nan", "x"])
+def test_a_share_of_training_is_a_step_at_least(complaint, share):
+    said = f"--training: expected a share from 0.000001, less being no step at all, to 1, not {share!r}"
+    assert complaint("run", "--training", share) == said
 
 
 @pytest.mark.parametrize(
