@@ -32,7 +32,7 @@ class Dataset:
     train: tuple[Example, ...]
     validation: tuple[Example, ...]
     test: tuple[Example, ...]
-    remarks: tuple[str, ...] = field(default=(), compare=False)  # for people: of what it was made, what was dropped
+    remarks: tuple[str, ...] = field(default=(), compare=False, kw_only=True)  # for people: its files, what was dropped
 
     @cached_property
     def fingerprint(self) -> str:

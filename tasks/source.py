@@ -123,7 +123,7 @@ def _parts(data: str, path: Path, label: str) -> list[Part]:
     if path.is_file():
         return [Part("all", path.name, class_names(path, label), read(path))]
     if is_saved(path):
-        parts = [Part(_split_of(name) if name else "all", name, *rest) for name, *rest in saved(path, data, label)]
+        parts = [Part(_split_of(split[0]) if split[0] else "all", *split) for split in saved(path, data, label)]
     elif path.is_dir():
         files = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in ENDINGS and file.is_file()]
         names = [str(file.relative_to(path)) for file in files]
@@ -136,7 +136,7 @@ def _parts(data: str, path: Path, label: str) -> list[Part]:
     elif path.suffix.lower() in ENDINGS or is_path(data):
         raise TaskError(f"{data}: no such file or folder")
     else:
-        parts = [Part(_split_of(name), name, *rest) for name, *rest in streamed(data, label)]
+        parts = [Part(_split_of(split[0]), *split) for split in streamed(data, label)]
     if not any(part.split for part in parts):
         there = _listed([part.name for part in parts])
         raise TaskError(f"{data}: no split here is named train, validation (dev) or test; there is {there}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tasks.dataset import SPLITS, Dataset, Example
 from tasks.errors import TaskError
@@ -43,7 +44,7 @@ def disjoint(name: str, rows: dict[str, list[Row]], labels: Sequence[str], where
         if len(labels) != 1 and len({example.label for example in examples[split]}) < 2:
             only = names[examples[split][0].label]
             raise TaskError(f"{where}: the {split} split has one class only ({only!r}); at least two are needed")
-    return Dataset(name, names, **examples)
+    return Dataset(name, names, *(examples[split] for split in SPLITS))
 
 
 def _divided(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
@@ -66,7 +67,7 @@ def limited(data: Dataset, limit: int) -> Dataset:
 
     Raises TaskError where they are of one class only, and the data set is not.
     """
-    chosen = {
+    chosen: dict[str, Any] = {
         split: tuple(sorted(getattr(data, split), key=lambda example: _place((example.texts, "")))[:limit])
         for split in SPLITS
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -176,6 +177,29 @@ def test_the_cells_of_a_suite_are_listed_with_their_state(place, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert {line.split()[0] for line in lines} == {"missing"}
     assert len({line.split()[1] for line in lines}) == len(lines) == 6
+
+
+def test_a_run_announces_the_sizes_of_ones_own_data_and_what_was_dropped(place, tmp_path, capsys):
+    place.data = tmp_path / "own"
+    place.data.mkdir()
+    for name, size in (("train-0", 40), ("train-1", 40), ("dev", 10), ("test", 20), ("devices", 5)):
+        rows = [{"text": f"{name} film {n}", "label": ("negative", "-1", "positive", None)[n % 4]} for n in range(size)]
+        (place.data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert place.run("--methods", "none", "--dry-run") == 0
+    assert capsys.readouterr().out.splitlines()[1] == (
+        "  classification: own, tiny-bert; 40 + 5 + 10 examples (train + validation + test); "
+        "27 rows without a label dropped; "
+        "28 rows labelled -1, which stands for no label (left are negative, positive), dropped; "
+        "train is train-0.jsonl + train-1.jsonl; of no split and not read: devices.jsonl"
+    )
+    assert not place.out.exists()
+
+
+def test_texts_of_ones_own_are_announced_too(place, tiny_texts, tiny_language_model, capsys):
+    own = ["--task", "harness", "--model", str(tiny_language_model), "--data", str(tiny_texts), "--device", "cpu"]
+    assert main(["run", *own, "--methods", "none", "--seeds", "1", "--dry-run", "--out", str(place.out)]) == 0
+    announced = capsys.readouterr().out.splitlines()[1]
+    assert announced.startswith("  harness: tiny, tiny-llama; ") and announced.endswith("(train + validation + test)")
 
 
 def test_a_reader_that_goes_away_is_no_fault():
