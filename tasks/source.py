@@ -18,8 +18,8 @@ from tasks.splits import Row, disjoint
 
 _WORDS = {
     "train": "train(ing)?",
-    "validation": "val(id(ate|ation)?)?|dev(el|elopment)?|eval(uation)?",
-    "test": "test(ing)?",
+    "validation": "val(id(ate|ation)?)?|dev(el|elopment)?|eval(s|uation)?",
+    "test": "test(s|ing)?",
 }
 # Words of their own in a name, so that neither "devices" nor "testimonials" is a split; digits may follow.
 SPLIT_NAMES = {

@@ -146,6 +146,7 @@ def test_mnli_numbers_mean_entailment_neutral_contradiction(tmp_path, labels, en
         ("train/0000.parquet", "train/0001.parquet", "validation/0000.parquet", "test/0000.parquet"),
         ("train1.jsonl", "TrainSet2.jsonl", "dev2.jsonl", "test2016.jsonl"),
         ("training.csv", "mnli_dev_part.csv", "my-testing.v2.csv"),
+        ("train/0.csv", "evals/0.csv", "tests/0.csv"),
         ("data-train.csv", "valid_sample.csv", "testset.csv"),
         ("train.csv", "validation_matched.csv", "test_matched.csv"),
     ],
