@@ -61,12 +61,23 @@ def own_task(options: argparse.Namespace):
 
 
 def _mirror(options: argparse.Namespace) -> str:
+    """The folder with copies of hub ids, "" for none. Raises InputError where a flag names one that is not there."""
+    from bench.errors import InputError
+
+    if options.mirror and not Path(options.mirror).is_dir():
+        raise InputError(f"--mirror {options.mirror}: no such folder")
     return options.mirror or os.environ.get("HEADBENCH_MIRROR", "")
 
 
 def out_of(options: argparse.Namespace, suite) -> Path:
-    """Where records go."""
-    return options.out or Path(DEFAULT_OUT.format(suite=suite.name))
+    """Where records go. Raises InputError where a file is in the way."""
+    from bench.errors import InputError
+
+    out = options.out or Path(DEFAULT_OUT.format(suite=suite.name))
+    there = next((place for place in (out, *out.parents) if place.exists()), Path())
+    if not there.is_dir():
+        raise InputError(f"--out {out}: cannot write there: {there} is a file, and a folder is wanted")
+    return out
 
 
 def device_of(options: argparse.Namespace) -> str:

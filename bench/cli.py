@@ -20,7 +20,7 @@ DEVICE: dict[str, Any] = {
 SHARE: dict[str, Any] = {
     "metavar": "SHARE",
     "help": "share of the most steps that the task trains its own model for, which methods that train take for each "
-    "budget (default: the suite's; 1 for a task of one's own without --suite)",
+    "budget, at least one step (default: the suite's; 1 for a task of one's own without --suite)",
 }
 EXAMPLES = """\
 examples:
@@ -70,7 +70,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         metavar="0.5|50%|N",
         help="share (0.5, 50%%) or whole number of units to keep; 1 is one unit",
     )
-    prune.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder to write, not there yet")
+    prune.add_argument("--out", required=True, type=values.path, metavar="DIR", help="folder to write, not there yet")
     prune.add_argument(
         "--seed", type=values.whole, default=0, metavar="N", help="of training, sample and draws (default: 0)"
     )
@@ -81,7 +81,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         metavar="N",
         help="training texts to score on (default: 128)",
     )
-    prune.add_argument("--training", type=values.share, default=1.0, **SHARE)
+    prune.add_argument("--training", type=values.training, default=1.0, **SHARE)
     prune.add_argument("--device", **DEVICE)
     _add_own(prune, "model and data")
 
@@ -93,7 +93,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     check.add_argument(
         "--baseline",
-        type=Path,
+        type=values.path,
         metavar="DIR",
         help="recorded run that has the cells of suite smoke (default: results; nothing is run with --only or --on)",
     )
@@ -106,7 +106,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
     shown = _verb(parsers, "report", "make a folder of pages, figures and tables that opens from disk", verbs.report)
     _add_folder(shown, "folder of a run")
-    shown.add_argument("--out", type=Path, metavar="FOLDER", help="where it goes (default: report, in that folder)")
+    shown.add_argument(
+        "--out", type=values.path, metavar="FOLDER", help="where it goes (default: report, in that folder)"
+    )
 
     versus = _verb(
         parsers,
@@ -133,7 +135,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         parsers, "regress", "say whether a change broke a method, by the records of a baseline", verbs.regress
     )
     _add_folder(watch, "folder of the run to judge")
-    watch.add_argument("--baseline", required=True, type=Path, metavar="DIR", help="folder of the run to judge it by")
+    watch.add_argument(
+        "--baseline", required=True, type=values.path, metavar="DIR", help="folder of the run to judge it by"
+    )
     watch.add_argument("--methods", type=values.filled, metavar="A,B", help="only these, as the leaderboard names them")
     watch.add_argument(
         "--changed",
@@ -155,7 +159,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         metavar="SHARE",
         help="more scoring that is allowed (default: 0.15)",
     )
-    watch.add_argument("--junit", type=Path, metavar="FILE", help="write the verdicts for continuous integration too")
+    watch.add_argument(
+        "--junit", type=values.file, metavar="FILE", help="write the verdicts for continuous integration too"
+    )
     known, extra = parser.parse_known_args(arguments)
     if extra:
         known.parser.error(f"unrecognized arguments: {extra[0]}")
@@ -173,18 +179,23 @@ def _verb(parsers, name: str, summary: str, function: Callable[[argparse.Namespa
 
 def _add_folder(parser: argparse.ArgumentParser, said: str) -> None:
     mini = Path(DEFAULT_OUT.format(suite=DEFAULT_SUITE))
-    parser.add_argument("folder", nargs="?", type=Path, default=mini, help=f"{said} (default: {mini})")
+    parser.add_argument("folder", nargs="?", type=values.path, default=mini, help=f"{said} (default: {mini})")
 
 
 def _add_suite(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--suite", metavar="NAME|FILE", help=f"built-in suite or TOML file (default: {DEFAULT_SUITE})")
+    add(
+        "--suite",
+        type=values.filled,
+        metavar="NAME|FILE",
+        help=f"built-in suite or TOML file (default: {DEFAULT_SUITE})",
+    )
     add("--methods", metavar="all|A,B:OPTION=VALUE", help="methods to run, with their options (default: the suite's)")
     add("--tasks", metavar="A,B", help="only these tasks of the suite")
     add("--seeds", metavar="N|A,B,C", help="number of seeds, or the seeds; 7, is seed 7 alone (default: the suite's)")
     add("--levels", metavar="all|A,B", help="shares of heads removed at which quality is measured, as 0.5 or 50%%")
-    add("--out", type=Path, metavar="DIR", help=f"where records go (default: {DEFAULT_OUT})")
-    add("--training", type=values.share, **SHARE)
+    add("--out", type=values.path, metavar="DIR", help=f"where records go (default: {DEFAULT_OUT})")
+    add("--training", type=values.training, **SHARE)
     add("--generate", action="store_true", help="time generation by language models too, and all speed at --levels")
     add("--device", **DEVICE)
 
@@ -199,8 +210,18 @@ def _add_own(parser: argparse.ArgumentParser, title: str) -> None:
     add("--finetune", action="store_true", help="train the model on the training split first")
     add("--limit", type=values.positive, metavar="N", help="use at most N examples of each split")
     add("--harness-tasks", metavar="A,B|DIR", help="tasks of lm-eval, or a folder of task files, for --task harness")
-    add("--dtype", metavar="float32|bfloat16|float16|auto", help="of a language model's weights (default: float32)")
-    add("--device-map", metavar="auto", help="spread a language model over all GPUs (default: one device holds it)")
+    add(
+        "--dtype",
+        type=values.filled,
+        metavar="float32|bfloat16|float16|auto",
+        help="of a language model's weights (default: float32)",
+    )
+    add(
+        "--device-map",
+        type=values.filled,
+        metavar="auto",
+        help="spread a language model over all GPUs (default: one device holds it)",
+    )
     add(
         "--unit",
         choices=("group", "query"),

@@ -15,7 +15,7 @@ from bench.errors import InputError
 from bench.frame import curve as mean_curve
 from bench.frame import removes
 from bench.jobs import CellJob, TrainJob, ordered, start_process
-from bench.plan import Cell, plan
+from bench.plan import Cell, open_task, plan
 from bench.progress import Estimator, duration
 from bench.records import CorruptRecord, Record, Store
 from bench.suite import Suite
@@ -113,13 +113,14 @@ def _readable(store: Store, cells: list[Cell]) -> list[Record]:
 
 def _announce(suite, cells, states, jobs, estimator, options: RunOptions, root: Path) -> None:
     counts = Counter(states.values())
-    tasks = sorted({(cell.task.task, cell.data, cell.model) for cell in cells})
+    tasks = {(cell.task.task, cell.data, cell.model): cell.task for cell in cells}
     print(
         f"suite {suite.name}: {len(cells)} cells = "
         f"{len(tasks)} tasks x {len(suite.methods)} methods x {len(suite.seeds)} seeds"
     )
-    for task, data, model in tasks:
-        print(f"  {task}: {data}, {model}")
+    for (task, data, model), spec in sorted(tasks.items()):
+        own = open_task(spec).own_data
+        print("; ".join([f"  {task}: {data}, {model}", *((own.sizes, *own.remarks) if own else ())]))
     print("  " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items())))
     training = sum(isinstance(job, TrainJob) for job in jobs)
     if jobs:

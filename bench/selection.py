@@ -145,6 +145,8 @@ def _train(
 def _checked(mask: Tensor, view: View, removed: int | None) -> Tensor:
     """``mask`` on the CPU. Raises ValueError for another shape or dtype, or unless ``removed`` units are gone."""
     units = len(view.heads)
+    if not isinstance(mask, Tensor):
+        raise ValueError(f"mask is a {type(mask).__name__}, expected a bool tensor of shape ({units},)")
     if mask.shape != (units,) or mask.dtype != torch.bool:
         raise ValueError(f"mask of shape {tuple(mask.shape)} and {mask.dtype}, expected ({units},) bool")
     if removed is not None and int(mask.sum()) != units - removed:

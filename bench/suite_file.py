@@ -10,6 +10,7 @@ from typing import Any
 from bench.errors import InputError, unknown
 from bench.plugins import load_plugins
 from bench.suite import LISTS, Suite, check_own, check_task, parse_levels, parse_list, parse_methods, parse_seeds
+from bench.values import LEAST_TRAINING
 from tasks.contract import TASKS, TaskSpec
 
 FOLDER = Path(__file__).parent / "suites"
@@ -32,7 +33,7 @@ def load_suite(name: str) -> Suite:
         if not path.is_file():
             raise InputError(f"{unknown('suite', name, built_in_suites())}; your own is a path that ends in .toml")
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"suite {name}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -57,15 +58,21 @@ def _suite(name: str, content: dict[str, Any], where: str) -> Suite:
     if type(calibration) is not int or calibration < 1:
         raise InputError(f"{where}: calibration = {calibration!r}: expected a whole number of examples, at least 1")
     training = content.get("training", 1.0)
-    if type(training) not in (int, float) or not 0 < training <= 1:
-        raise InputError(f"{where}: training = {training!r}: expected a share of the task's own training, over 0 to 1")
+    if type(training) not in (int, float) or not LEAST_TRAINING <= training <= 1:
+        raise InputError(
+            f"{where}: training = {training!r}: expected a share of the task's own training, from "
+            f"{LEAST_TRAINING:.6f}, less being no step at all, to 1"
+        )
     generate = content.get("generate", False)
     if type(generate) is not bool:
         raise InputError(f"{where}: generate = {generate!r}: expected true or false")
     try:
+        specs = tuple(_task(entry, where) for entry in tasks)
+        if twice := [spec.task for place, spec in enumerate(specs) if spec in specs[:place]]:
+            raise InputError(f"the task {twice[0]} is listed twice, with the same data and model")
         return Suite(
             name=name,
-            tasks=tuple(_task(entry, where) for entry in tasks),
+            tasks=specs,
             methods=parse_methods(_text(content, "methods", "all")),
             seeds=parse_seeds(_text(content, "seeds", "3")),
             levels=parse_levels(_text(content, "levels", "0.125,0.25,0.375,0.5,0.625,0.75,0.875")),
@@ -98,6 +105,8 @@ def _task(entry: dict[str, Any], where: str) -> TaskSpec:
             raise InputError(f"{where}: task key {key} = {value!r}: expected {EXPECTED[kinds[key]]}")
     if "task" not in entry:
         raise InputError(f"{where}: a [[tasks]] table without task = NAME; there is {', '.join(sorted(TASKS))}")
+    if "mirror" in entry and not Path(entry["mirror"]).is_dir():
+        raise InputError(f"{where}: mirror {entry['mirror']}: no such folder")
     check_task(entry["task"])
     lists = {
         name: parse_list(entry[name], name, part) if isinstance(entry[name], str) else tuple(entry[name])

@@ -2,6 +2,9 @@
 
 import math
 from argparse import ArgumentTypeError
+from pathlib import Path
+
+LEAST_TRAINING = 1e-6  # no task trains its own model for a million steps: less is less than one step
 
 
 def number(text: str) -> float:
@@ -36,6 +39,16 @@ def share(text: str) -> float:
     return share
 
 
+def training(text: str) -> float:
+    """A share of a task's own training, at most 1, and enough to be a step."""
+    share = number(text)
+    if not LEAST_TRAINING <= share <= 1:
+        raise ArgumentTypeError(
+            f"expected a share from {LEAST_TRAINING:.6f}, less being no step at all, to 1, not {text!r}"
+        )
+    return share
+
+
 def level(text: str) -> float:
     """A share from 0 to 1, or a percentage."""
     level = fraction(text)
@@ -64,3 +77,18 @@ def filled(text: str) -> str:
     if not text.strip():
         raise ArgumentTypeError("expected a value, not an empty one")
     return text
+
+
+def path(text: str) -> Path:
+    """A path that is not empty: the current folder is ``.``."""
+    return Path(filled(text))
+
+
+def file(text: str) -> Path:
+    """A path to write a file to, in a folder that is there."""
+    given = path(text)
+    if given.is_dir():
+        raise ArgumentTypeError(f"expected a file to write, and {text!r} is a folder")
+    if not given.parent.is_dir():
+        raise ArgumentTypeError(f"no such folder: {str(given.parent)!r}")
+    return given

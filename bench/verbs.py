@@ -53,14 +53,18 @@ def prune(options: argparse.Namespace) -> int:
 def list_(options: argparse.Namespace) -> int:
     """Print what there is, or the cells of a suite."""
     from bench import listing
+    from bench.errors import InputError
     from bench.plugins import load_plugins
 
     load_plugins()
     if options.what == "cells":
         suite = suite_of(options)
         print(listing.cells(suite, out_of(options, suite), device_of(options)))
-    else:
-        print(getattr(listing, options.what)())
+        return 0
+    given = [name for name, value in vars(options).items() if value != options.parser.get_default(name)]
+    if flags := [name for name in given if name not in ("name", "what")]:
+        raise InputError(f"--{flags[0].replace('_', '-')} is for `headbench list cells`: it changes no {options.what}")
+    print(getattr(listing, options.what)())
     return 0
 
 
@@ -121,18 +125,25 @@ def regress(options: argparse.Namespace) -> int:
     from bench.regress import regress
     from bench.regression.verdict import Limits
 
-    methods, changed = (_labels(text) for text in (options.methods, options.changed))
+    methods, changed = _labels("methods", options.methods), _labels("changed", options.changed)
     limits = Limits(points=options.margin, slower=options.slower)
     return regress(options.baseline, options.folder, methods, changed, limits, options.junit)
 
 
-def _labels(text: str | None) -> list[str]:
-    """Methods by their labels, ``a,b:option=value,option=value``: a part without a name belongs to the one before."""
+def _labels(flag: str, text: str | None) -> list[str]:
+    """Methods by their labels, ``a,b:option=value,option=value``: a part without a name belongs to the one before.
+
+    Raises InputError for a part that is empty.
+    """
+    from bench.errors import InputError
+
     labels: list[str] = []
-    for part in (part.strip() for part in (text or "").split(",")):
+    for part in (part.strip() for part in text.split(",")) if text else ():
+        if not part:
+            raise InputError(f"--{flag} {text!r}: expected METHOD, or METHOD,METHOD, found nothing at a comma")
         if labels and "=" in part and ":" not in part:
             labels[-1] += f",{part}"
-        elif part:
+        else:
             labels.append(part)
     return labels
 

@@ -134,6 +134,7 @@ def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Sche
 
 def _order_of_neurons(name: str, scores: Tensor, plan: Schedule) -> Tensor:
     """Removal orders of a layer's neurons, (draws, width)."""
+    _check_real(scores, f"the importance of neurons of {name}", "(width,)")
     scores = scores.detach().double().cpu().reshape(-1, scores.shape[-1])
     if not scores.isfinite().all():
         neuron = int((~scores.isfinite()).nonzero()[0, 1])
@@ -144,6 +145,7 @@ def _order_of_neurons(name: str, scores: Tensor, plan: Schedule) -> Tensor:
 def _checked(scores: Tensor, view: View, names: list[str]) -> Tensor:
     """``scores`` as (draws, units) in float64 on the CPU, finite wherever a unit is still there. ``names`` of units."""
     units = len(view.heads)
+    _check_real(scores, "the importance", f"({units},)")
     if scores.dim() not in (1, 2) or 0 in scores.shape or scores.shape[-1] != units:
         raise ValueError(f"importance of shape {tuple(scores.shape)}, expected ({units},): one entry a unit")
     draws = scores.detach().double().cpu().reshape(-1, units)
@@ -153,6 +155,14 @@ def _checked(scores: Tensor, view: View, names: list[str]) -> Tensor:
         value = draws[draw, unit].item()
         raise NonFiniteScore(f"importance {value} for {names[unit]} ({len(bad)} such)")
     return draws
+
+
+def _check_real(scores: object, said: str, shape: str) -> None:
+    """Raise ValueError for what is no tensor, or one of complex numbers, which have no order."""
+    if not isinstance(scores, Tensor):
+        raise ValueError(f"{said} is a {type(scores).__name__}, expected a tensor of shape {shape}")
+    if scores.is_complex():
+        raise ValueError(f"{said} is of {scores.dtype}, expected real numbers")
 
 
 def _order(scores: Tensor, view: View, plan: Schedule) -> Tensor:

@@ -15,6 +15,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from tasks.answers import Answers
 from tasks.cache import Cache
+from tasks.dataset import Dataset
 from tasks.encode import Batch
 
 
@@ -70,6 +71,11 @@ class Task(ABC):
     @abstractmethod
     def data_name(self) -> str:
         """The data set's own name."""
+
+    @property
+    def own_data(self) -> Dataset | None:
+        """The splits made of data of one's own, with what is to be told of them; None for what is built in."""
+        return None
 
     @property
     @abstractmethod

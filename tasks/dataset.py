@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -32,6 +32,7 @@ class Dataset:
     train: tuple[Example, ...]
     validation: tuple[Example, ...]
     test: tuple[Example, ...]
+    remarks: tuple[str, ...] = field(default=(), compare=False, kw_only=True)  # for people: its files, what was dropped
 
     @cached_property
     def fingerprint(self) -> str:
@@ -42,6 +43,11 @@ class Dataset:
             for example in getattr(self, split):
                 digest.update(json.dumps(example, ensure_ascii=False).encode())
         return digest.hexdigest()
+
+    @property
+    def sizes(self) -> str:
+        """How many examples there are, for people."""
+        return f"{' + '.join(str(len(getattr(self, split))) for split in SPLITS)} examples ({' + '.join(SPLITS)})"
 
     @property
     def chance(self) -> float:

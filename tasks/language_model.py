@@ -91,6 +91,10 @@ class LanguageModel(SeededTask):
         return short_name(self.spec.data) if self.spec.data else "four-abilities"
 
     @property
+    def own_data(self) -> Dataset | None:
+        return self.texts if self.spec.data else None
+
+    @property
     def model_name(self) -> str:
         return short_name(self.spec.model) if self.spec.model else "small-llama"
 

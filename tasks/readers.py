@@ -47,14 +47,16 @@ def class_names(file: Path, column: str) -> list[str]:
 
 def _json(file: Path) -> Iterator[Located]:
     """One object a line, or one array of objects."""
+    begun = False
     with file.open(encoding="utf-8-sig", newline="\n") as lines:
         for number, line in enumerate(lines, 1):
-            if number == 1 and line.lstrip().startswith("["):
+            if not begun and line.lstrip().startswith("["):
                 whole = _parsed(line + lines.read(), str(file))
                 for place, value in enumerate(whole, 1):
                     yield f"{file}: entry {place}", _object(value, f"{file}: entry {place}")
                 return
             if line.strip():
+                begun = True
                 where = f"{file}: line {number}"
                 yield where, _object(_parsed(line, where), where)
 
@@ -85,8 +87,7 @@ def _csv(file: Path) -> Iterator[Located]:
                 where = f"{file}: line {reader.line_num}"
                 if not header:
                     header = fields
-                    if twice := {name for name in header if header.count(name) > 1}:
-                        raise TaskError(f"{where}: column {min(twice)!r} is there twice")
+                    _check_distinct(header, where)
                 elif fields and len(fields) != len(header):
                     raise TaskError(
                         f"{where}: {len(fields)} fields under a header of {len(header)}; quote those with ,"
@@ -95,6 +96,12 @@ def _csv(file: Path) -> Iterator[Located]:
                     yield where, {name: field or None for name, field in zip(header, fields, strict=True)}
         except csv.Error as error:
             raise TaskError(f"{file}: line {reader.line_num}: not valid CSV: {error}") from error
+
+
+def _check_distinct(columns: list[str], where: str) -> None:
+    """Raise TaskError for two columns of one name."""
+    if twice := {name for name in columns if columns.count(name) > 1}:
+        raise TaskError(f"{where}: column {min(twice)!r} is there twice")
 
 
 def _paragraphs(file: Path) -> Iterator[Located]:
@@ -116,6 +123,7 @@ def _parquet(file: Path) -> Iterator[Located]:
     place = 0
     try:
         with pyarrow.parquet.ParquetFile(file) as table:
+            _check_distinct(table.schema_arrow.names, str(file))
             for batch in table.iter_batches():
                 for row in batch.to_pylist():
                     place += 1

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tasks.dataset import Dataset
-from tasks.errors import TaskError, first_line
+from tasks.dataset import SPLITS, Dataset
+from tasks.errors import TaskError
+from tasks.hub import is_saved, saved, streamed
+from tasks.labels import as_numbers, is_unicode, label_of, short
 from tasks.readers import ENDINGS, Located, class_names, read
 from tasks.splits import Row, disjoint
 
-SPLIT_NAMES = {
-    "train": re.compile(r"(^|[^a-z])train", re.IGNORECASE),
-    "validation": re.compile(r"(^|[^a-z])(val|dev|eval)", re.IGNORECASE),
-    "test": re.compile(r"(^|[^a-z])test", re.IGNORECASE),
+_WORDS = {
+    "train": "train(ing)?",
+    "validation": "val(id(ate|ation)?)?|dev(el|elopment)?|eval(s|uation)?",
+    "test": "test(s|ing)?",
 }
-NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?")
-Part = tuple[str, list[str], Iterable[Located]]  # split, names of its integer labels (if it has them), rows
+# Words of their own in a name, so that neither "devices" nor "testimonials" is a split; digits may follow.
+SPLIT_NAMES = {
+    split: re.compile(rf"(?<![a-z])({words})(set|split|data)?(?![a-z])", re.IGNORECASE)
+    for split, words in _WORDS.items()
+}
+SHOWN = 4  # names in a remark, at most
+
+
+class Part(NamedTuple):
+    """One file, or one split of the library ``datasets``."""
+
+    split: str | None  # one of SPLITS, "all" for what is undivided, None where its name says nothing
+    name: str  # in its folder, or the split's own
+    classes: list[str]  # names of its integer labels, if it has them
+    rows: Iterable[Located]
 
 
 def resolve(name: str, mirror: str = "") -> Path:
@@ -52,96 +68,125 @@ def short_name(asked: str) -> str:
 def load(data: str, columns: Sequence[str], label: str, *, labels: Sequence[str] = (), mirror: str = "") -> Dataset:
     """Read ``data`` into three disjoint splits (see ``tasks.splits.disjoint`` for how).
 
-    ``labels`` fixes the classes and their order. Rows without a label (none, blank or -1) are dropped; whole numbers
-    written as text are numbers. Raises TaskError, in one line, for anything that cannot be used.
+    ``labels`` fixes the classes and their order. Rows without a label (none, blank or -1, as number or as text) are
+    dropped, which the remarks tell; white space around a label is no part of it, and whole numbers written as text are
+    numbers. Raises TaskError, in one line, for anything that cannot be used.
     """
     path = resolve(data, mirror)
     rows: dict[str, list[Row]] = {}
     known: list[str] = []
-    for split, names, table in _parts(data, path, label):
-        known = known or names
-        rows.setdefault(split, []).extend(_rows(table, columns, label, names))
+    dropped: Counter[str] = Counter()
+    parts = _parts(data, path, label)
+    for part in parts:
+        if part.split:
+            known = known or part.classes
+            rows.setdefault(part.split, []).extend(_rows(part.rows, columns, label, part.classes, dropped))
     if not known:
-        rows = _numbers(rows, data)
-    name = short_name(data)
-    return disjoint(Path(name).stem if path.is_file() else name, rows, labels or known, where=data)
+        rows = as_numbers(rows, data)
+    found = disjoint(_name(data, path), rows, labels or known, where=data)
+    return replace(found, remarks=(*_unlabelled(dropped, found.labels), *_origins(parts)))
 
 
 def load_texts(data: str, columns: Sequence[str], mirror: str = "") -> Dataset:
     """Read ``data`` into three disjoint splits of texts, all of one class; several columns make one text, in lines.
 
-    Rows without any text are dropped. Raises TaskError, in one line, for anything that cannot be used.
+    Rows without any text are dropped, which the remarks tell. Raises TaskError, in one line, for anything that cannot
+    be used.
     """
     path = resolve(data, mirror)
     rows: dict[str, list[Row]] = {}
-    for split, _, table in _parts(data, path, ""):
-        for where, row in table:
+    empty = 0
+    parts = _parts(data, path, "")
+    for part in parts:
+        for where, row in part.rows if part.split else ():
             if missing := [column for column in columns if column not in row]:
                 raise TaskError(
                     f"{where}: no column {missing[0]!r}; it has {', '.join(map(repr, row))}: give --text COLUMN"
                 )
             filled = [column for column in columns if str("" if row[column] is None else row[column]).strip()]
-            if parts := [_text(row[column], column, where) for column in filled]:
-                rows.setdefault(split, []).append((("\n".join(parts),), 0))
+            if lines := [_text(row[column], column, where) for column in filled]:
+                rows.setdefault(str(part.split), []).append((("\n".join(lines),), 0))
+            else:
+                empty += 1
+    told = [f"{empty} {'row' if empty == 1 else 'rows'} without text dropped"] if empty else []
+    return replace(disjoint(_name(data, path), rows, ("text",), where=data), remarks=(*told, *_origins(parts)))
+
+
+def _name(data: str, path: Path) -> str:
+    """The data set's own name: of a file, without its ending."""
     name = short_name(data)
-    return disjoint(Path(name).stem if path.is_file() else name, rows, ("text",), where=data)
+    return Path(name).stem if path.is_file() else name
 
 
-def _parts(data: str, path: Path, label: str) -> Iterator[Part]:
-    """The parts of ``data``; a single file is split ``all``."""
+def _parts(data: str, path: Path, label: str) -> list[Part]:
+    """The parts of ``data``, to be read yet. Raises TaskError where none of them is of a split."""
     if path.is_file():
-        yield "all", class_names(path, label), read(path)
+        return [Part("all", path.name, class_names(path, label), read(path))]
+    if is_saved(path):
+        parts = [Part(_split_of(split[0]) if split[0] else "all", *split) for split in saved(path, data, label)]
     elif path.is_dir():
         files = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in ENDINGS and file.is_file()]
-        parts = [(split, file) for file in files if (split := _split_of(file.relative_to(path)))]
-        if not parts:
+        names = [str(file.relative_to(path)) for file in files]
+        parts = [
+            Part(_split_of(name), name, class_names(file, label), read(file))
+            for name, file in zip(names, files, strict=True)
+        ]
+        if not any(part.split for part in parts):
             raise TaskError(f"{data}: no {'/'.join(ENDINGS)} file here is named train, validation (dev) or test")
-        for split, file in parts:
-            yield split, class_names(file, label), read(file)
     elif path.suffix.lower() in ENDINGS or is_path(data):
         raise TaskError(f"{data}: no such file or folder")
     else:
-        yield from _hub(data, label)
+        parts = [Part(_split_of(split[0]), *split) for split in streamed(data, label)]
+    if not any(part.split for part in parts):
+        there = _listed([part.name for part in parts])
+        raise TaskError(f"{data}: no split here is named train, validation (dev) or test; there is {there}")
+    return parts
 
 
-def _split_of(file: Path) -> str | None:
+def _split_of(name: str) -> str | None:
     """The split that a file's own name says it is of or, if that says nothing, the name of a folder it is in."""
-    for name in reversed(file.with_suffix("").parts):
+    for word in reversed(Path(name).with_suffix("").parts):
         for split, pattern in SPLIT_NAMES.items():
-            if pattern.search(name):
+            if pattern.search(word):
                 return split
     return None
 
 
-def _hub(data: str, label: str) -> Iterator[Part]:
-    """Splits of a hub data set, ``ID`` or ``ID:CONFIGURATION``, streamed."""
-    import datasets  # takes seconds to import, and files do without
-
-    name, _, configuration = data.partition(":")
-    try:
-        found = datasets.load_dataset(name, configuration or None, streaming=True)
-    except Exception as error:
-        raise TaskError(
-            f"{data}: no such file or folder, and the hub did not give it ({first_line(error)}); "
-            "give a local path, or --mirror DIR with a copy"
-        ) from error
-    for key in sorted(found):
-        if split := _split_of(Path(key)):
-            feature = (found[key].features or {}).get(label)
-            names = list(feature.names) if isinstance(feature, datasets.ClassLabel) else []
-            yield split, names, _streamed(found[key], f"{data} ({key})")
+def _origins(parts: Sequence[Part]) -> list[str]:
+    """What is told of splits that several files made, and of files that are of none."""
+    told = []
+    for split in SPLITS:
+        names = [part.name for part in parts if part.split == split]
+        told += [f"{split} is {_listed(names)}"] if len(names) > 1 else []
+    endings = {Path(part.name).suffix for part in parts if part.split}  # a README.txt beside tables is no data
+    unread = [part.name for part in parts if part.split is None and Path(part.name).suffix in endings]
+    return [*told, f"of no split and not read: {_listed(unread)}"] if unread else told
 
 
-def _streamed(rows: Iterable[dict[str, Any]], where: str) -> Iterator[Located]:
-    try:
-        for number, row in enumerate(rows, 1):
-            yield f"{where}: row {number}", row
-    except (OSError, ValueError) as error:
-        raise TaskError(f"{where}: the hub did not give all of it: {first_line(error)}") from error
+def _unlabelled(dropped: Counter[str], classes: Sequence[str]) -> list[str]:
+    """What is told of rows without a label."""
+    left = ", ".join(classes) if len(classes) <= SHOWN else f"{len(classes)} classes"
+    meaning = {"none": "without a label", "-1": f"labelled -1, which stands for no label (left are {left}),"}
+    return [
+        f"{dropped[kind]} {'row' if dropped[kind] == 1 else 'rows'} {meaning[kind]} dropped"
+        for kind in meaning
+        if dropped[kind]
+    ]
 
 
-def _rows(table: Iterable[Located], columns: Sequence[str], label: str, names: list[str]) -> list[Row]:
-    """Texts and label of each labelled row. Raises TaskError for a missing column, an empty text, a strange label."""
+def _listed(names: Sequence[str]) -> str:
+    """``names`` for people, some of many."""
+    shown = " + ".join(names[:SHOWN])
+    return shown + f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
+
+
+def _rows(
+    table: Iterable[Located], columns: Sequence[str], label: str, names: list[str], dropped: Counter[str]
+) -> list[Row]:
+    """Texts and label of each labelled row; the others count as ``dropped``, under ``-1`` or ``none``.
+
+    Raises TaskError for a missing column, an empty text, a strange label.
+    """
     rows: list[Row] = []
     for where, row in table:
         for column in (*columns, label):
@@ -150,59 +195,16 @@ def _rows(table: Iterable[Located], columns: Sequence[str], label: str, names: l
                 raise TaskError(
                     f"{where}: no column {column!r}; it has {', '.join(map(repr, row))}: give {flag} COLUMN"
                 )
-        if (value := _label(row[label], names, where)) is not None:
+        if (value := label_of(row[label], names, where)) is not None:
             rows.append((tuple(_text(row[column], column, where) for column in columns), value))
+        else:
+            dropped["-1" if str(row[label]).strip().startswith("-1") else "none"] += 1
     return rows
 
 
 def _text(value: Any, column: str, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise TaskError(f"{where}: column {column!r} holds no text but {_short(value)}")
-    if not _encodable(value):
-        raise TaskError(f"{where}: column {column!r} is not valid Unicode: {_short(value)}")
+        raise TaskError(f"{where}: column {column!r} holds no text but {short(value)}")
+    if not is_unicode(value):
+        raise TaskError(f"{where}: column {column!r} is not valid Unicode: {short(value)}")
     return value
-
-
-def _label(value: Any, names: list[str], where: str) -> str | int | None:
-    """A label as text or whole number, by its name where ``names`` of numbers are known; None for no label."""
-    if isinstance(value, str):
-        if not _encodable(value):
-            raise TaskError(f"{where}: label {_short(value)} is not valid Unicode")
-        return value if value.strip() else None
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return None
-    if isinstance(value, (bool, int)) or (isinstance(value, float) and value.is_integer()):
-        number = int(value)
-        if number == -1:
-            return None
-        if names and not 0 <= number < len(names):
-            raise TaskError(f"{where}: label {number} is none of the {len(names)} classes of this column")
-        return names[number] if names else number
-    raise TaskError(f"{where}: label {_short(value)} is no class; expected text or a whole number")
-
-
-def _numbers(rows: dict[str, list[Row]], data: str) -> dict[str, list[Row]]:
-    """``rows`` with numbers for labels where every label is a number written as text, as all are in CSV."""
-    written = {label for part in rows.values() for _, label in part if isinstance(label, str)}
-    if not all(NUMBER.fullmatch(label) for label in written):
-        return rows
-    number: dict[str | int, str | int | None] = {label: _label(float(label), [], data) for label in sorted(written)}
-    return {
-        split: [(texts, value) for texts, label in part if (value := number.get(label, label)) is not None]
-        for split, part in rows.items()
-    }
-
-
-def _encodable(text: str) -> bool:
-    """Whether ``text`` has no half of a surrogate pair, which JSON can hold and no tokenizer takes."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _short(value: Any) -> str:
-    """``value`` as it stands in a complaint."""
-    shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:59] + "…"

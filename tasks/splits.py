@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 from tasks.dataset import SPLITS, Dataset, Example
 from tasks.errors import TaskError
@@ -42,7 +44,7 @@ def disjoint(name: str, rows: dict[str, list[Row]], labels: Sequence[str], where
         if len(labels) != 1 and len({example.label for example in examples[split]}) < 2:
             only = names[examples[split][0].label]
             raise TaskError(f"{where}: the {split} split has one class only ({only!r}); at least two are needed")
-    return Dataset(name, names, **examples)
+    return Dataset(name, names, *(examples[split] for split in SPLITS))
 
 
 def _divided(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
@@ -65,14 +67,14 @@ def limited(data: Dataset, limit: int) -> Dataset:
 
     Raises TaskError where they are of one class only, and the data set is not.
     """
-    chosen = {
+    chosen: dict[str, Any] = {
         split: tuple(sorted(getattr(data, split), key=lambda example: _place((example.texts, "")))[:limit])
         for split in SPLITS
     }
     for split in ("train", "test"):
         if len(data.labels) > 1 and len({example.label for example in chosen[split]}) < 2:
             raise TaskError(f"--limit {limit}: leaves one class only in the {split} split of {data.name}: raise it")
-    return Dataset(data.name, data.labels, **chosen)
+    return replace(data, **chosen)
 
 
 def _place(row: Row) -> float:

@@ -44,11 +44,10 @@ class TextClassification(SeededTask):
     @classmethod
     def about(cls) -> list[str]:
         data = cls.built_in()
-        sizes = " + ".join(str(len(getattr(data, split))) for split in SPLITS)
         return [
             f"columns: --text {','.join(cls.columns)} --label {cls.label}",
             f"classes: {', '.join(cls.labels) or 'those of the data'}",
-            f"built in: {data.name}, {sizes} examples ({' + '.join(SPLITS)}), {len(data.labels)} classes",
+            f"built in: {data.name}, {data.sizes}, {len(data.labels)} classes",
         ]
 
     # What this is: data and model
@@ -69,6 +68,10 @@ class TextClassification(SeededTask):
     @property
     def data_name(self) -> str:
         return self.dataset.name
+
+    @property
+    def own_data(self) -> Dataset | None:
+        return self.dataset if self.spec.data else None
 
     @property
     def model_name(self) -> str:

@@ -12,7 +12,7 @@ import itertools
 import random
 from collections.abc import Callable
 
-from tasks.dataset import Dataset, Example
+from tasks.dataset import SPLITS, Dataset, Example
 from tasks.train import Recipe
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -61,7 +61,7 @@ def dataset() -> Dataset:
                 break
         rng.shuffle(examples)
         splits[split] = tuple(examples)
-    return Dataset("grammar-nli", LABELS, **splits)
+    return Dataset("grammar-nli", LABELS, *(splits[split] for split in SPLITS))
 
 
 def _roles(rng: random.Random, label: int) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from collections import Counter
 
 from babel import Locale
 
-from tasks.dataset import Dataset, Example
+from tasks.dataset import SPLITS, Dataset, Example
 from tasks.train import Recipe
 
 LABELS: tuple[str, ...] = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "it", "ja")
@@ -59,7 +59,7 @@ def dataset() -> Dataset:
                 examples.append(Example((text,), label))
         rng.shuffle(examples)
         splits[split] = tuple(examples)
-    return Dataset("cldr-names", LABELS, **splits)
+    return Dataset("cldr-names", LABELS, *(splits[split] for split in SPLITS))
 
 
 def _names(language: str) -> dict[Key, str]:

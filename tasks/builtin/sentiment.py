@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 
-from tasks.dataset import Dataset, Example
+from tasks.dataset import SPLITS, Dataset, Example
 from tasks.train import Recipe
 
 LABELS = ("strongly negative", "mildly negative", "mildly positive", "strongly positive", "not mentioned")
@@ -44,7 +44,7 @@ def dataset() -> Dataset:
             examples.append(Example((text,), label))
         rng.shuffle(examples)
         splits[split] = tuple(examples)
-    return Dataset("aspect-sentiment", LABELS, **splits)
+    return Dataset("aspect-sentiment", LABELS, *(splits[split] for split in SPLITS))
 
 
 def _text(rng: random.Random, label: int) -> str:

@@ -73,6 +73,13 @@ def test_a_file_that_cannot_be_read_is_named_with_the_line(refused, name, conten
     assert said in refused(content, name=name)
 
 
+def test_a_parquet_file_with_two_columns_of_one_name(refused, tmp_path):
+    columns = [pyarrow.array(values) for values in (["a"] * 9, [0] * 9, [1] * 9)]
+    table = pyarrow.Table.from_arrays(columns, names=["text", "label", "label"])
+    pyarrow.parquet.write_table(table, tmp_path / "twice.parquet")
+    assert refused(tmp_path / "twice.parquet") == ": column 'label' is there twice"
+
+
 def test_a_truncated_parquet_file(refused, tmp_path):
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(GOOD), tmp_path / "whole.parquet")
     assert "not valid Parquet" in refused((tmp_path / "whole.parquet").read_bytes()[:-50], name="cut.parquet")
@@ -154,6 +161,7 @@ def test_a_limit_that_leaves_one_class(complaint, tiny_data, tmp_path):
 def test_a_mirror_that_is_not_there(complaint, tmp_path):
     flags = ["--task", "classification", "--data", "org/name", "--mirror", "nowhere", "--out", tmp_path / "out"]
     assert complaint("run", *flags) == "--mirror nowhere: no such folder"
+    assert complaint("run", "--mirror", "nowhere") == "--mirror nowhere: no such folder"
 
 
 @pytest.mark.parametrize("flag", ["--data", "--model"])

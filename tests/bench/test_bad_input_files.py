@@ -55,9 +55,13 @@ def test_an_output_folder_without_permission(tmp_path, tiny_data, tiny_model):
 @pytest.mark.parametrize("place", ["file", "file/below", "/proc/headbench", "/dev/null/x"])
 def test_an_output_folder_that_cannot_be(complaint, tmp_path, tiny_data, tiny_model, place):
     (tmp_path / "file").write_text("mine")
-    said = complaint(*own(tiny_data, tiny_model), "--out", place)
-    assert said.startswith(f"--out {place}: cannot write there: ")
+    for flags in ((), ("--dry-run",)) if place != "/proc/headbench" else ((),):
+        said = complaint(*own(tiny_data, tiny_model), "--out", place, *flags)
+        assert said.startswith(f"--out {place}: cannot write there: ")
     assert (tmp_path / "file").read_text() == "mine"
+    if place.startswith("file"):
+        assert said.endswith("file is a file, and a folder is wanted")
+        assert complaint("list", "cells", *own(tiny_data, tiny_model)[1:], "--out", place) == said
 
 
 def test_bad_input_leaves_no_folder_behind(complaint, tmp_path, tiny_data):

@@ -37,6 +37,14 @@ def too_few(view):
     return torch.ones(3)
 
 
+def complex_scores(view):
+    return constant(view).to(torch.complex64)
+
+
+def listed_scores(view):
+    return constant(view).tolist()
+
+
 def one_too_many(view, keep):
     return first(view, keep + 1)
 
@@ -232,6 +240,8 @@ Q = r"bert\.encoder\.layer\.0\.attention\.self\.query"
 HEAD = r"head \d of bert\.encoder\.layer\.\d\.attention\.self"
 FAULTS = [
     (scorer, too_few, "an-answer-for-every-budget", r"importance of shape \(3,\), expected \(8,\)"),
+    (scorer, complex_scores, "an-answer-for-every-budget", "the importance is of torch.complex64, expected real numb"),
+    (scorer, listed_scores, "an-answer-for-every-budget", r"is a list, expected a tensor of shape \(8,\)"),
     (selector, one_too_many, "an-answer-for-every-budget", "mask keeps 8 units, the budget is 7"),
     (selector, wrong_dtype, "an-answer-for-every-budget", r"mask of shape \(8,\) and torch\.float32"),
     (joint, one_budget_only, "an-answer-for-every-budget", "gave results for 1 of 8 budgets"),

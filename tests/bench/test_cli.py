@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -46,9 +47,43 @@ def test_a_slip_in_verb_or_flag_is_named_with_what_is_nearest(complaint, argumen
     assert complaint(*arguments.split()).endswith(said)
 
 
-@pytest.mark.parametrize("flag", ["--task", "--model", "--data", "--label", "--mirror"])
-def test_an_empty_value_is_no_value(complaint, flag):
-    assert complaint("run", flag, "") == f"{flag}: expected a value, not an empty one"
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(f"run --{flag}" for flag in ("task", "model", "data", "label", "mirror", "suite", "out", "dtype")),
+        *("run --device-map", "report --out", "check none --baseline", "regress --junit", "regress --methods"),
+    ],
+)
+def test_an_empty_value_is_no_value(complaint, command):
+    assert complaint(*command.split(), "") == f"{command.split()[-1]}: expected a value, not an empty one"
+
+
+@pytest.mark.parametrize("flag", ["methods", "changed"])
+@pytest.mark.parametrize("text", [",", "michel,", "michel,,ae"])
+def test_a_comma_without_a_method_does_not_mean_all(complaint, flag, text):
+    said = complaint("regress", "--baseline", "results", f"--{flag}", text)
+    assert said == f"--{flag} {text!r}: expected METHOD, or METHOD,METHOD, found nothing at a comma"
+
+
+def test_a_folder_is_no_file_of_verdicts(complaint, tmp_path):
+    (tmp_path / "here").mkdir()
+    for place, said in (("here", "expected a file to write, and 'here' is a folder"), ("no/x", "no such folder: 'no'")):
+        assert complaint("regress", "--baseline", "results", "--junit", place) == f"--junit: {said}"
+
+
+@pytest.mark.parametrize(
+    ("flags", "first"), [("--suite nope", "suite"), ("--device cpu", "device"), ("--harness-tasks a", "harness-tasks")]
+)
+@pytest.mark.parametrize("what", ["methods", "tasks", "suites"])
+def test_flags_that_choose_cells_are_for_a_list_of_cells(complaint, what, flags, first):
+    said = complaint("list", what, *flags.split())
+    assert said == f"--{first} is for `headbench list cells`: it changes no {what}"
+
+
+@pytest.mark.parametrize("share", ["1e-300", "0", "0.0000009", "1.1", "nan", "x"])
+def test_a_share_of_training_is_a_step_at_least(complaint, share):
+    said = f"--training: expected a share from 0.000001, less being no step at all, to 1, not {share!r}"
+    assert complaint("run", "--training", share) == said
 
 
 @pytest.mark.parametrize(
@@ -142,6 +177,29 @@ def test_the_cells_of_a_suite_are_listed_with_their_state(place, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert {line.split()[0] for line in lines} == {"missing"}
     assert len({line.split()[1] for line in lines}) == len(lines) == 6
+
+
+def test_a_run_announces_the_sizes_of_ones_own_data_and_what_was_dropped(place, tmp_path, capsys):
+    place.data = tmp_path / "own"
+    place.data.mkdir()
+    for name, size in (("train-0", 40), ("train-1", 40), ("dev", 10), ("test", 20), ("devices", 5)):
+        rows = [{"text": f"{name} film {n}", "label": ("negative", "-1", "positive", None)[n % 4]} for n in range(size)]
+        (place.data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert place.run("--methods", "none", "--dry-run") == 0
+    assert capsys.readouterr().out.splitlines()[1] == (
+        "  classification: own, tiny-bert; 40 + 5 + 10 examples (train + validation + test); "
+        "27 rows without a label dropped; "
+        "28 rows labelled -1, which stands for no label (left are negative, positive), dropped; "
+        "train is train-0.jsonl + train-1.jsonl; of no split and not read: devices.jsonl"
+    )
+    assert not place.out.exists()
+
+
+def test_texts_of_ones_own_are_announced_too(place, tiny_texts, tiny_language_model, capsys):
+    own = ["--task", "harness", "--model", str(tiny_language_model), "--data", str(tiny_texts), "--device", "cpu"]
+    assert main(["run", *own, "--methods", "none", "--seeds", "1", "--dry-run", "--out", str(place.out)]) == 0
+    announced = capsys.readouterr().out.splitlines()[1]
+    assert announced.startswith("  harness: tiny, tiny-llama; ") and announced.endswith("(train + validation + test)")
 
 
 def test_a_reader_that_goes_away_is_no_fault():

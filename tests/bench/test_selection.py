@@ -6,6 +6,7 @@ import copy
 import dataclasses
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
@@ -86,6 +87,32 @@ def test_a_mask_of_another_shape_or_dtype_is_refused(selector, view, mask):
 def test_an_importance_of_another_shape_is_refused(scorer, view):
     with pytest.raises(ValueError, match=r"importance of shape \(7,\)"):
         select(scorer(lambda view: torch.ones(7)), {}, view, REMOVED)
+
+
+@pytest.mark.parametrize("recompute", [0, 3])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([1.0] * 8, r"the importance is a list, expected a tensor of shape \(8,\)"),
+        (np.ones(8), r"the importance is a ndarray, expected a tensor of shape \(8,\)"),
+        (torch.ones(8, dtype=torch.complex64), "the importance is of torch.complex64, expected real numbers"),
+    ],
+)
+def test_an_importance_that_is_no_tensor_of_real_numbers_is_refused(scorer, view, given, said, recompute):
+    with pytest.raises(ValueError, match=said):
+        select(scorer(lambda view: given), {"recompute": recompute}, view, REMOVED)
+
+
+@pytest.mark.parametrize("given", [lambda width: [1.0] * width, lambda width: torch.ones(width, dtype=torch.cfloat)])
+def test_the_same_of_neurons(scorer, view, given):
+    neurons = {mlp.name: given(mlp.width) for mlp in find_mlps(view.model)}
+    with pytest.raises(ValueError, match=r"the importance of neurons of \S+ is (a list|of torch.complex64), expected "):
+        select(scorer(lambda view: Importance(None, neurons)), {}, view, REMOVED)
+
+
+def test_a_mask_that_is_a_list_is_refused(selector, view):
+    with pytest.raises(ValueError, match=r"mask is a list, expected a bool tensor of shape \(8,\)"):
+        select(selector(lambda view, keep: [True] * keep), {}, view, REMOVED)
 
 
 def test_options_go_to_the_method_or_to_its_schedule(scorer, view):

@@ -124,6 +124,11 @@ def test_a_file_says_everything_that_a_command_line_says(toml):
     assert second.text == ("a,b",) and second.finetune and second.model == "m"
 
 
+def test_a_byte_order_mark_is_no_part_of_a_suite(tmp_path):
+    (tmp_path / "mine.toml").write_text(TASK, encoding="utf-8-sig")
+    assert load_suite(str(tmp_path / "mine.toml")).tasks[0].task == "classification"
+
+
 def test_one_seed_in_a_list_is_that_seed(toml):
     assert load_suite(toml("seeds = [7]\n" + TASK)).seeds == (7,)
     assert load_suite(toml("seeds = 7\n" + TASK)).seeds == tuple(range(7))
@@ -158,6 +163,9 @@ def test_one_seed_in_a_list_is_that_seed(toml):
         ("levels = []\n" + TASK, "level '': expected a share"),
         ("methods = ['micheel']\n" + TASK, "unknown method 'micheel': did you mean 'michel'?"),
         ("methods = [1]\n" + TASK, "unknown method '1'"),
+        ("training = 1e-300\n" + TASK, "training = 1e-300: expected a share of the task's own training, from 0.000001"),
+        (TASK + TASK, "the task classification is listed twice, with the same data and model"),
+        (TASK + "mirror = 'nowhere'", "mirror nowhere: no such folder"),
     ],
 )
 def test_a_file_that_cannot_be_is_refused_by_name(toml, complaint, content, said):

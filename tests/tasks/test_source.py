@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import datasets
@@ -13,9 +14,13 @@ import pytest
 
 from tasks.dataset import SPLITS, Dataset
 from tasks.errors import TaskError
-from tasks.source import load, resolve, short_name
+from tasks.source import load, load_texts, resolve, short_name
+from tasks.splits import limited
 
 ROWS = [{"text": f"text, number {number}\n\u2028“é” 😀", "label": ["no", "yes"][number % 2]} for number in range(100)]
+
+
+NO_LABEL = ("None", "-1", "-1.0", "")
 
 
 def write(path: Path, rows: list[dict]) -> Path:
@@ -79,7 +84,11 @@ def test_words_that_some_readers_take_for_nothing_are_text_and_labels_in_csv(tmp
         (("a", "b", None), ("a", "b")),
         (("a", "b", " "), ("a", "b")),
         ((0.0, 1.0, float("nan")), ("0", "1")),
-        (("x/y", "ü\n", "😀", "../z"), ("../z", "x/y", "ü\n", "😀")),
+        (("x/y", "ü\nß", "😀", "../z"), ("../z", "x/y", "ü\nß", "😀")),
+        ((" 1", "1", "2"), ("1", "2")),
+        (("pos ", "pos", "neg", "\tneg"), ("neg", "pos")),
+        (("pos", "neg", "-1"), ("neg", "pos")),
+        (("pos", "neg", " -1.0"), ("neg", "pos")),
     ],
 )
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
@@ -90,7 +99,7 @@ def test_labels_are_text_or_numbers_and_rows_without_one_are_dropped(tmp_path, l
         rows = [{**row, "label": "" if str(row["label"]) == "nan" else row["label"]} for row in rows]
     data = load(str(write(tmp_path / f"l.{ending}", rows)), ("text",), "label")
     assert data.labels == names
-    left = [row for row in rows if row["label"] not in (None, -1, "", " ") and row["label"] == row["label"]]
+    left = [row for row in rows if row["label"] == row["label"] and str(row["label"]).strip() not in NO_LABEL]
     assert len(every(data)) == len(left)
 
 
@@ -135,6 +144,11 @@ def test_mnli_numbers_mean_entailment_neutral_contradiction(tmp_path, labels, en
         ("train-00000-of-00002.parquet", "train-00001-of-00002.parquet", "val.parquet", "test-00000-of-00001.parquet"),
         ("data/train.jsonl", "data/eval.jsonl", "data/sub/Test.jsonl"),
         ("train/0000.parquet", "train/0001.parquet", "validation/0000.parquet", "test/0000.parquet"),
+        ("train1.jsonl", "TrainSet2.jsonl", "dev2.jsonl", "test2016.jsonl"),
+        ("training.csv", "mnli_dev_part.csv", "my-testing.v2.csv"),
+        ("train/0.csv", "evals/0.csv", "tests/0.csv"),
+        ("data-train.csv", "valid_sample.csv", "testset.csv"),
+        ("train.csv", "validation_matched.csv", "test_matched.csv"),
     ],
 )
 def test_files_of_a_folder_are_told_apart_by_name(tmp_path, names):
@@ -148,6 +162,106 @@ def test_files_of_a_folder_are_told_apart_by_name(tmp_path, names):
     data = load(str(folder), ("text",), "label")
     assert data.name == "v1.2"
     assert {split: {e.texts for e in getattr(data, split)} for split in SPLITS} == expected
+
+
+def test_a_word_that_only_begins_like_a_split_is_none(tmp_path):
+    names = ("train", "train_copy", "devices", "testimonials", "evaluators", "trainers", "latest", "validity")
+    for name in names:
+        write(tmp_path / "d" / f"{name}.jsonl", [{"text": f"{name} {n}", "label": n % 2} for n in range(60)])
+    data = load(str(tmp_path / "d"), ("text",), "label")
+    assert {texts[0].split()[0] for texts, _ in every(data)} == {"train", "train_copy"}
+    assert data.remarks == (
+        "train is train.jsonl + train_copy.jsonl",
+        "of no split and not read: devices.jsonl + evaluators.jsonl + latest.jsonl + testimonials.jsonl and 2 more",
+    )
+
+
+def test_what_is_not_data_beside_the_splits_goes_without_saying(tmp_path):
+    write(tmp_path / "d" / "train.jsonl", labelled(0, 1))
+    for name in ("README.txt", "dataset_infos.json", "notes.md"):
+        (tmp_path / "d" / name).write_text("{}")
+    assert load(str(tmp_path / "d"), ("text",), "label").remarks == ()
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize(
+    ("labels", "remarks"),
+    [
+        ((0, 1), ()),
+        ((0, 1, None), ("40 rows without a label dropped",)),
+        ((0, 1, -1), ("40 rows labelled -1, which stands for no label (left are 0, 1), dropped",)),
+        (("pos", "-1", "neg"), ("40 rows labelled -1, which stands for no label (left are neg, pos), dropped",)),
+        (
+            (*range(10), -1, None),
+            (
+                "10 rows without a label dropped",
+                "10 rows labelled -1, which stands for no label (left are 10 classes), dropped",
+            ),
+        ),
+    ],
+)
+def test_what_was_dropped_is_told_and_kept_under_a_limit(tmp_path, labels, remarks, ending):
+    data = load(str(write(tmp_path / f"d.{ending}", labelled(*labels))), ("text",), "label")
+    assert data.remarks == remarks
+    assert limited(data, 50).remarks == remarks
+    assert data == replace(data, remarks=("other",)) and data.fingerprint == replace(data, remarks=()).fingerprint
+    assert (
+        data.sizes == " + ".join(str(len(getattr(data, s))) for s in SPLITS) + " examples (train + validation + test)"
+    )
+
+
+def test_of_texts_it_is_told_too(tmp_path):
+    for name, size in (("train-0", 30), ("train-1", 30), ("test", 10)):
+        write(tmp_path / "d" / f"{name}.jsonl", [{"text": f"{name} {n}"} for n in range(size)] + [{"text": " "}])
+    data = load_texts(str(tmp_path / "d"), ("text",))
+    assert data.remarks == ("3 rows without text dropped", "train is train-0.jsonl + train-1.jsonl")
+
+
+def saved(folder: Path, splits: dict[str, list[dict]] | list[dict]) -> str:
+    """What ``save_to_disk`` writes, of a label column with names."""
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])})
+    if isinstance(splits, list):
+        datasets.Dataset.from_list(splits, features=features).with_format("numpy").save_to_disk(folder)
+    else:
+        parts = {name: datasets.Dataset.from_list(rows, features=features) for name, rows in splits.items()}
+        datasets.DatasetDict(parts).save_to_disk(folder)
+    return str(folder)
+
+
+def test_what_save_to_disk_wrote_is_read_like_files(tmp_path):
+    rows = labelled(0, 1, -1)
+    one = load(saved(tmp_path / "one", rows), ("text",), "label")
+    assert one.name == "one" and one.labels == ("no", "yes") and len(one.remarks) == 1
+    assert every(one) == {((row["text"],), ["no", "yes"][row["label"]]) for row in rows if row["label"] >= 0}
+    parts = {"train": rows[:60], "validation": rows[60:80], "test": rows[80:], "extra": rows[:3]}
+    several = load(saved(tmp_path / "several", parts), ("text",), "label")
+    assert [len(getattr(several, split)) for split in SPLITS] == [40, 14, 26]
+    assert several.remarks[-1] == "of no split and not read: extra"
+    assert len(load_texts(str(tmp_path / "several"), ("text",)).train) == 60
+
+
+def test_a_saved_data_set_that_is_not_whole_is_refused(tmp_path):
+    place = saved(tmp_path / "d", {"train": labelled(0, 1), "test": labelled(0, 1)})
+    arrow = tmp_path / "d" / "train" / "data-00000-of-00001.arrow"
+    whole = arrow.read_bytes()
+    for break_it in (lambda: arrow.write_bytes(whole[: len(whole) // 2]), arrow.unlink):
+        break_it()
+        with pytest.raises(TaskError, match=rf"^{place}: not what save_to_disk of datasets writes, or not all of it; "):
+            load(place, ("text",), "label")
+
+
+def test_splits_of_other_names_are_told(tmp_path):
+    place = saved(tmp_path / "d", {"left": labelled(0, 1), "right": labelled(0, 1)})
+    with pytest.raises(
+        TaskError, match=r"no split here is named train, validation \(dev\) or test; there is left \+ r"
+    ):
+        load(place, ("text",), "label")
+
+
+@pytest.mark.parametrize("before", ["\n", "\ufeff\r\n  \n"])
+def test_an_array_may_follow_blank_lines(tmp_path, before):
+    (tmp_path / "d.json").write_text(before + json.dumps(ROWS, indent=2), encoding="utf-8")
+    assert len(every(load(str(tmp_path / "d.json"), ("text",), "label"))) == len(ROWS)
 
 
 def test_texts_that_stand_in_a_later_split_leave_the_earlier_one(tmp_path):
