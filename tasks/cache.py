@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, suppress, suppress
 from pathlib import Path
 
 import platformdirs
@@ -36,7 +36,8 @@ class Cache:
         path = self.path(key)
         temporary = path.with_name(path.name + TEMPORARY)
         while not path.is_dir():
-            temporary.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):  # exist_ok would look twice, and another process may rename it in between
+                temporary.mkdir(parents=True)
             with ExitStack() as stack:
                 try:
                     same = stack.enter_context(locked(temporary))
