@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import ExitStack, suppress, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import platformdirs
