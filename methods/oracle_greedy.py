@@ -23,8 +23,7 @@ def leave_one_out(
     the layers below run once. Returns (units,), 0 for units that are gone already.
     """
     total = torch.zeros(len(view.heads), dtype=torch.float64)
-    copies = max(view.heads.shape)
-    portions = [portion for batch in view.batches for portion in Portion.by_length(batch, view.model, copies)]
+    portions = Portion.by_length(view.batches, view.model, max(view.heads.shape))
     with torch.no_grad(), restarting(view.model, view.heads) as restart:
         for portion in portions:
             loss = view.loss(portion).double().sum().cpu()

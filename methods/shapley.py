@@ -39,7 +39,7 @@ def shapley(
 @torch.no_grad()
 def estimate(view: View, permutations: int, error: float, tolerance: float) -> tuple[Tensor, Tensor, int]:
     """Values and their standard errors, (units,) each, and the number of orders that they come from."""
-    portions = [portion for batch in view.batches for portion in Portion.by_length(batch, view.model, ROUND)]
+    portions = Portion.by_length(view.batches, view.model, ROUND)
     units = view.kept.nonzero().flatten()
     ends = torch.ones(len(view.heads), 2).index_put((units, torch.ones_like(units)), torch.zeros(()))
     least, most = _losses(view, portions, ends)  # with all units and with none

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -22,19 +23,24 @@ class Portion:
     labels: Tensor
 
     @classmethod
-    def by_length(cls, batch: Any, model: nn.Module, copies: int) -> list[Portion]:
-        """All examples of ``batch``, those of about the same length together, to run ``copies`` of each.
+    def by_length(cls, batches: Iterable[Any], model: nn.Module, copies: int) -> list[Portion]:
+        """All examples of ``batches``, those of a batch and about the same length together, to run ``copies`` of each.
 
         More portions mean less padding but more passes through ``model``; another is made where that saves time.
         """
+        weights = sum(cast(Linear, module).weight.numel() for module in model.modules() if is_linear(module))
+        products = copies * max(1, weights)  # for a token
+        return [portion for batch in batches for portion in cls._split(batch, products)]
+
+    @classmethod
+    def _split(cls, batch: Any, products: int) -> list[Portion]:
         mask = batch.inputs.get("attention_mask")
         if mask is None:
             return [cls(batch.inputs, batch.labels)]
         places = torch.arange(1, mask.shape[1] + 1, device=mask.device)
         # Up to the last token that is not padding; a text of none at all keeps one, as no model runs without.
         lengths: list[int] = ((mask != 0) * places).amax(1).clamp_min(1).tolist()
-        weights = sum(cast(Linear, module).weight.numel() for module in model.modules() if is_linear(module))
-        padding = PASS.get(mask.device.type, PASS_ELSEWHERE) / (copies * max(1, weights))  # tokens
+        padding = PASS.get(mask.device.type, PASS_ELSEWHERE) / products  # tokens
         groups: list[list[int]] = []
         for row in sorted(range(len(lengths)), key=lengths.__getitem__):
             if not groups or len(groups[-1]) * (lengths[row] - lengths[groups[-1][-1]]) > padding:

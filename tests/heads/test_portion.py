@@ -34,7 +34,7 @@ def texts(lengths, before=0):
 )
 def test_every_example_is_in_one_portion(lengths, before, copies, weights):
     batch = texts(lengths, before)
-    portions = Portion.by_length(batch, nn.Linear(weights, 1, bias=False, device="meta"), copies)
+    portions = Portion.by_length([batch], nn.Linear(weights, 1, bias=False, device="meta"), copies)
     assert sorted(label for portion in portions for label in portion.labels.tolist()) == list(range(len(lengths)))
     padding = 0
     for portion in portions:
@@ -49,17 +49,17 @@ def test_every_example_is_in_one_portion(lengths, before, copies, weights):
 
 def test_a_large_model_runs_without_padding_and_a_tiny_one_in_one_pass():
     batch = texts([3, 5, 3, 9])
-    assert [portion.labels.tolist() for portion in Portion.by_length(batch, nn.Linear(4096, 4096), 4)] == [
+    assert [portion.labels.tolist() for portion in Portion.by_length([batch], nn.Linear(4096, 4096), 4)] == [
         [0, 2],
         [1],
         [3],
     ]
-    assert [portion.labels.tolist() for portion in Portion.by_length(batch, nn.Linear(4, 4), 4)] == [[0, 2, 1, 3]]
+    assert [portion.labels.tolist() for portion in Portion.by_length([batch], nn.Linear(4, 4), 4)] == [[0, 2, 1, 3]]
 
 
 def test_a_text_without_tokens_keeps_one_place():
     batch = texts([3, 0, 0])
-    portions = Portion.by_length(batch, nn.Linear(4096, 4096), 4)
+    portions = Portion.by_length([batch], nn.Linear(4096, 4096), 4)
     assert [(portion.labels.tolist(), portion.inputs["input_ids"].shape[1]) for portion in portions] == [
         ([1, 2], 1),
         ([0], 3),
@@ -68,7 +68,7 @@ def test_a_text_without_tokens_keeps_one_place():
 
 def test_without_a_mask_the_batch_is_one_portion():
     batch = Texts({"pixel_values": torch.rand(3, 2, 4, 4)}, torch.arange(3))
-    (portion,) = Portion.by_length(batch, nn.Linear(2, 2), 1)
+    (portion,) = Portion.by_length([batch], nn.Linear(2, 2), 1)
     assert portion.inputs is batch.inputs and portion.labels is batch.labels
 
 
