@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,29 +16,33 @@ class Touched(RuntimeError):
     """A method did not leave the model, or a switch of torch, as it found it."""
 
 
+# What is to be as it was after a method: by what to call it, how to read it and how to put it.
+SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
+    "gradients being on": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+    "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
+    "torch's deterministic algorithms being on": (
+        torch.are_deterministic_algorithms_enabled,
+        torch.use_deterministic_algorithms,
+    ),
+}
+
+
 def switches() -> dict[str, Any]:
-    """What is to be as it was after a method: by what to call it."""
-    return {
-        "gradients being on": torch.is_grad_enabled(),
-        "torch's default dtype": torch.get_default_dtype(),
-        "torch's number of threads": torch.get_num_threads(),
-        "torch's deterministic algorithms being on": torch.are_deterministic_algorithms_enabled(),
-    }
+    """How they are now, by what to call them."""
+    return {name: read() for name, (read, _) in SWITCHES.items()}
 
 
 @contextmanager
-def kept_switches() -> Iterator[None]:
-    """Whatever happens inside to switches does not last."""
-    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    with torch.set_grad_enabled(torch.is_grad_enabled()):
-        try:
-            yield
-        finally:
-            torch.set_default_dtype(dtype)
-            torch.use_deterministic_algorithms(deterministic)
-            if torch.get_num_threads() != threads:
-                torch.set_num_threads(threads)
+def kept_switches() -> Iterator[dict[str, Any]]:
+    """Whatever happens inside to switches does not last. Yields how they were."""
+    before = switches()
+    try:
+        yield before
+    finally:
+        for name, (read, put) in SWITCHES.items():
+            if read() != before[name]:
+                put(before[name])
 
 
 @contextmanager
@@ -47,8 +51,8 @@ def untouched(model: nn.Module) -> Iterator[None]:
 
     Weights are compared by a sum over their bits, which no rounding blurs.
     """
-    weights, before = _sums(model), switches()
-    with kept_switches():
+    weights = _sums(model)
+    with kept_switches() as before:
         yield
         after = switches()
     if changed := [name for name, value in before.items() if after[name] != value]:
