@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from bench.markdown import literal
+from bench.records import TaskKey
 
 ERRORS = 2  # standard errors of a share of right answers
-Names = tuple[str, str, str]  # task, data, model
 
 
 def above_chance(result: dict[str, Any]) -> bool:
@@ -24,7 +24,7 @@ def above_chance(result: dict[str, Any]) -> bool:
     return result["quality"][0][0] - chance > ERRORS * error
 
 
-def at_chance(table: pd.DataFrame) -> dict[Names, str]:
+def at_chance(table: pd.DataFrame) -> dict[TaskKey, str]:
     """The tasks of a frame in which the unpruned model of some seed is not above chance, and so has no area.
 
     To each what it had: ``34.0 %, chance 33.3 %``, with the seeds where it is above chance in others.

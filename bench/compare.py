@@ -10,10 +10,11 @@ import numpy as np
 
 from bench.errors import InputError
 from bench.pairing import Pair, Paired, in_seeds, largest_share, paired
+from bench.records import TaskKey
 from bench.stats.documents import Interval, McNemar, document_bootstrap, mcnemar
 from bench.stats.orders import kendall_tau, overlap, stability
 from bench.stats.pairs import Difference, difference, holm
-from bench.stats.samples import Sample, TaskKey, area, area_to
+from bench.stats.samples import Sample, area, area_to
 from bench.suite import count_at
 
 POINTS = 100  # of accuracy, in a quality of 1

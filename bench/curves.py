@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bench.frame import curve, frame, parameters_removed
-from bench.records import Record
+from bench.records import Record, TaskKey, task_key
 
 # Okabe and Ito's colours, told apart without full colour vision; markers do the same in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -36,11 +36,10 @@ def draw(records: list[Record]) -> bytes:
     The best methods by area have colours, the controls without an inverse are dashed, all others are thin and grey. A
     band is one standard deviation over seeds. Methods that remove neurons too are drawn by parameters alone.
     """
-    panels: dict[tuple[str, str, str], dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    panels: dict[TaskKey, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     done = [record for record in records if record["status"] == "done"]
     for record in done:
-        cell = record["cell"]
-        panels[cell["task"], cell["data"], cell["model"]][cell["label"]].append(record)
+        panels[task_key(record)][record["cell"]["label"]].append(record)
     styles = _styles(done)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(4.2 * len(panels), 7.2), layout="constrained")

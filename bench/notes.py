@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from bench.pairing import in_seeds
-from bench.records import Record
+from bench.records import Record, TaskKey, task_key
 from bench.settings import in_words
 
 
@@ -48,11 +48,11 @@ def _cut(records: list[Record]) -> list[str]:
 
 def _seeds(records: list[Record]) -> list[str]:
     """Methods with fewer seeds than others on the same task: their means are over other models and draws."""
-    seeds: dict[tuple[str, ...], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    seeds: dict[TaskKey, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for record in records:
         if record["status"] == "done":
             cell = record["cell"]
-            seeds[cell["task"], cell["data"], cell["model"]][cell["label"]].add(cell["seed"])
+            seeds[task_key(record)][cell["label"]].add(cell["seed"])
     found = []
     for names, of_label in sorted(seeds.items()):
         every = set().union(*of_label.values())
@@ -69,13 +69,13 @@ def _seeds(records: list[Record]) -> list[str]:
 
 def _mixed_settings(records: list[Record]) -> list[str]:
     """Tasks whose records were measured in different ways: their means should not be compared."""
-    settings: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-    origins: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-    shares: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    settings: dict[TaskKey, Counter[str]] = defaultdict(Counter)
+    origins: dict[TaskKey, Counter[str]] = defaultdict(Counter)
+    shares: dict[TaskKey, Counter[str]] = defaultdict(Counter)
     for record in records:
         if record["status"] == "done":
             cell = record["cell"]
-            names = cell["task"], cell["data"], cell["model"]
+            names = task_key(record)
             settings[names][in_words(record)] += 1
             if cell.get("origin"):
                 origins[names][f"data or model {cell['origin'][:8]}"] += 1

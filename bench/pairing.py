@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.errors import InputError, unknown
-from bench.stats.samples import Sample, Samples, TaskKey, check_equal, load
+from bench.records import TaskKey
+from bench.stats.samples import Sample, Samples, check_equal, load
 
 Pair = dict[int, tuple[Sample, Sample]]  # by seed, ascending
 

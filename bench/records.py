@@ -21,6 +21,7 @@ from tasks.digest import digest_of
 from tasks.files import TEMPORARY, locked, write_together
 
 Record = dict[str, Any]
+TaskKey = tuple[str, str, str]  # task, data, model
 
 
 class CorruptRecord(ValueError):
@@ -112,6 +113,12 @@ class Store:
         with locked(self.folder):
             for path in self.folder.rglob("*" + TEMPORARY):
                 path.unlink()
+
+
+def task_key(record: Record) -> TaskKey:
+    """Task, data and model of a record."""
+    cell = record["cell"]
+    return cell["task"], cell["data"], cell["model"]
 
 
 def read_current(folder: Path) -> tuple[dict[Path, Record], int]:

@@ -10,9 +10,8 @@ from typing import Any
 
 from bench.errors import InputError, unknown
 from bench.pairing import in_seeds
-from bench.records import Record, read_current
+from bench.records import Record, TaskKey, read_current, task_key
 from bench.settings import flags
-from bench.stats.samples import TaskKey
 
 Name = tuple[TaskKey, str, int]  # task, label, seed
 OWN_VERSION = "headbench"  # its commit says more
@@ -111,7 +110,7 @@ def _runs(folder: Path) -> tuple[dict[Name, Run], int]:
     runs = {}
     for path, record in records.items():
         cell = record["cell"]
-        runs[(cell["task"], cell["data"], cell["model"]), cell["label"], cell["seed"]] = Run(record, path)
+        runs[task_key(record), cell["label"], cell["seed"]] = Run(record, path)
     return runs, others
 
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from bench.errors import InputError
 from bench.frame import curve
-from bench.records import CorruptRecord, read_outcomes
+from bench.records import CorruptRecord, TaskKey, read_outcomes
 from bench.regression.cells import Run, Twin
 from bench.stats.documents import document_bootstrap
 from bench.stats.pairs import difference
-from bench.stats.samples import TaskKey, area
+from bench.stats.samples import area
 
 POINTS = 100  # of accuracy, in a quality of 1
 

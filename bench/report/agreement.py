@@ -9,12 +9,11 @@ import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from bench.records import Record
+from bench.records import Record, TaskKey
 from bench.report.board import Board
 from bench.report.links import place
 from bench.report.tables import Cell, Heading, Table, number
 from bench.stats.orders import kendall_tau, overlap
-from bench.stats.samples import TaskKey
 from bench.suite import count_at
 
 LEVEL = 0.5  # share of heads removed at which orders are compared as sets

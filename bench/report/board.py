@@ -13,8 +13,7 @@ from bench.chance import at_chance
 from bench.errors import InputError
 from bench.frame import frame, removes
 from bench.notes import notes
-from bench.records import Record, read_current
-from bench.stats.samples import TaskKey
+from bench.records import Record, TaskKey, read_current, task_key
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Board:
     @cached_property
     def tasks(self) -> list[TaskKey]:
         """Sorted."""
-        return sorted({task_of(record) for record in self.records.values()})
+        return sorted({task_key(record) for record in self.records.values()})
 
     @cached_property
     def at_chance(self) -> dict[TaskKey, str]:
@@ -63,7 +62,7 @@ class Board:
     def _cells(self) -> dict[tuple[TaskKey, str], dict[Path, Record]]:
         cells: dict[tuple[TaskKey, str], dict[Path, Record]] = defaultdict(dict)
         for path, record in sorted(self.records.items(), key=lambda item: item[1]["cell"]["seed"]):
-            cells[task_of(record), record["cell"]["label"]][path] = record
+            cells[task_key(record), record["cell"]["label"]][path] = record
         return dict(cells)
 
     def of(self, task: TaskKey, label: str) -> list[Record]:
@@ -103,12 +102,6 @@ def read(folder: Path) -> Board:
     if others:
         told.append(f"left out: {others} records made under another protocol")
     return Board(folder, done, tuple(told))
-
-
-def task_of(record: Record) -> TaskKey:
-    """Task, data and model of a record."""
-    cell = record["cell"]
-    return cell["task"], cell["data"], cell["model"]
 
 
 def kind(record: Record) -> str:

@@ -10,12 +10,12 @@ import pandas as pd
 
 from bench.frame import removes
 from bench.leaderboard import COLUMNS
+from bench.records import TaskKey
 from bench.report.board import Board, keeps_all, kind
 from bench.report.detail_tables import estimated
 from bench.report.links import method_of, records_of, task_of
 from bench.report.standing import Standing
 from bench.report.tables import Cell, Heading, Table, name, number
-from bench.stats.samples import TaskKey
 
 TIMED = ("speedup1", "speedup32")  # of one machine; the others can be averaged over machines or are exact
 SHORT = {

@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.metric_tables import metric_tables
 from bench.published import HEADINGS, PARTS, SOURCE, side_by_side
-from bench.records import Record
+from bench.records import Record, TaskKey
 from bench.report.board import Board
 from bench.report.head_figures import figure_of, kept_by_layer
 from bench.report.links import method_of, place, records_of, task_of
@@ -16,7 +16,6 @@ from bench.report.standing import Standing
 from bench.report.tables import Cell, Heading, Table, name, number
 from bench.stats.across import Estimate, improvement, seed_bootstrap
 from bench.stats.orders import stability
-from bench.stats.samples import TaskKey
 
 
 def improvements(found: Standing, against: str, file: str) -> Table:

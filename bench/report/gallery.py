@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from bench.records import Record
+from bench.records import Record, TaskKey
 from bench.report import change_figure, curve_figures, head_figures, lines, rank_figures
 from bench.report.agreement import Agreement
 from bench.report.board import Board
@@ -13,7 +13,6 @@ from bench.report.links import place
 from bench.report.markup import slug
 from bench.report.picture import FORMS, Picture, picture
 from bench.report.standing import Standing
-from bench.stats.samples import TaskKey
 from bench.suite import count_at
 
 MAIN = (*FORMS, "png")  # of pictures that are shown where no SVG can be

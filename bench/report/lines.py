@@ -9,12 +9,11 @@ from statistics import median
 import numpy as np
 
 from bench.frame import curve, parameters_removed
-from bench.records import Record
+from bench.records import Record, TaskKey
 from bench.report.board import Board, keeps_all, kind, removes_heads
 from bench.report.picture import FAINT, MUTED, SERIES
 from bench.report.standing import Standing
 from bench.stats.across import normalise
-from bench.stats.samples import TaskKey
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
 SCORES, TRAINED = 4, 2  # methods that stand out; all others are thin and grey

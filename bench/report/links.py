@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bench.records import TaskKey
 from bench.report.markup import slug
-from bench.stats.samples import TaskKey
 
 
 def place(task: TaskKey) -> str:

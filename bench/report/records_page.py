@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from bench.records import Record
+from bench.records import Record, TaskKey
 from bench.report.board import Board, machine
 from bench.report.links import place
 from bench.report.markup import Safe, slug, tag, text
 from bench.report.page import page, section
-from bench.stats.samples import TaskKey
 
 
 def records_page(board: Board, out: Path) -> bytes:

@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Sequence
 
 from bench.published import LEGEND
+from bench.records import TaskKey
 from bench.report.board import Board
 from bench.report.markup import prose, tag, text
 from bench.report.page import figure, grid, page, section, shown
 from bench.report.picture import Picture
 from bench.report.standing import Standing, why_none, words
 from bench.report.tables import Table
-from bench.stats.samples import TaskKey
 from tasks.contract import TASKS
 
 

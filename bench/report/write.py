@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.errors import InputError
+from bench.records import TaskKey
 from bench.report import board_tables, detail_tables, gallery, lines, tables
 from bench.report.agreement import agreement, pairs
 from bench.report.board import Board, read, removes_heads
@@ -20,7 +21,6 @@ from bench.report.records_page import records_page
 from bench.report.standing import Standing, standing
 from bench.report.tables import Table
 from bench.report.task_page import task_page
-from bench.stats.samples import TaskKey
 
 
 def report(folder: Path, out: Path) -> Path:

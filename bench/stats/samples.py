@@ -11,10 +11,8 @@ import numpy as np
 
 from bench.errors import InputError
 from bench.frame import curve, parameters_removed, removes
-from bench.records import CorruptRecord, Record, read_current, read_outcomes
+from bench.records import CorruptRecord, Record, TaskKey, read_current, read_outcomes, task_key
 from bench.settings import in_words
-
-TaskKey = tuple[str, str, str]  # task, data, model
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +86,7 @@ def load(folder: Path) -> Samples:
     return Samples(
         tuple(_sample(path, record) for path, record in current.items() if record["status"] == "done"),
         tuple(
-            Failure(_task(record), record["cell"]["label"], record["cell"]["seed"], record["reason"])
+            Failure(task_key(record), record["cell"]["label"], record["cell"]["seed"], record["reason"])
             for record in current.values()
             if record["status"] != "done"
         ),
@@ -135,7 +133,7 @@ def _sample(path: Path, record: Record) -> Sample:
     cell, result = record["cell"], record["result"]
     shares, quality = curve(record)
     return Sample(
-        task=_task(record),
+        task=task_key(record),
         label=cell["label"],
         seed=cell["seed"],
         control=cell["control"],
@@ -154,8 +152,3 @@ def _sample(path: Path, record: Record) -> Sample:
         origin=cell.get("origin"),
         path=path,
     )
-
-
-def _task(record: Record) -> TaskKey:
-    cell = record["cell"]
-    return cell["task"], cell["data"], cell["model"]
