@@ -18,7 +18,7 @@ def is_linear(module: nn.Module) -> bool:
 
 def features(linear: Linear) -> tuple[int, int]:
     """(inputs, outputs)"""
-    inputs, outputs = linear.weight.shape[::-1] if isinstance(linear, nn.Linear) else linear.weight.shape
+    inputs, outputs = transposed(linear).shape
     return inputs, outputs
 
 
