@@ -25,7 +25,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from tasks.digest import digest_of, digest_of_files
 from tasks.errors import TaskError, first_line
 from tasks.harness import data
-from tasks.harness.scorer import Scorer, Tokens
+from tasks.harness.scorer import Known, Scorer
 from tasks.source import resolve
 
 FOLDER = Path(__file__).parent  # of our own tasks' YAML
@@ -68,8 +68,7 @@ class Harness:
         document right or wrong and tells no likelihood.
         """
         self.limit = limit
-        self._tokens: Tokens = {}
-        self._longer: dict[str, int] = {}
+        self._known = Known()
         with _quietly():
             manager = _manager(names, folders)
             self.tasks = {name: _load(manager, name, mirror, own or {}) for name in names}
@@ -84,10 +83,11 @@ class Harness:
     ) -> dict[str, Result]:
         """Evaluate ``model`` where it is, by task. ``tokenizer`` has to be the same at each call."""
         with _quietly():
-            scorer = Scorer(model, tokenizer, batch_size, self._tokens, self._longer)
-            found = evaluate(scorer, {"tasks": self.tasks}, limit=self.limit, bootstrap_iters=0)
+            scorer = Scorer(model, tokenizer, batch_size, self._known)
+            # Of its samples only the values are wanted, which the tasks keep; with all it says of them it takes longer.
+            found = evaluate(scorer, {"tasks": self.tasks}, limit=self.limit, bootstrap_iters=0, log_samples=False)
             return {
-                name: _result(found["results"][name], found["samples"][name], scorer.longer(name, task))
+                name: _result(found["results"][name], task, scorer.longer(name, task))
                 for name, task in self.tasks.items()
             }
 
@@ -118,7 +118,7 @@ class Harness:
     def check(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         """Raise TaskError for an ending with more tokens than ``model`` has positions: lm-eval cannot score it."""
         with _quietly():
-            scorer = Scorer(model, tokenizer, 1, self._tokens, self._longer)
+            scorer = Scorer(model, tokenizer, 1, self._known)
             for name, task in self.tasks.items():
                 task.build_all_requests(limit=self.limit)
                 for request in task.instances:
@@ -133,12 +133,16 @@ class Harness:
 
 
 class Prepared(ConfigurableTask):
-    """A task of lm-eval that keeps its documents and requests from one evaluation to the next."""
+    """A task of lm-eval that keeps its documents and requests from one evaluation to the next.
+
+    told: the value of each metric for each document in the last evaluation, one filter of answers after the other.
+    """
 
     def __init__(self, config: dict[str, Any]):
         super().__init__(config={key: value for key, value in config.items() if key != "class"})
         self.eval_docs = list(self.eval_docs)  # of an Arrow table, each row would be read anew each time
         self._instances: Any = None  # a list of requests, once they are built
+        self.told: list[dict[str, Any]] = []
         if self.config.num_fewshot is None:  # the rest of this is what lm-eval does before it evaluates
             self.set_config("num_fewshot", 0)
         self.set_fewshot_seed(FEWSHOT_SEED)
@@ -152,6 +156,12 @@ class Prepared(ConfigurableTask):
             super().build_all_requests(**options)
         for request in self._instances:
             request.resps, request.filtered_resps = [], {}
+        self.told = []
+
+    def process_results(self, doc: Any, results: Any) -> dict[str, Any]:
+        told = super().process_results(doc, results)
+        self.told.append(told)
+        return told
 
 
 def names_in(asked: str) -> list[str]:
@@ -253,7 +263,9 @@ def _load(manager: TaskManager, name: str, mirror: str, own: Mapping[str, Any]) 
         ) from error
 
 
-def _result(metrics: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], longer: int) -> Result:
+def _result(metrics: Mapping[str, Any], task: Prepared, longer: int) -> Result:
+    filters = list(task.instances[0].filtered_resps)
+    documents = len(task.told) // len(filters)
     found: dict[str, float] = {}
     values: dict[str, list[Any]] = {}
     for key, value in metrics.items():
@@ -261,7 +273,8 @@ def _result(metrics: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], lo
         if kept and not metric.endswith("_stderr"):
             name = key.removesuffix(NO_FILTER)
             found[name] = float(value)
-            values[name] = [sample[metric] for sample in samples if sample["filter"] == kept and metric in sample]
+            told = task.told[filters.index(kept) * documents :][:documents]
+            values[name] = [each[metric] for each in told if metric in each]
     return Result(found, values, longer)
 
 

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from lm_eval.models.huggingface import HFLM
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-Tokens = dict[tuple[str, bool | None], list[int]]
+
+@dataclass(frozen=True)
+class Known:
+    """What a tokenizer has said of texts so far, which holds for every model that goes with it."""
+
+    tokens: dict[tuple[str, bool | None], list[int]] = field(default_factory=dict)
+    pairs: dict[tuple[str, str], tuple[list[int], list[int]]] = field(default_factory=dict)  # context, continuation
+    longer: dict[str, int] = field(default_factory=dict)  # documents that do not fit, by task
 
 
 class Scorer(HFLM):
-    """``HFLM`` that shows no progress, and tokenizes no text that is in ``tokens``, which it adds to.
+    """``HFLM`` that shows no progress, and tokenizes no text that is ``known``, which it adds to."""
 
-    longer: documents that do not fit, by task, as far as they are counted.
-    """
-
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
-        batch_size: int,
-        tokens: Tokens,
-        longer: dict[str, int],
-    ):
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, batch_size: int, known: Known):
         super().__init__(pretrained=model, tokenizer=tokenizer, batch_size=batch_size)
-        self._tokens, self._longer = tokens, longer
+        self._known = known
         self._positions = super().max_length
 
     @property
@@ -43,9 +41,15 @@ class Scorer(HFLM):
         if options:
             return super().tok_encode(string, add_special_tokens, **options)
         key = (string, add_special_tokens)
-        if key not in self._tokens:
-            self._tokens[key] = super().tok_encode(string, add_special_tokens)
-        return self._tokens[key]
+        if key not in self._known.tokens:
+            self._known.tokens[key] = super().tok_encode(string, add_special_tokens)
+        return self._known.tokens[key]
+
+    def _encode_pair(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
+        key = (context, continuation)
+        if key not in self._known.pairs:
+            self._known.pairs[key] = super()._encode_pair(context, continuation)
+        return self._known.pairs[key]
 
     def loglikelihood(self, requests, disable_tqdm=True):
         return super().loglikelihood(requests, disable_tqdm=True)
@@ -61,14 +65,14 @@ class Scorer(HFLM):
 
         lm-eval cuts those to be continued from the left, and scores those of perplexity tasks in windows.
         """
-        if name not in self._longer:
+        if name not in self._known.longer:
             documents = set()
             for request in task.instances:
                 most = self.max_length + (len(request.args) > 1)  # the last token of an ending is never fed
                 if len(self.tok_encode("".join(filter(_is_text, request.args)))) > most:
                     documents.add(request.doc_id)
-            self._longer[name] = len(documents)
-        return self._longer[name]
+            self._known.longer[name] = len(documents)
+        return self._known.longer[name]
 
 
 def _is_text(argument: Any) -> bool:

@@ -190,20 +190,31 @@ dataset_kwargs: {data_files: {test: DATA}}
 test_split: test
 output_type: multiple_choice
 doc_to_text: !function own.text
-doc_to_choice: [a, b]
+doc_to_choice: [the, dog]
 doc_to_target: 0
 fewshot_config: {doc_to_text: !function own.text}
 metric_list: [{metric: acc, aggregation: mean, higher_is_better: true}]
-filter_list: [{name: strict, filter: [{function: take_first}]}]
+filter_list:
+  - {name: strict, filter: [{function: take_first}]}
+  - {name: contrary, filter: [{function: custom, filter_fn: !function own.contrary}, {function: take_first}]}
+"""
+
+OWN = """\
+def text(doc):
+    return doc["q"]
+
+
+def contrary(requests, docs):
+    return [[(-told, greedy) for told, greedy in answers] for answers in requests]
 """
 
 
 @pytest.fixture
 def own_task(tmp_path):
-    """A folder with a task that has functions and a named filter, and their code in two files."""
+    """A folder with a task that has functions and two named filters, the second of which turns every answer round."""
     write(tmp_path / "data.jsonl", [{"q": "x"}, {"q": "y"}])
     (tmp_path / "filtered.yaml").write_text(FILTERED.replace("DATA", str(tmp_path / "data.jsonl")))
-    (tmp_path / "own.py").write_text("def text(doc):\n    return doc['q']\n")
+    (tmp_path / "own.py").write_text(OWN)
     return tmp_path
 
 
@@ -225,7 +236,10 @@ def test_the_fingerprint_of_functions_is_that_of_their_files(own_task):
 
 def test_a_metric_behind_a_named_filter_counts(own_task, language_model):
     tokenizer, model = language_model
-    found = answers(Harness(["filtered"], folders=[str(own_task)])(model, tokenizer))
+    results = Harness(["filtered"], folders=[str(own_task)])(model, tokenizer)
+    values = results["filtered"].values
+    assert [1 - value for value in values["acc,contrary"]] == values["acc,strict"]
+    found = answers(results)
     assert found.parts == {"filtered": 2}
     assert found.quality == found.metrics["filtered/acc,strict"] == found.right.double().mean()
 
