@@ -63,7 +63,7 @@ class LanguageModel(SeededTask):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The tasks of lm-eval to evaluate on."""
-        from tasks.harness.run import names_in
+        from tasks.harness.prepared import names_in
 
         asked = self.spec.harness_tasks or ((OWN,) if self.spec.data else BUILT_IN)
         return tuple(dict.fromkeys(name for each in asked for name in names_in(each)))
@@ -133,9 +133,11 @@ class LanguageModel(SeededTask):
         return model
 
     def fingerprints(self, seed: int) -> dict[str, Any]:
-        from tasks.harness import answers, data, run, scorer
+        from tasks.harness import answers, data, prepared, run, scorer
 
-        read = digest_of_source(checkpoint, encode, answers, data, run, scorer, decoder, sys.modules[__name__])
+        read = digest_of_source(
+            checkpoint, encode, answers, data, prepared, run, scorer, decoder, sys.modules[__name__]
+        )
         model: dict[str, Any] = {"read": read, "dtype": self._dtype, "lm_eval": version("lm_eval")}
         if self.folder is not None:
             model |= {"device_map": self.spec.device_map} if self.spec.device_map else {}

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import torch
 
 from tasks.contract import Answers
-from tasks.harness.run import Result, right_or_wrong
+from tasks.harness.prepared import right_or_wrong
+from tasks.harness.run import Result
 
 SIZED = "byte_perplexity"  # of each document: log-likelihood, and number of bytes
 

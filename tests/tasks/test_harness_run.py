@@ -21,7 +21,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from methods.heads import HeadMap, remove_heads
 from tasks.builtin import abilities, decoder
 from tasks.errors import TaskError
-from tasks.harness import data, run
+from tasks.harness import data, prepared
 from tasks.harness.answers import answers
 from tasks.harness.run import Harness
 
@@ -59,7 +59,7 @@ def harness():
 
 def theirs(names, tokenizer, model, limit):
     """The same numbers from lm-eval's own ``simple_evaluate``."""
-    manager = TaskManager(include_path=run.FOLDER, include_defaults=False)
+    manager = TaskManager(include_path=prepared.FOLDER, include_defaults=False)
     lm = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=64)
     return simple_evaluate(lm, tasks=list(names), task_manager=manager, limit=limit, bootstrap_iters=0)["results"]
 
@@ -245,7 +245,9 @@ def test_a_metric_behind_a_named_filter_counts(own_task, language_model):
 
 
 def test_complaints_are_one_clear_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "_manager", lambda *_: TaskManager(include_path=run.FOLDER, include_defaults=False))
+    monkeypatch.setattr(
+        prepared, "_manager", lambda *_: TaskManager(include_path=prepared.FOLDER, include_defaults=False)
+    )
     with pytest.raises(TaskError, match=r"headbench_copi: lm-eval has no such task; did you mean headbench_copy\?"):
         Harness(["headbench_copi"])
     with pytest.raises(TaskError, match="headbench_abilities: a group of tasks; name the tasks"):
@@ -299,7 +301,7 @@ def test_real_tasks_give_the_numbers_of_lm_evals_command_line(real_data, tmp_pat
 
 def command_line(weights: Path, local: dict[str, str], folder: Path, limit: int):
     """Results of ``lm_eval`` itself, whose own YAML reads JSON of the original columns."""
-    manager = run._manager(list(local), [])
+    manager = prepared._manager(list(local), [])
     for name, place in local.items():
         rows = write(folder / f"{name}.jsonl", data.local(place, name)["test"])
         config = {
