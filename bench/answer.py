@@ -51,9 +51,9 @@ def _whole(comparison: Comparison, overall: Difference, where: str, size: str = 
     winner, loser = (a, b) if overall.mean >= 0 else (b, a)
     seeds = f"{_number(overall.seeds)} seed{'s' * (overall.seeds > 1)}"
     points = f"{abs(overall.mean):.1f} points"
-    kept = f"{winner} kept {points} more accuracy than {loser}"
+    kept = f"{winner} kept {points} more {comparison.quality} than {loser}"
     if points == "0.0 points":
-        kept = f"{a} and {b} kept as much accuracy"
+        kept = f"{a} and {b} kept as much {comparison.quality}"
     if overall.p is None:
         these = "this one seed" if overall.seeds == 1 else f"these {seeds}"
         these += f" ({size})" if size else ""
@@ -62,7 +62,7 @@ def _whole(comparison: Comparison, overall: Difference, where: str, size: str = 
     interval = _interval(overall, comparison.alpha, overall.mean < 0)
     over = f"{seeds}, {size}" if size else seeds
     if _shown(overall, comparison):
-        return f"{winner} keeps {points} more accuracy than {loser} {where}, {interval}; {over}{corrected}."
+        return f"{winner} keeps {points} more {comparison.quality} than {loser} {where}, {interval}; {over}{corrected}."
     return f"No difference could be shown: {kept} {where}, {interval}, p = {_p(overall.p)}{corrected}; {over}."
 
 
@@ -100,7 +100,7 @@ def _by_task(comparison: Comparison, overall: Difference) -> list[str]:
 def _seed_table(comparison: Comparison) -> str:
     a, b, several = comparison.a, comparison.b, len(comparison.tasks) > 1
     confidence = f"{100 * (1 - comparison.alpha):g} % interval"
-    rows = [["accuracy (points)", "seeds", a, b, "difference", confidence, "p", f"P({a} above {b})"]]
+    rows = [[f"{comparison.quality} (points)", "seeds", a, b, "difference", confidence, "p", f"P({a} above {b})"]]
     if several:
         rows[0].insert(7, "p (Holm)")
     for task in comparison.tasks:
@@ -112,8 +112,8 @@ def _seed_table(comparison: Comparison) -> str:
     if several and (overall := comparison.overall):
         rows.append(["mean of tasks", str(overall.seeds), "", "", *_figures(overall), "", f"{overall.beats:.2f}"])
     return (
-        f"Across seeds, {comparison.where}; accuracy as it is, not scaled by chance as the leaderboard's area is; p of "
-        "the sign-flip test on paired differences, P with ties counted half\n\n" + aligned(rows)
+        f"Across seeds, {comparison.where}; {comparison.quality} as it is, not scaled by chance as the leaderboard's "
+        "area is; p of the sign-flip test on paired differences, P with ties counted half\n\n" + aligned(rows)
     )
 
 

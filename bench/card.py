@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.provenance import provenance
+from bench.scale import ACCURACY, BYTE
 
 LOAD = """\
 ## Load it
@@ -103,7 +104,7 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
 
 
 def _quality(pruned: Pruned) -> str:
-    return "accuracy (%)" if pruned.examples else "probability of a byte (%)"
+    return f"{ACCURACY if pruned.examples else BYTE} (%)"
 
 
 def _row(name: str, pair: Sequence[float], form: str, change: str, difference: bool = False) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from bench.stats.pairs import Difference, difference, holm
 from bench.stats.samples import Sample, area, area_to
 from bench.suite import count_at
 
-POINTS = 100  # of accuracy, in a quality of 1
+POINTS = 100  # in a quality of 1
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class Comparison:
     a: str
     b: str
     where: str  # what was compared, as the end of a sentence
+    quality: str  # what it is, in words
     alpha: float
     tasks: tuple[TaskComparison, ...]
     overall: Difference | None  # mean over tasks, a sample for each seed that every task has; None without any
@@ -74,7 +75,7 @@ def compare(
 ) -> Comparison:
     """Compare methods ``a`` and ``b``, by their labels, from the records in ``folder``.
 
-    By mean accuracy over the shares removed (not scaled by chance, as the leaderboard's area is), or at one ``level``;
+    By mean quality over the shares removed (not scaled by chance, as the leaderboard's area is), or at one ``level``;
     over all tasks or those named, by their adapter or data. Where the two do not remove the same parts, at equal shares
     of parameters removed, to the largest that both reach. Raises InputError for names, levels and records that do not
     allow it.
@@ -93,6 +94,7 @@ def compare(
         a=a,
         b=b,
         where=_where(pairs, level, by_parameters),
+        quality=_quality(pairs),
         alpha=alpha,
         tasks=tuple(
             TaskComparison(
@@ -129,6 +131,12 @@ def _overall(
     return difference(of_a, of_b, alpha), remarks
 
 
+def _quality(pairs: dict[TaskKey, Pair]) -> str:
+    """What is compared: one word for tasks that are alike in it."""
+    found = {next(iter(pair.values()))[0].measure for pair in pairs.values()}
+    return found.pop() if len(found) == 1 else "quality"
+
+
 def _where(pairs: dict[TaskKey, Pair], level: float | None, by_parameters: bool) -> str:
     sample, _ = next(iter(next(iter(pairs.values())).values()))
     removed = "parameters" if by_parameters else sample.removes
@@ -161,7 +169,7 @@ def _at_equal_parameters(both: Paired, level: float | None) -> str:
 
 
 def _values(pair: Pair, level: float | None, by_parameters: bool) -> np.ndarray:
-    """Accuracy of both by seed, (2, seeds), in points: the mean over shares removed, or at ``level``."""
+    """Quality of both by seed, (2, seeds), in points: the mean over shares removed, or at ``level``."""
     most = largest_share(pair)
 
     def value(sample: Sample) -> float:

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from bench.frame import curve, frame, parameters_removed
 from bench.records import Record, TaskKey, task_key
+from bench.scale import Scale
 
 # Okabe and Ito's colours, told apart without full colour vision; markers do the same in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -44,12 +45,15 @@ def draw(records: list[Record]) -> bytes:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(4.2 * len(panels), 7.2), layout="constrained")
         axes = figure.subplots(2, len(panels), squeeze=False)
+        left = ""
         for column, (names, panel) in zip(axes.T, sorted(panels.items()), strict=True):
-            _panel(column[0], _without_neurons(panel), styles, "heads")
-            _panel(column[1], panel, styles, "parameters")
+            scale = Scale.of(next(iter(panel.values()))[0])
+            _panel(column[0], _without_neurons(panel), styles, "heads", scale)
+            _panel(column[1], panel, styles, "parameters", scale)
+            for axis in column if scale.name != left else ():
+                axis.set_ylabel(scale.name)
+            left = scale.name
             column[0].set_title(f"{names[1]}\n{names[0]}, {names[2]}", fontsize=9)
-        for row in axes:
-            row[0].set_ylabel("test accuracy")
         handles = {
             text: handle for axis in axes.flat for handle, text in zip(*axis.get_legend_handles_labels(), strict=True)
         }
@@ -99,23 +103,21 @@ def _without_neurons(panel: dict[str, list[Record]]) -> dict[str, list[Record]]:
     return {label: [r for r in records if not r["result"]["neurons"]] for label, records in panel.items()}
 
 
-def _panel(axis, panel: dict[str, list[Record]], styles: dict[str, dict], what: str) -> None:
-    chance = 0.0
+def _panel(axis, panel: dict[str, list[Record]], styles: dict[str, dict], what: str, scale: Scale) -> None:
     for label, records in sorted(panel.items()):
         style = styles.get(label, OTHER_STYLE)
         by_levels: dict[tuple[float, ...], list[np.ndarray]] = defaultdict(list)
         for record in records:
             share, quality = curve(record)
             by_levels[tuple(share if what == "heads" else parameters_removed(record))].append(quality)
-            chance = record["result"]["chance"]
         for levels, qualities in by_levels.items():
             mean = np.mean(qualities, axis=0)
             axis.plot(levels, mean, label=label if label in styles else OTHERS, **style)
             if len(qualities) > 1 and label in styles:
                 spread = np.std(qualities, axis=0, ddof=1)
                 axis.fill_between(levels, mean - spread, mean + spread, color=style["color"], alpha=0.12, linewidth=0)
-    axis.axhline(chance, color="0.7", linewidth=0.8)
-    axis.annotate("chance", (0, chance), xytext=(2, 2), textcoords="offset points", color="0.45", fontsize=8)
+    axis.axhline(scale.chance, color="0.7", linewidth=0.8)
+    axis.annotate("chance", (0, scale.chance), xytext=(2, 2), textcoords="offset points", color="0.45", fontsize=8)
     axis.set_xlabel(f"share of {what} removed")
-    axis.set_ylim(0, 1.02)
+    scale.fit(axis)
     axis.set_xlim(0, 1 if what == "heads" else None)

@@ -15,6 +15,7 @@ from bench.metric_tables import metric_tables
 from bench.notes import notes
 from bench.published import beside_published
 from bench.records import Record, read_current
+from bench.scale import measure
 from tasks.files import locked, write_whole
 
 # Column of the frame: heading, factor, digits.
@@ -96,16 +97,17 @@ def markdown(records: list[Record], table: pd.DataFrame) -> str:
         for names, part in table.groupby(TASK, sort=True):
             first = part.iloc[0]
             task, data, model = names
+            of_task = [record for record in records if _is_of(record, names)]
             parts += [
                 f"## {literal(f'{task}: {data}, {model}')}",
                 "",
-                f"Unpruned accuracy {100 * part['base'].mean():.1f} %, chance {100 * first['chance']:.1f} %, "
-                f"{first['mb_base']:.3f} MB; seeds {', '.join(map(str, sorted(set(part['seed']))))}.",
+                f"Unpruned {measure(of_task[0])} {100 * part['base'].mean():.1f} %, "
+                f"chance {100 * first['chance']:.1f} %, {first['mb_base']:.3f} MB; "
+                f"seeds {', '.join(map(str, sorted(set(part['seed']))))}.",
                 "",
                 _table(part.groupby([*ROW, "seed"], sort=False)[list(COLUMNS)].mean()),
                 "",
             ]
-            of_task = [record for record in records if _is_of(record, names)]
             for heading, rows in metric_tables(of_task):
                 parts += [f"### {heading}", "", aligned([[literal(cell) for cell in row] for row in rows]), ""]
             if published := beside_published(of_task):

@@ -14,6 +14,7 @@ from bench.records import Record, read_current
 from bench.regression.cells import twins
 from bench.regression.screen import cut, origin
 from bench.regression.verdict import Limits, Verdict, verdicts
+from bench.scale import measure
 from bench.suite import parse_methods
 from bench.suite_file import load_suite
 from tasks.cache import default_root
@@ -58,5 +59,6 @@ def _lines(label: str, record: Record, verdict: Verdict | None) -> list[str]:
         return [f"  FAILED   {label}: {record['reason']}"]
     shares, quality = curve(record)
     middle = len(shares) // 2
-    line = f"  {status:8} {label}: accuracy {quality[0]:.3f}, {quality[middle]:.3f} with {shares[middle]:.0%} removed"
+    kept = f"{measure(record)} {quality[0]:.3f}, {quality[middle]:.3f} with {shares[middle]:.0%} removed"
+    line = f"  {status:8} {label}: {kept}"
     return [line, *(f"           {reason}" for reason in cut(verdict.reasons if verdict else ()))]

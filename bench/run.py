@@ -18,6 +18,7 @@ from bench.jobs import CellJob, TrainJob, ordered, start_process
 from bench.plan import Cell, open_task, plan
 from bench.progress import Estimator, duration
 from bench.records import CorruptRecord, Record, Store
+from bench.scale import measure
 from bench.suite import Suite
 from tasks.cache import Cache, default_root
 
@@ -174,7 +175,7 @@ def _outcome(job: TrainJob | CellJob, value: Record) -> str:
         if cell.method.name == "none"
         else f", {curve[middle]:.3f} with {share[middle]:.0%} of the {removes(value)} gone"
     )
-    return f"{cell.method.label} on {where}: accuracy {curve[0]:.3f}{left}"
+    return f"{cell.method.label} on {where}: {measure(value)} {curve[0]:.3f}{left}"
 
 
 def check_writable(out: Path) -> None:

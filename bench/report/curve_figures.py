@@ -17,6 +17,7 @@ from bench.records import Record
 from bench.report.lines import GREY, Line, Look
 from bench.report.picture import FAINT, INK, MUTED, PAPER
 from bench.report.standing import Standing
+from bench.scale import Scale
 from bench.stats.across import performance_profile
 
 SIZE = (4.4, 3.7)  # inches
@@ -29,18 +30,17 @@ def curves(
     looks: Mapping[str, Look],
     title: str,
     x: str,
-    y: str,
-    floor: float,
+    scale: Scale,
     limits: tuple[float | None, float | None] | None,
 ) -> Figure:
-    """Quality against what is removed; a band is one standard deviation over seeds, ``floor`` is chance.
+    """Quality against what is removed; a band is one standard deviation over seeds.
 
     limits: of the x axis; None for one on which the unpruned model, 1, stands at the left as in the others.
     """
-    figure, axis = canvas(title, x, y)
+    figure, axis = canvas(title, x, scale.name)
     for line in sorted(lines, key=lambda line: line.label in looks):
         draw_line(axis, line, looks.get(line.label, GREY))
-    _floor(axis, floor)
+    _fit(axis, scale)
     if limits:
         axis.set_xlim(*limits)
     else:
@@ -49,19 +49,19 @@ def curves(
     return figure
 
 
-def boxes(records: Sequence[Record], line: Line, look: Look, title: str, random: str, floor: float) -> Figure:
+def boxes(records: Sequence[Record], line: Line, look: Look, title: str, random: str, scale: Scale) -> Figure:
     """Random removal at each level, a box over seeds and draws, against one method (Figure 4 of Greedy-Gnorm).
 
     A box is the middle half, its line the median, whiskers reach to the farthest draw within 1.5 times the box, and
     draws beyond are short strokes.
     """
-    figure, axis = canvas(title, "share of heads removed", "test quality")
+    figure, axis = canvas(title, "share of heads removed", scale.name)
     levels, _ = curve(records[0])
     draws = np.concatenate([record["result"]["quality"] for record in records if len(curve(record)[0]) == len(levels)])
     width = 0.6 * min(np.diff(levels), default=1.0)
     _draw_boxes(axis, levels, draws, width, f"{short(random)} ({len(draws)} draws)")
     draw_line(axis, line, look)
-    _floor(axis, floor)
+    _fit(axis, scale)
     axis.set_xlim(-width, 1 + width)
     legend(figure, axis)
     return figure
@@ -174,10 +174,10 @@ def short(label: str) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
-def _floor(axis: Axes, floor: float) -> None:
-    axis.axhline(floor, color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)))
+def _fit(axis: Axes, scale: Scale) -> None:
+    axis.axhline(scale.chance, color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)))
     axis.annotate(
-        "chance", (0.005, floor), xycoords=("axes fraction", "data"), xytext=(0, 2), textcoords="offset points",
+        "chance", (0.005, scale.chance), xycoords=("axes fraction", "data"), xytext=(0, 2), textcoords="offset points",
         color=MUTED, fontsize=8, ha="left",
     )  # fmt: skip
-    axis.set_ylim(min(0, floor) - 0.02, 1.02)
+    scale.fit(axis)

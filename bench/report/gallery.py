@@ -13,6 +13,7 @@ from bench.report.links import place
 from bench.report.markup import slug
 from bench.report.picture import FORMS, Picture, picture
 from bench.report.standing import Standing
+from bench.scale import Scale
 from bench.suite import count_at
 
 MAIN = (*FORMS, "png")  # of pictures that are shown where no SVG can be
@@ -40,10 +41,11 @@ def areas(board: Board, found: Standing) -> Picture:
 def overall_curves(board: Board, looks: Looks) -> list[Picture]:
     """Mean over tasks, against each of ``AXES``; latency apart for each machine."""
     pictures = []
+    scale = Scale(NORMALISED, 0.0)
     for axis, suffix, where, part in _axes(board):
         what, limits, points = AXES[axis]
         if drawn := lines.overall(part, points):
-            draw = partial(curve_figures.curves, drawn, looks, "Mean over tasks", what, NORMALISED, 0.0, limits)
+            draw = partial(curve_figures.curves, drawn, looks, "Mean over tasks", what, scale, limits)
             told = f"Quality against {what}{where}: mean over tasks, {BANDS}"
             pictures.append(picture(f"overall-{axis}{suffix}", f"Quality against {what}", told, draw, MAIN))
     return pictures
@@ -52,13 +54,13 @@ def overall_curves(board: Board, looks: Looks) -> list[Picture]:
 def task_curves(board: Board, task: TaskKey, looks: Looks) -> list[Picture]:
     """The same on one task, in the unit of its quality."""
     name = board.name(task)
-    chance = next(record["result"]["chance"] for label in board.labels for record in board.of(task, label))
+    scale = Scale.of(next(record for label in board.labels for record in board.of(task, label)))
     pictures = []
     for axis, suffix, where, part in _axes(board):
         what, limits, points = AXES[axis]
         if drawn := lines.of_task(part, task, points):
-            draw = partial(curve_figures.curves, drawn, looks, name, what, "test quality", chance, limits)
-            told = f"{name}: test quality against {what}{where}, {BANDS}"
+            draw = partial(curve_figures.curves, drawn, looks, name, what, scale, limits)
+            told = f"{name}: {scale.name} against {what}{where}, {BANDS}"
             forms = FORMS if axis == "heads" else ("svg",)
             pictures.append(picture(f"{axis}{suffix}-{place(task)}", f"Quality against {what}", told, draw, forms))
     return pictures
@@ -177,15 +179,13 @@ def boxes(board: Board, task: TaskKey, label: str, look: lines.Look, forms: Sequ
     line = lines.of_method(board, task, label, lines.by_heads)
     if not random or label == random or not line or not board.of(task, random):
         return []
+    scale = Scale.of(records[0])
     drawn = picture(
         f"random-{slug(label)}-{place(task)}",
         f"{label} against random removal",
         f"{board.name(task)}: {label} (line, with a band of one standard deviation over seeds) against random removal "
         "(boxes: middle half of all seeds and draws) at each level.",
-        partial(
-            curve_figures.boxes, board.of(task, random), line, look, board.name(task), random,
-            records[0]["result"]["chance"],
-        ),
+        partial(curve_figures.boxes, board.of(task, random), line, look, board.name(task), random, scale),
         forms,
-    )  # fmt: skip
+    )
     return [drawn]

@@ -13,6 +13,7 @@ from bench.report.page import figure, grid, page, section, shown
 from bench.report.picture import Picture
 from bench.report.standing import Standing, why_none, words
 from bench.report.tables import Table
+from bench.scale import measure
 from tasks.contract import TASKS
 
 
@@ -37,7 +38,7 @@ def task_page(
         ("data", task[1]),
         ("model", task[2]),
         ("asked for", ", ".join(f"{name} {value}" for name, value in asked.items()) or "what is built in"),
-        ("unpruned", f"{100 * sum(base) / len(base):.1f} %"),
+        (f"unpruned {measure(records[0])}", f"{100 * sum(base) / len(base):.1f} %"),
         ("chance", f"{100 * result['chance']:.1f} %"),
         ("test examples", ", ".join(f"{name} {size}" for name, size in result["parts"].items()) or "texts only"),
         ("units", f"{result['units']} in {len(result['shape'])} attention modules"),

@@ -12,6 +12,7 @@ import numpy as np
 from bench.errors import InputError
 from bench.frame import curve, parameters_removed, removes
 from bench.records import CorruptRecord, Record, TaskKey, read_current, read_outcomes, task_key
+from bench.scale import measure
 from bench.settings import in_words
 
 
@@ -24,6 +25,7 @@ class Sample:
     seed: int
     control: bool
     removes: str  # heads, neurons, or both
+    measure: str  # what quality is: accuracy, or the probability of a byte
     trained: float  # share of the task's own training that the method took for each level; 0 where it trains nothing
     units: int
     shares: np.ndarray  # (levels,) of units removed
@@ -138,6 +140,7 @@ def _sample(path: Path, record: Record) -> Sample:
         seed=cell["seed"],
         control=cell["control"],
         removes=removes(record),
+        measure=measure(record),
         trained=cell["trained"] or 0.0,
         units=result["units"],
         shares=shares,

@@ -64,6 +64,16 @@ def test_the_mean_over_shares_is_the_default_and_is_no_area_of_the_leaderboard(t
     assert got.tasks[0].documents is None
 
 
+def test_what_is_kept_is_called_what_it_is(keep):
+    for method, middle in (("ae", 0.05), ("michel", 0.04)):
+        folder = keep(method, [0.06, middle, 0.01], task="texts", result={"parts": {}})
+        keep(method, [0.9, 10 * middle, 0.1], task="questions")
+    told = "1.0 points more probability of a byte than michel at 50 %"
+    assert told in words(compare(folder, "ae", "michel", ["texts"], 0.5))
+    both = compare(folder, "ae", "michel")
+    assert "points more quality than michel" in words(both) and "| quality (points) " in text(both)
+
+
 def test_one_task_is_not_corrected_for_others(ten_seeds):
     got = compare(ten_seeds, "michel", "ae", ["second"], 0.5)
     assert words(got) == (
