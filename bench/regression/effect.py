@@ -16,12 +16,12 @@ from bench.stats.documents import document_bootstrap
 from bench.stats.pairs import difference
 from bench.stats.samples import area
 
-POINTS = 100  # of accuracy, in a quality of 1
+POINTS = 100  # in a quality of 1
 
 
 @dataclass(frozen=True)
 class Effect:
-    """Area now minus that of the baseline, in points, and an interval for it."""
+    """Mean quality over levels now minus that of the baseline, in points, and an interval for it."""
 
     mean: float
     interval: tuple[float, float] | None  # None with too few cells, and no documents that are right or wrong
@@ -33,7 +33,7 @@ class Effect:
 
 
 def effect(pairs: Sequence[Twin], alpha: float) -> Effect:
-    """The effect on the area of ``pairs``, finished cells of one method, at least one.
+    """The effect on the mean quality of ``pairs``, finished cells of one method, at least one.
 
     Models, samples and documents are the same on both sides, so each cell is a difference of its own, and under the
     hypothesis that a change did nothing but noise it is as likely to be d as -d: the interval is that of the sign-flip

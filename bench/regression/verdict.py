@@ -81,7 +81,7 @@ def _quality(pairs: list[Twin], limits: Limits, alpha: float) -> tuple[str, bool
         return "", False
     worse = found.worse(limits.points)
     interval = "no interval" if found.interval is None else f"{found.interval[0]:+.1f} to {found.interval[1]:+.1f}"
-    kept = f"{abs(found.mean):.2f} points of area {'less' if found.mean < 0 else 'more'}"
+    kept = f"{abs(found.mean):.2f} points {'less' if found.mean < 0 else 'more'}, averaged over levels"
     return f"keeps {kept} ({interval} over {found.over})", worse
 
 

@@ -26,7 +26,7 @@ def test_a_loss_beyond_the_margin_fails(keep, regress, points, code):
     keep("after", seeds=range(6), quality=lower(points), processor="B")
     found, said = regress()
     assert found == code
-    kept = f"keeps {abs(points):.2f} points of area {'less' if points > 0 else 'more'}"
+    kept = f"keeps {abs(points):.2f} points {'less' if points > 0 else 'more'}, averaged over levels"
     assert kept in said and "over 6 cells" in said
     assert regress("--margin", "10")[0] == 0
 
