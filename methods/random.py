@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from methods.heads import find_mlps
-from methods.options import AtLeast
+from methods.options import AtLeast, AtMost
 from methods.registry import scorer
 from methods.schedule import Importance
 from methods.view import View
@@ -16,7 +16,7 @@ from methods.view import View
 def random(
     view: View,
     *,
-    draws: Annotated[int, "independent removal orders", AtLeast(1)] = 10,
+    draws: Annotated[int, "independent removal orders", AtLeast(1), AtMost(10_000)] = 10,
     parts: Annotated[Literal["both", "heads", "neurons"], "what is ranked, and removed"] = "heads",
 ) -> Tensor | Importance:
     """Importances drawn uniformly, a removal order for each draw.

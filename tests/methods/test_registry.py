@@ -124,6 +124,7 @@ def test_an_unknown_option_names_the_nearest():
     [
         "michel:recompute=-1",
         "random:draws=0",
+        "random:draws=10001",
         "ae:eps=nan",
         "gnorm:combine=mean",
         "michel:recomptue=1",
