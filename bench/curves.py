@@ -74,16 +74,13 @@ def draw(records: list[Record]) -> bytes:
 
 
 def _styles(records: list[Record]) -> dict[str, dict[str, Any]]:
-    """How the lines that are told apart are drawn, best area first, then the controls."""
-    table = frame(records)
-    areas = (
-        table[table["removes"] == "heads"]
-        .groupby(["label", "control"])["area"]
-        .mean()
-        .reset_index()
-        .sort_values("label")
-    )
-    areas = areas.sort_values("area", ascending=False, kind="stable")
+    """How the lines that are told apart are drawn, best area first, then the controls.
+
+    What removes neurons comes after all that do not: its area is of other shares of the model.
+    """
+    table = frame(records).assign(neurons=lambda table: table["removes"] != "heads")
+    areas = table.groupby(["neurons", "label", "control"])["area"].mean().reset_index()
+    areas = areas.sort_values(["neurons", "area", "label"], ascending=[True, False, True], kind="stable")
     inverse = {r["cell"]["label"] for r in records if r["cell"]["options"].get("inverse")}
     ranked = [(str(label), bool(control)) for label, control in zip(areas["label"], areas["control"], strict=True)]
     best = [label for label, control in ranked if not control][: len(COLOURS)]
@@ -116,6 +113,8 @@ def _panel(axis, panel: dict[str, list[Record]], styles: dict[str, dict], what: 
             if len(qualities) > 1 and label in styles:
                 spread = np.std(qualities, axis=0, ddof=1)
                 axis.fill_between(levels, mean - spread, mean + spread, color=style["color"], alpha=0.12, linewidth=0)
+    if not any(panel.values()):
+        axis.text(0.5, 0.5, "all methods remove neurons too", transform=axis.transAxes, ha="center", color="0.45")
     axis.axhline(scale.chance, color="0.7", linewidth=0.8)
     axis.annotate("chance", (0, scale.chance), xytext=(2, 2), textcoords="offset points", color="0.45", fontsize=8)
     axis.set_xlabel(f"share of {what} removed")

@@ -11,6 +11,7 @@ import pandas as pd
 
 from bench.chance import above_chance
 from bench.records import Record
+from bench.scale import ACCURACY, measure
 from bench.suite import count_at
 
 SPEED_LEVEL = 0.5  # share of units removed at which size and speed are compared
@@ -44,7 +45,8 @@ def metrics(record: Record) -> dict[str, float]:
     area: mean quality over the share removed (trapezoids), scaled so that chance is 0 and the unpruned model 1; NaN
     too where that model is not ``above_chance``.
     within1, within5: largest share removed such that no level up to it loses more than 1 or 5 points of accuracy; the
-    levels are those measured, draws are averaged.
+    levels are those measured, draws are averaged. NaN too where texts are scored: a point of a byte's probability may
+    be most of it.
     """
     result, measured = record["result"], record["measured"]
     share, quality = curve(record)
@@ -60,8 +62,8 @@ def metrics(record: Record) -> dict[str, float]:
         "area": float((np.trapezoid(quality, share) - chance) / (base - chance))
         if above_chance(result)
         else float("nan"),
-        "within1": _safe_share(removed, loss, 0.01),
-        "within5": _safe_share(removed, loss, 0.05),
+        "within1": _safe_share(removed, loss, 0.01) if measure(record) == ACCURACY else float("nan"),
+        "within5": _safe_share(removed, loss, 0.05) if measure(record) == ACCURACY else float("nan"),
         "mb": _value([size["model"] for size in result["megabytes"]], middle),
         "mb_base": result["megabytes"][0]["model"],
         "speedup1": _speedup(measured["latency"]["samples"]["1"], removed, result, middle),

@@ -136,8 +136,9 @@ def speeds(board: Board) -> list[Table]:
 
 
 def _columns(board: Board) -> list[str]:
-    """Times are shown beside the rest where they are of one machine."""
-    return [column for column in SHORT if column not in TIMED or len(board.machines) == 1]
+    """Those that some method has; times are shown beside the rest where they are of one machine."""
+    some = board.table.notna().any()
+    return [column for column in SHORT if some[column] and (column not in TIMED or len(board.machines) == 1)]
 
 
 def _parts(board: Board, label: str) -> str:

@@ -45,8 +45,12 @@ GREY = Look(FAINT, width=0.8)
 
 
 def looks(board: Board, found: Standing | None) -> dict[str, Look]:
-    """Methods that stand out: the best scores and trained ones by area, and random removal."""
+    """Methods that stand out: the best scores and trained ones by area, and random removal.
+
+    Where all remove neurons too, and so none is ranked, they are those that do.
+    """
     ranked = found.labels if found else tuple(label for label in board.labels if removes_heads(board.any_of(label)))
+    ranked = ranked or tuple(board.table.groupby("label")["area"].mean().sort_values(ascending=False).index)
     chosen = [label for label in ranked if kind(board.any_of(label)) == "score"][:SCORES]
     chosen += [label for label in ranked if kind(board.any_of(label)) == "trained"][:TRAINED]
     looks_ = {

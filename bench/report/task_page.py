@@ -32,7 +32,11 @@ def task_page(
     records = [record for label in board.labels for record in board.of(task, label)]
     result, cell = records[0]["result"], records[0]["cell"]
     base = [record["result"]["quality"][0][0] for record in records]
-    asked = {name: value for name, value in cell["asked"].items() if value and name != "task"}
+    asked = {
+        name: ",".join(value) if isinstance(value, list) else value
+        for name, value in cell["asked"].items()
+        if value and name != "task"
+    }
     facts = [
         ("adapter", task[0]),
         ("data", task[1]),

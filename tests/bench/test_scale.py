@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.figure import Figure
 
-from bench.curves import draw
+from bench.curves import COLOURS, draw
 from bench.frame import frame
 from bench.leaderboard import markdown
 from bench.scale import Scale, measure
@@ -24,6 +24,7 @@ def texts(make_record):
 def test_a_record_of_texts_alone_has_no_accuracy(make_record, texts):
     assert (measure(make_record()), measure(texts)) == ("accuracy", "probability of a byte")
     assert "Unpruned probability of a byte 6.0 %, chance 0.4 %" in markdown([texts], frame([texts]))
+    assert frame([texts])[["within1", "within5"]].isna().all(axis=None)  # a point is a sixth of what it has
 
 
 @pytest.mark.parametrize("drawn", [0.06, 0.4])
@@ -35,6 +36,14 @@ def test_the_axis_ends_at_a_perfect_model_or_else_at_the_best_one_drawn(make_rec
         Scale.of(record).fit(axis)
         tops.append(axis.get_ylim()[1])
     assert tops == pytest.approx([1.02, 1.05 * drawn])
+
+
+def test_where_all_methods_remove_neurons_these_have_colours(make_record):
+    svg = draw([make_record(label="amp", neurons=True)]).decode()
+    assert "all methods remove neurons too" in svg and COLOURS[0].lower() in svg
+    assert COLOURS[0].lower() in draw([make_record()]).decode()
+    both = draw([make_record(), make_record(label="amp", neurons=True)]).decode()
+    assert "all methods" not in both
 
 
 def test_panels_name_their_axis_where_it_changes(make_record, texts):
