@@ -17,6 +17,7 @@ from bench.arrivals import Arrivals
 from bench.choice import Choice
 from bench.cost import counting, peak_bytes, reset_peak, working
 from bench.generation import generation
+from bench.heartbeat import Heartbeat
 from bench.latency import LEVELS, latency
 from bench.plan import PROTOCOL, Cell, open_task
 from bench.provenance import provenance
@@ -43,7 +44,8 @@ def run_cell(cell: Cell, cache: Cache) -> tuple[dict[str, Any], Arrays]:
     """
     record: dict[str, Any] = {"key": cell.key, "cell": describe(cell), "provenance": provenance()}
     try:
-        result, measured, arrays = _measure(cell, cache)
+        with Heartbeat(f"{cell.method.label} on {cell.where}") as beat:
+            result, measured, arrays = _measure(cell, cache, beat)
     except OSError:
         raise
     except (Exception, SystemExit) as error:  # a method's own fault must not stop the others
@@ -75,7 +77,7 @@ def describe(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], Arrays]:
+def _measure(cell: Cell, cache: Cache, beat: Heartbeat) -> tuple[dict[str, Any], dict[str, Any], Arrays]:
     begin = time.perf_counter()
     device = torch.device(cell.device)
     task = open_task(cell.task)
@@ -91,9 +93,11 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
         timed = set(cell.removed) if cell.generate else {count_at(level, units) for level in LEVELS}
         asked = sorted(timed.union(cell.removed))
         with untouched(model), counting(model) as passes, turn.timing(device) as choosing, working() as choosing_work:
+            beat.at(lambda: f"choosing, {passes.forward} examples sent forward and {passes.backward} backward")
             arrivals = Arrivals(task, cell.removed, timed, passes, turn, device)
             selection = select(method, cell.method.options, view, asked, arrivals)
         choices = [[draw[asked.index(count)] for count in cell.removed] for draw in selection.choices]
+        beat.at("evaluating")
         with turn.timing(device) as evaluation, working() as evaluation_work:
             found = arrivals.found
             evaluations = [[found[n] for n in cell.removed]] if found else quality.evaluate(task, choices)
@@ -105,7 +109,9 @@ def _measure(cell: Cell, cache: Cache) -> tuple[dict[str, Any], dict[str, Any], 
             chosen[key] = choice
         sizes = Sizes(chosen)
         gaps = [quality.gap(task, choice, sizes[key]) for key, choice in chosen.items()]
+    beat.at("waiting to time latency alone")
     with alone():
+        beat.at("timing latency")
         latencies = latency(task, sizes.groups(), device)
         generated = {"generation": generation(task, sizes.groups(), device)} if cell.generate else {}
     answers = [[level.answers for level in draw] for draw in evaluations]

@@ -104,3 +104,11 @@ def peak_bytes(device: torch.device) -> dict[str, int]:
     if device.type == "cuda":
         peaks["device"] = sum(map(torch.cuda.max_memory_allocated, range(torch.cuda.device_count())))
     return peaks
+
+
+def duration(seconds: float) -> str:
+    """``seconds`` for people: ``40 s``, ``3 min``, ``2 h 10 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

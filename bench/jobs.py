@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from bench.cell import describe, run_cell
+from bench.heartbeat import Heartbeat
 from bench.plan import Cell, open_task
 from bench.plugins import load_plugins, quiet_libraries
 from bench.provenance import provenance
@@ -27,7 +28,7 @@ class TrainJob:
     def __call__(self) -> dict[str, Any]:
         """The report of the training; a failure is reported by each cell that needs the model. Raises OSError."""
         try:
-            with beside_others():
+            with beside_others(), Heartbeat(f"training {self.cell.where}"):
                 return open_task(self.cell.task).prepare(
                     self.cell.seed, Cache(self.cache), torch.device(self.cell.device)
                 )

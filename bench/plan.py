@@ -55,6 +55,11 @@ class Cell:
         parts = (f"{self.task.task}.{self.data}.{self.model}", self.method.label, f"seed{self.seed}")
         return "/".join(_file_name(part) for part in parts)
 
+    @property
+    def where(self) -> str:
+        """What the method is run on, for people."""
+        return f"{self.model}, {self.data}, seed {self.seed}"
+
 
 @cache
 def open_task(spec: TaskSpec) -> Task:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from bench.jobs import CellJob, TrainJob
 from bench.records import Record
 
+ALIKE = 3  # kind of job, data and model: what jobs have in common that tell of each other
 NOMINAL = {"train": 25.0, "cell": 5.0}  # seconds of a small model on one thread, until something was measured
 
 
@@ -28,19 +29,24 @@ class Estimator:
         """Learn that ``job`` took ``seconds``."""
         self._add(_similar(job), seconds)
 
-    def seconds(self, jobs: Iterable[TrainJob | CellJob], workers: int) -> float:
-        """Expected wall seconds of ``jobs`` on ``workers`` processes."""
-        return sum(self._expected(_similar(job)) for job in jobs) / workers
+    def seconds(self, jobs: Iterable[TrainJob | CellJob], workers: int) -> float | None:
+        """Expected wall seconds of ``jobs`` on ``workers`` processes; None where nothing tells those of one of them.
+
+        How long a model of one's own takes only work with that model on that data can tell.
+        """
+        expected = [self._expected(_similar(job), own=bool(job.cell.task.model)) for job in jobs]
+        known = [seconds for seconds in expected if seconds is not None]
+        return sum(known) / workers if len(known) == len(expected) else None
 
     def _add(self, path: tuple[str, ...], seconds: float) -> None:
         for length in range(1, len(path) + 1):
             self._seen[path[:length]].append(seconds)
 
-    def _expected(self, path: tuple[str, ...]) -> float:
-        for length in range(len(path), 0, -1):
+    def _expected(self, path: tuple[str, ...], own: bool) -> float | None:
+        for length in range(len(path), ALIKE - 1 if own else 0, -1):
             if seen := self._seen.get(path[:length]):
                 return sum(seen) / len(seen)
-        return NOMINAL[path[0]]
+        return None if own else NOMINAL[path[0]]
 
 
 def _similar(job: TrainJob | CellJob) -> tuple[str, ...]:
@@ -48,11 +54,3 @@ def _similar(job: TrainJob | CellJob) -> tuple[str, ...]:
     cell = job.cell
     kind = ("train", cell.data, cell.model)
     return kind if isinstance(job, TrainJob) else ("cell", cell.data, cell.model, cell.method.label)
-
-
-def duration(seconds: float) -> str:
-    """``seconds`` for people: ``40 s``, ``3 min``, ``2 h 10 min``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

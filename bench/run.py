@@ -5,18 +5,20 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench import leaderboard
+from bench.cost import duration
 from bench.engine import run_jobs
 from bench.errors import InputError
 from bench.frame import curve as mean_curve
 from bench.frame import removes
 from bench.jobs import CellJob, TrainJob, ordered, start_process
 from bench.plan import Cell, open_task, plan
-from bench.progress import Estimator, duration
+from bench.progress import Estimator
 from bench.records import CorruptRecord, Record, Store
 from bench.scale import measure
 from bench.suite import Suite
@@ -127,7 +129,7 @@ def _announce(suite, cells, states, jobs, estimator, options: RunOptions, root: 
     if jobs:
         print(
             f"  to do: {len(jobs) - training} cells after training {training} models, "
-            f"about {duration(estimator.seconds(jobs, options.jobs))} on {options.jobs} "
+            f"{_about(estimator, jobs, options)}on {options.jobs} "
             f"{'process' if options.jobs == 1 else 'processes'} ({options.device})"
         )
     if not options.no_cache:
@@ -153,14 +155,20 @@ def _execute(jobs: list[TrainJob | CellJob], estimator: Estimator, options: RunO
             value = done.value
             if done.died:
                 value = job.died(done.died) if isinstance(job, CellJob) else {"failure": done.died}
-            rest = f", about {duration(estimator.seconds(left.values(), options.jobs))} left" if left else ""
+            rest = f", {about}left" if (about := _about(estimator, left.values(), options)) and left else ""
             count = f"{len(jobs) - len(left)}/{len(jobs)}"
             print(f"[{count}] {_outcome(job, value)} ({duration(done.seconds)}{rest})", flush=True)
 
 
+def _about(estimator: Estimator, jobs: Iterable[TrainJob | CellJob], options: RunOptions) -> str:
+    """The time that ``jobs`` take, empty where nothing tells."""
+    seconds = estimator.seconds(jobs, options.jobs)
+    return "" if seconds is None else f"about {duration(seconds)} "
+
+
 def _outcome(job: TrainJob | CellJob, value: Record) -> str:
     cell = job.cell
-    where = f"{cell.model}, {cell.data}, seed {cell.seed}"
+    where = cell.where
     if isinstance(job, TrainJob):
         if "failure" in value:
             return f"training {where}: failed: {value['failure']}"

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.cost import duration
 from bench.jobs import CellJob, TrainJob
 from bench.plan import Cell
 from bench.plugins import load_plugins
-from bench.progress import NOMINAL, Estimator, duration
+from bench.progress import NOMINAL, Estimator
 from bench.suite import MethodSpec
 from tasks.contract import TaskSpec
 
@@ -38,8 +39,8 @@ def test_durations_are_for_people(seconds, text):
 def job():
     load_plugins()
 
-    def make(method: str = "none", data: str = "data", model: str = "model", train: bool = False):
-        cell = Cell(TaskSpec("t"), data, model, MethodSpec(method, {}), 0, (0, 8), 128, 1.0, "cpu", "key")
+    def make(method: str = "none", data: str = "data", model: str = "model", train: bool = False, own: str = ""):
+        cell = Cell(TaskSpec("t", model=own), data, model, MethodSpec(method, {}), 0, (0, 8), 128, 1.0, "cpu", "key")
         return TrainJob(cell, Path()) if train else CellJob(cell, Path(), Path())
 
     return make
@@ -62,6 +63,16 @@ def test_the_same_method_on_the_same_data_and_model_counts_most(job):
     assert estimator.seconds([job("michel", model="new")], 1) == pytest.approx(32 / 3)  # on this data
     assert estimator.seconds([job("michel", data="new")], 1) == pytest.approx(132 / 4)  # of all cells
     assert estimator.seconds([job(train=True)], 1) == NOMINAL["train"]  # a training is no cell
+
+
+def test_of_a_model_of_ones_own_only_work_with_it_tells(job):
+    estimator = Estimator()
+    estimator.saw(job("random", model="other"), 2)
+    own = {"model": "large", "own": "some/large"}
+    assert estimator.seconds([job(**own)], 1) is None
+    estimator.saw(job("random", **own), 600)
+    assert estimator.seconds([job(**own), job("ae", **own)], 2) == 600
+    assert estimator.seconds([job(**own), job(train=True, **own)], 1) is None
 
 
 def test_processes_share_the_work(job):
