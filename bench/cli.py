@@ -126,7 +126,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--level",
         type=values.level,
         metavar="0.5|50%",
-        help="at this share removed (default: mean accuracy over all shares)",
+        help="at this share removed (default: the mean over all shares)",
     )
     versus.add_argument(
         "--alpha", type=values.share, default=0.05, metavar="P", help="level of the tests and intervals (default: 0.05)"
