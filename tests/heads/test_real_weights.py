@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
+from bench.quality import TOLERANCE
 from methods.heads import HeadMap, gated, load_pruned, remove_heads, save_pruned
 
 STORIES = 16
@@ -81,6 +82,24 @@ def test_the_small_llama_gated_equals_removed_and_reloaded(llama, stories, unit,
             torch.testing.assert_close(
                 load_pruned(tmp_path / str(place))(stories[0]).logits, smaller(stories[0]).logits, rtol=0, atol=0
             )
+
+
+@pytest.mark.data
+@torch.no_grad()
+def test_the_tolerance_of_cells_lies_well_between_rounding_and_one_unit_too_few(llama, stories):
+    model = llama[0]
+    heads = HeadMap.of(model)
+    for mask in masks_of(len(heads)):
+        with gated(model, mask.float(), heads):
+            expected = model(stories[0]).logits
+        scale = expected.abs().max()
+        for unit in mask.nonzero().flatten().tolist():
+            wrong = mask.clone()
+            wrong[unit] = False
+            gap = (remove_heads(model, wrong, heads)(stories[0]).logits - expected).abs().max() / scale
+            assert gap > 100 * TOLERANCE
+        rounding = (remove_heads(model, mask, heads)(stories[0]).logits - expected).abs().max() / scale
+        assert rounding < TOLERANCE / 5
 
 
 @pytest.fixture(scope="module")
