@@ -11,13 +11,12 @@ import numpy as np
 from bench.errors import InputError
 from bench.pairing import Pair, Paired, in_seeds, largest_share, paired
 from bench.records import TaskKey
+from bench.scale import POINTS
 from bench.stats.documents import Interval, McNemar, document_bootstrap, mcnemar
 from bench.stats.orders import kendall_tau, overlap, stability
 from bench.stats.pairs import Difference, difference, holm
 from bench.stats.samples import Sample, area, area_to
 from bench.suite import count_at
-
-POINTS = 100  # in a quality of 1
 
 
 @dataclass(frozen=True)

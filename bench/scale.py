@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from matplotlib.axes import Axes
+from typing import TYPE_CHECKING
 
 from bench.records import Record
 
+if TYPE_CHECKING:  # slow to import, and comparing does without
+    from matplotlib.axes import Axes
+
 ACCURACY, BYTE = "accuracy", "probability of a byte"
+POINTS = 100  # in a quality of 1
 
 
 def measure(record: Record) -> str:

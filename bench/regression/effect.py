@@ -12,11 +12,10 @@ from bench.errors import InputError
 from bench.frame import curve
 from bench.records import CorruptRecord, TaskKey, read_outcomes
 from bench.regression.cells import Run, Twin
+from bench.scale import POINTS
 from bench.stats.documents import document_bootstrap
 from bench.stats.pairs import difference
 from bench.stats.samples import area
-
-POINTS = 100  # in a quality of 1
 
 
 @dataclass(frozen=True)
