@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-from bench.cli import parse
+from bench.cli.arguments import parse
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line; its exit code: 0 fine, 1 some cell failed, 2 bad input, 130 interrupted, 141 no reader."""
     options = parse(sys.argv[1:] if arguments is None else arguments)
     # Imported late, so that --help and a mistyped flag answer at once.
-    from bench.errors import InputError
+    from bench.records.errors import InputError
     from methods.heads import UnsupportedArchitecture
     from tasks.errors import TaskError
 

@@ -4,10 +4,10 @@ A new method is a new file in this folder (or a third-party module named by a ``
 that decorates one function with :func:`scorer`, :func:`selector` or :func:`joint`.
 """
 
-from methods.options import AtLeast, AtMost, OptionError
-from methods.registry import METHODS, Method, Trained, joint, scorer, selector
-from methods.schedule import Importance
-from methods.view import Training, View
+from methods.contract.options import AtLeast, AtMost, OptionError
+from methods.contract.registry import METHODS, Method, Trained, joint, scorer, selector
+from methods.contract.schedule import Importance
+from methods.contract.view import Training, View
 
 __all__ = [
     "METHODS",

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
+from methods.contract.registry import scorer
+from methods.contract.schedule import Importance
+from methods.contract.view import Batch, View
 from methods.heads import find_mlps, observed
-from methods.heads.linear import transposed
-from methods.registry import scorer
-from methods.schedule import Importance
-from methods.view import Batch, View
+from methods.heads.finding.linear import transposed
 
 
 @scorer(

@@ -17,14 +17,14 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers.pytorch_utils import Conv1D
 
 from methods.amp import amp
+from methods.contract.options import AtLeast, AtMost
+from methods.contract.registry import Trained, joint
+from methods.contract.schedule import Schedule, trajectories
+from methods.contract.view import View
 from methods.heads import find_mlps
-from methods.heads.linear import Linear, features
-from methods.options import AtLeast, AtMost
+from methods.heads.finding.linear import Linear, features
 from methods.random import random
-from methods.registry import Trained, joint
-from methods.schedule import Schedule, trajectories
-from methods.training import descend, training_of, widen
-from methods.view import View
+from methods.training.loop import descend, training_of, widen
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
+from methods.contract.options import AtLeast
+from methods.contract.registry import scorer
+from methods.contract.view import Batch, View
 from methods.heads import Site, observed
-from methods.options import AtLeast
-from methods.registry import scorer
-from methods.view import Batch, View
 
 
 @scorer("attr", source="Hao et al. 2021, attribution score and head pruning")

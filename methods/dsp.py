@@ -10,13 +10,13 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from methods.gate_training import Seeds, train_gates
+from methods.contract.options import AtLeast, AtMost
+from methods.contract.registry import Trained, joint
+from methods.contract.view import View
 from methods.heads import HeadMap
-from methods.options import AtLeast, AtMost
-from methods.registry import Trained, joint
-from methods.top_k import annealed, gumbel, hard_top_k, soft_top_k, straight_through_top_k
-from methods.training import training_of
-from methods.view import View
+from methods.training.gates import Seeds, train_gates
+from methods.training.loop import training_of
+from methods.training.top_k import annealed, gumbel, hard_top_k, soft_top_k, straight_through_top_k
 
 
 @joint(

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
+from methods.contract.options import AtLeast
+from methods.contract.registry import scorer
+from methods.contract.view import View
 from methods.heads import observed
-from methods.options import AtLeast
-from methods.registry import scorer
-from methods.view import View
 
 
 @scorer("ae", source="Guo & Sheridan, attention-entropy baseline", variants={"inverse-ae": {"inverse": True}})

@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
+from methods.contract.registry import scorer
+from methods.contract.view import View
 from methods.heads import observed
-from methods.heads.blocks import block_of_site, find_blocks
-from methods.heads.segments import NotAChain, Segments
-from methods.registry import scorer
-from methods.view import View
+from methods.heads.finding.blocks import block_of_site, find_blocks
+from methods.heads.incremental.graph_segments import NotAChain, Segments
 
 GRAPH_BYTES = 2**30  # kept from one step of a greedy schedule to the next
 PARTS = ("query", "key", "value")

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from methods import View, scorer
-from methods.heads.linear import transposed
+from methods.heads.finding.linear import transposed
 
 
 @scorer("magnitude", source="folklore")

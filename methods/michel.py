@@ -8,9 +8,9 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
+from methods.contract.registry import scorer
+from methods.contract.view import View
 from methods.heads import gated
-from methods.registry import scorer
-from methods.view import View
 
 
 @scorer("michel", source="Michel et al. 2019, Eq. 2", variants={"greedy-michel": {"recompute": 1}})

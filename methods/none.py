@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from methods.registry import selector
-from methods.view import View
+from methods.contract.registry import selector
+from methods.contract.view import View
 
 
 @selector("none", source="control", control=True)

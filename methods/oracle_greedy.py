@@ -5,11 +5,11 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
+from methods.contract.options import AtLeast
+from methods.contract.registry import scorer
+from methods.contract.view import View
 from methods.heads import restarting
-from methods.heads.portion import Portion
-from methods.options import AtLeast
-from methods.registry import scorer
-from methods.view import View
+from methods.heads.incremental.length_groups import Portion
 
 
 @scorer("leave-one-out", source="control", control=True, variants={"oracle-greedy": {"recompute": 1}})

@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
+from methods.contract.options import AtLeast, AtMost
+from methods.contract.registry import scorer
+from methods.contract.schedule import Importance
+from methods.contract.view import View
 from methods.heads import find_mlps
-from methods.options import AtLeast, AtMost
-from methods.registry import scorer
-from methods.schedule import Importance
-from methods.view import View
 
 
 @scorer("random", source="control", control=True)

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
-from methods.gate_training import Seeds, train_gates
+from methods.contract.registry import Trained, joint
+from methods.contract.schedule import Schedule, trajectories
+from methods.contract.view import View
 from methods.michel import michel
 from methods.random import random
-from methods.registry import Trained, joint
-from methods.schedule import Schedule, trajectories
-from methods.training import training_of
-from methods.view import View
+from methods.training.gates import Seeds, train_gates
+from methods.training.loop import training_of
 
 CHOICES = {"michel": michel, "random": lambda view: random(view, draws=1)}
 

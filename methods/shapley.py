@@ -6,11 +6,11 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
+from methods.contract.options import AtLeast
+from methods.contract.registry import scorer
+from methods.contract.view import View
 from methods.heads import gated
-from methods.heads.portion import Portion
-from methods.options import AtLeast
-from methods.registry import scorer
-from methods.view import View
+from methods.heads.incremental.length_groups import Portion
 
 ROUND = 8  # orders walked side by side, between two looks at the standard error
 TOKENS = 4096  # most in a forward pass that walks several orders

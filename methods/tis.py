@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from methods.contract.registry import scorer
+from methods.contract.view import Batch, View
 from methods.heads import observed
-from methods.registry import scorer
-from methods.view import Batch, View
 
 
 @scorer("tis", source="Hao et al. 2021, the Taylor baseline, after Michel et al. 2019")

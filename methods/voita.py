@@ -9,14 +9,14 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
-from methods import hard_concrete
-from methods.gate_training import Seeds, train_gates
+from methods.contract.options import AtLeast
+from methods.contract.registry import Trained, joint
+from methods.contract.view import View
 from methods.heads import HeadMap
-from methods.options import AtLeast
-from methods.registry import Trained, joint
-from methods.top_k import hard_top_k
-from methods.training import training_of
-from methods.view import View
+from methods.training import hard_concrete
+from methods.training.gates import Seeds, train_gates
+from methods.training.loop import training_of
+from methods.training.top_k import hard_top_k
 
 
 @joint("voita", source="Voita et al. 2019")

@@ -2,7 +2,7 @@
 
 from tasks.builtin import sentiment
 from tasks.contract import task
-from tasks.text import TextClassification
+from tasks.text_classification import TextClassification
 
 
 @task("classification")

@@ -14,9 +14,9 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from tasks.answers import Answers
-from tasks.cache import Cache
-from tasks.dataset import Dataset
-from tasks.encode import Batch
+from tasks.data.dataset import Dataset
+from tasks.data.encode import Batch
+from tasks.models.cache import Cache
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class TaskSpec:
 class Training(Protocol):
     """What a method that trains gates or weights trains on, and how the task trains its own model.
 
-    As ``methods.view.Training`` says it: neither of the two packages imports the other.
+    As ``methods.contract.view.Training`` says it: neither of the two packages imports the other.
     """
 
     steps: int  # a method may take for one budget

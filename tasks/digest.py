@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import inspect
+import importlib
+import importlib.util
 import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 
@@ -28,9 +28,33 @@ def digest_of_files(paths: Iterable[Path]) -> str:
 
 
 @cache
-def digest_of_source(*modules: ModuleType) -> str:
-    """SHA-256 (hex) of the code of ``modules``; comments, docstrings and layout do not count."""
-    return digest_of([_bare(inspect.getsource(module)) for module in modules])
+def digest_of_source(*modules: str) -> str:
+    """SHA-256 (hex) of the code of the named modules; comments, docstrings and layout do not count.
+
+    Raises ModuleNotFoundError for a name without source code.
+    """
+    sources = {name: source_of(name) for name in modules}
+    if missing := [name for name, source in sources.items() if not source]:
+        raise ModuleNotFoundError(f"no source code for {', '.join(missing)}")
+    return digest_of([_bare(source) for source in sources.values()])
+
+
+def source_of(module: str) -> str:
+    """Source code of a module, which is not imported (the packages around it are); empty where there is none."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # what should hold it is no package: it names a function or a value
+        return ""
+    if spec is None or not spec.origin or not spec.origin.endswith(".py"):
+        return ""
+    return Path(spec.origin).read_text(encoding="utf-8")
+
+
+def modules_below(package: str) -> list[str]:
+    """Names of all modules with code in ``package`` and its subpackages, sorted."""
+    folder = Path(importlib.import_module(package).__path__[0])
+    paths = [path.relative_to(folder).with_suffix("") for path in folder.rglob("*.py")]
+    return sorted(".".join((package, *path.parts)) for path in paths if path.name != "__init__")
 
 
 def _bare(source: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -21,17 +20,18 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from tasks import checkpoint, encode, train
 from tasks.builtin import abilities, decoder
-from tasks.cache import Cache
 from tasks.contract import Answers, task
-from tasks.dataset import SPLITS, Dataset
+from tasks.data import encode
+from tasks.data.dataset import SPLITS, Dataset
+from tasks.data.encode import Batch, Encoded
+from tasks.data.source import load_texts, short_name
+from tasks.data.splits import limited
 from tasks.digest import digest_of_files, digest_of_source
-from tasks.encode import Batch, Encoded
 from tasks.errors import TaskError
-from tasks.seeded import SeededTask, Trained
-from tasks.source import load_texts, short_name
-from tasks.splits import limited
+from tasks.models import checkpoint, train
+from tasks.models.cache import Cache
+from tasks.models.seeded import SeededTask, Trained
 
 if TYPE_CHECKING:  # slow to import, and other tasks do without
     from tasks.harness.run import Harness
@@ -42,6 +42,11 @@ TEXT = ("text",)  # columns
 LENGTH = 512  # tokens of a text that methods score and train on, at most
 WINDOW = 1024  # tokens of a document that is evaluated, for the size of batches
 LOGITS = 2**26  # numbers in the logits of a batch, about: 256 MB in float32
+READ_BY = (  # what a model's answers pass through, beside this module
+    *(checkpoint.__name__, encode.__name__),
+    *(f"tasks.harness.{name}" for name in ("answers", "data", "prepared", "run", "scorer")),
+    decoder.__name__,
+)
 DTYPES = ("float32", "bfloat16", "float16", "auto")
 
 
@@ -133,17 +138,17 @@ class LanguageModel(SeededTask):
         return model
 
     def fingerprints(self, seed: int) -> dict[str, Any]:
-        from tasks.harness import answers, data, prepared, run, scorer
-
-        read = digest_of_source(
-            checkpoint, encode, answers, data, prepared, run, scorer, decoder, sys.modules[__name__]
-        )
+        read = digest_of_source(*READ_BY, __name__)
         model: dict[str, Any] = {"read": read, "dtype": self._dtype, "lm_eval": version("lm_eval")}
         if self.folder is not None:
             model |= {"device_map": self.spec.device_map} if self.spec.device_map else {}
             model["weights"] = digest_of_files(checkpoint.weight_files(self.folder))
             return {"data": [self.texts.fingerprint, self.harness.fingerprint], "model": model}
-        model |= {"recipe": repr(abilities.RECIPE), "code": digest_of_source(train, decoder), "seed": seed}
+        model |= {
+            "recipe": repr(abilities.RECIPE),
+            "code": digest_of_source(train.__name__, decoder.__name__),
+            "seed": seed,
+        }
         return {"data": [abilities.fingerprint(), self.harness.fingerprint], "model": model}
 
     # The model of a seed

@@ -16,6 +16,8 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 
 from tasks.builtin import abilities, decoder
 
+pytest_plugins = ("tests.fixtures.runs",)
+
 WORDS = ("good", "bad", "fine", "poor", "film", "book", "very", "not", "the", "a", "was", "is")
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from bench.records import Record, TaskKey
+from bench.analysis.stats.orders import kendall_tau, overlap
+from bench.records.protocol import count_at
+from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board
-from bench.report.links import place
-from bench.report.tables import Cell, Heading, Table, number
-from bench.stats.orders import kendall_tau, overlap
-from bench.suite import count_at
+from bench.report.pages.links import place
+from bench.report.tables.table import Cell, Heading, Table, number
 
 LEVEL = 0.5  # share of heads removed at which orders are compared as sets
 
@@ -93,9 +93,9 @@ def pairs(board: Board, task: TaskKey, found: Agreement) -> Table:
     return Table(f"{place(task)}-agreement", caption, headings, tuple(rows))
 
 
-def _orders(records: list[Record]) -> dict[int, np.ndarray]:
+def _orders(records: list[FinishedRecord]) -> dict[int, np.ndarray]:
     """Orders, (draws, units), by seed."""
-    found = {record["cell"]["seed"]: record["result"]["orders"] for record in records}
+    found = {record.cell.seed: record.result.orders for record in records}
     return {seed: np.array(orders) for seed, orders in found.items() if orders}
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.chance import at_chance
-from bench.errors import InputError
-from bench.frame import frame, removes
-from bench.notes import notes
-from bench.records import Record, TaskKey, read_current, task_key
+from bench.analysis.above_chance import at_chance
+from bench.analysis.cell_metrics import frame, removes
+from bench.records.errors import InputError
+from bench.records.schema import FinishedRecord, TaskKey
+from bench.records.store import read_current
+from bench.report.notes import notes
 
 
 @dataclass(frozen=True)
@@ -21,18 +22,18 @@ class Board:
     """The current records of a folder; ``records`` are the finished ones, by path, in the order of their names."""
 
     folder: Path
-    records: dict[Path, Record]
+    records: dict[Path, FinishedRecord]
     notes: tuple[str, ...]  # failures, mixed settings and origins, records left out: a line each
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """``bench.frame.frame`` of the records."""
+        """``bench.analysis.cell_metrics.frame`` of the records."""
         return frame(self.records[path] for path in sorted(self.records))
 
     @cached_property
     def tasks(self) -> list[TaskKey]:
         """Sorted."""
-        return sorted({task_key(record) for record in self.records.values()})
+        return sorted({record.task for record in self.records.values()})
 
     @cached_property
     def at_chance(self) -> dict[TaskKey, str]:
@@ -47,7 +48,7 @@ class Board:
     @cached_property
     def labels(self) -> list[str]:
         """Methods, sorted."""
-        return sorted({record["cell"]["label"] for record in self.records.values()})
+        return sorted({record.cell.label for record in self.records.values()})
 
     @cached_property
     def machines(self) -> list[str]:
@@ -59,28 +60,28 @@ class Board:
         return Board(self.folder, {p: r for p, r in self.records.items() if machine(r) == which}, self.notes)
 
     @cached_property
-    def _cells(self) -> dict[tuple[TaskKey, str], dict[Path, Record]]:
-        cells: dict[tuple[TaskKey, str], dict[Path, Record]] = defaultdict(dict)
-        for path, record in sorted(self.records.items(), key=lambda item: item[1]["cell"]["seed"]):
-            cells[task_key(record), record["cell"]["label"]][path] = record
+    def _cells(self) -> dict[tuple[TaskKey, str], dict[Path, FinishedRecord]]:
+        cells: dict[tuple[TaskKey, str], dict[Path, FinishedRecord]] = defaultdict(dict)
+        for path, record in sorted(self.records.items(), key=lambda item: item[1].cell.seed):
+            cells[record.task, record.cell.label][path] = record
         return dict(cells)
 
-    def of(self, task: TaskKey, label: str) -> list[Record]:
+    def of(self, task: TaskKey, label: str) -> list[FinishedRecord]:
         """The records of a method on a task, by seed; empty where there is none."""
         return list(self._cells.get((task, label), {}).values())
 
-    def paths(self, task: TaskKey, label: str) -> dict[Path, Record]:
+    def paths(self, task: TaskKey, label: str) -> dict[Path, FinishedRecord]:
         """The same with the file of each."""
         return self._cells.get((task, label), {})
 
-    def any_of(self, label: str) -> Record:
+    def any_of(self, label: str) -> FinishedRecord:
         """A record of a method, for what all of them share."""
         return next(record for task in self.tasks for record in self.of(task, label))
 
     def seeds(self, task: TaskKey) -> tuple[int, ...]:
         """The seeds that most methods have on a task; of equally frequent sets the largest."""
         sets = Counter(
-            tuple(record["cell"]["seed"] for record in records)
+            tuple(record.cell.seed for record in records)
             for (other, _), records in ((key, list(cells.values())) for key, cells in self._cells.items())
             if other == task
         )
@@ -95,7 +96,7 @@ class Board:
 def read(folder: Path) -> Board:
     """The board of the records in ``folder``. Raises InputError where no cell has a result."""
     current, others = read_current(folder)
-    done = {path: record for path, record in current.items() if record["status"] == "done"}
+    done = {path: record for path, record in current.items() if isinstance(record, FinishedRecord)}
     if not done:
         raise InputError(f"{folder}: no cell there has a result: there is nothing to report")
     told = notes(list(current.values()))
@@ -104,30 +105,32 @@ def read(folder: Path) -> Board:
     return Board(folder, done, tuple(told))
 
 
-def kind(record: Record) -> str:
+def kind(record: FinishedRecord) -> str:
     """How a reader tells methods apart: a score, gates trained for each level, or a control of either."""
-    cell = record["cell"]
-    trained = "trained" if cell["trained"] else "score"
-    if cell["control"]:
-        return "trained control" if cell["trained"] else "control"
+    cell = record.cell
+    trained = "trained" if cell.trained else "score"
+    if cell.control:
+        return "trained control" if cell.trained else "control"
     return trained
 
 
-def removes_heads(record: Record) -> bool:
+def removes_heads(record: FinishedRecord) -> bool:
     """Whether a method removes heads and nothing else: what can be compared at a share of heads."""
     return removes(record) == "heads" and not keeps_all(record)
 
 
-def keeps_all(record: Record) -> bool:
+def keeps_all(record: FinishedRecord) -> bool:
     """Whether nothing is removed at any level, as by the control ``none``."""
-    result = record["result"]
-    kept = result["kept"]
-    return kept is not None and not result["neurons"] and all(len(units) == result["units"] for units in kept)
+    result = record.result
+    kept = result.kept
+    return kept is not None and not result.neurons and all(len(units) == result.units for units in kept)
 
 
-def machine(record: Record) -> str:
+def machine(record: FinishedRecord) -> str:
     """What latency was measured on: figures of two machines are never averaged."""
-    latency, came = record["measured"]["latency"], record["provenance"]
-    return f"{came['processor']}, {latency['device']}, {latency['dtype']}, {latency['threads']} thread" + (
-        "s" if latency["threads"] != 1 else ""
+    latency, came = record.measured.latency, record.provenance
+    if latency is None:
+        return f"{came.processor}, not timed"
+    return f"{came.processor}, {latency.device}, {latency.dtype}, {latency.threads} thread" + (
+        "s" if latency.threads != 1 else ""
     )

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.chance import left_out
-from bench.pairing import in_seeds
-from bench.records import TaskKey
+from bench.analysis.above_chance import left_out
+from bench.analysis.pairing import in_seeds
+from bench.analysis.stats.across import FEWEST, Estimate, Scores, iqm, seed_bootstrap, task_means
+from bench.analysis.stats.many import Ranking, ranking
+from bench.analysis.stats.tiers import Tiers, tiers
+from bench.records.schema import TaskKey
 from bench.report.board import Board, removes_heads
-from bench.stats.across import FEWEST, Estimate, Scores, iqm, seed_bootstrap, task_means
-from bench.stats.many import Ranking, ranking
-from bench.stats.tiers import Tiers, tiers
 
 MARGIN = 0.5  # points of normalised area (chance 0, unpruned 100) below which methods are practically equal
 

@@ -6,21 +6,24 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.errors import InputError
-from bench.records import TaskKey
-from bench.report import board_tables, detail_tables, gallery, lines, tables
+from bench.records.errors import InputError
+from bench.records.schema import TaskKey
 from bench.report.agreement import agreement, pairs
 from bench.report.board import Board, read, removes_heads
-from bench.report.index_page import index
-from bench.report.links import place
-from bench.report.markup import slug
-from bench.report.method_page import method_page
-from bench.report.page import GENERATOR, page, style
-from bench.report.picture import Picture
-from bench.report.records_page import records_page
+from bench.report.figures import gallery, lines
+from bench.report.figures.picture import Picture
+from bench.report.pages.index import index
+from bench.report.pages.layout import GENERATOR, page, style
+from bench.report.pages.links import place
+from bench.report.pages.markup import slug
+from bench.report.pages.method import method_page
+from bench.report.pages.records import records_page
+from bench.report.pages.task import task_page
 from bench.report.standing import Standing, standing
-from bench.report.tables import Table
-from bench.report.task_page import task_page
+from bench.report.tables import details as detail_tables
+from bench.report.tables import overview as board_tables
+from bench.report.tables import table as tables
+from bench.report.tables.table import Table
 
 
 def report(folder: Path, out: Path) -> Path:

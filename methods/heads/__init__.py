@@ -1,15 +1,15 @@
 """What a head is: find, gate, observe, remove, count, save and load the attention heads of a transformers model."""
 
-from methods.heads.count import count_megabytes, count_parameters
-from methods.heads.gate import gated
-from methods.heads.head_map import HeadMap, Unit
-from methods.heads.layouts import UnsupportedArchitecture
-from methods.heads.neurons import Mlp, find_mlps, gated_neurons, remove_neurons
-from methods.heads.observe import observed
-from methods.heads.remove import remove_heads
-from methods.heads.restart import restarting
-from methods.heads.save import load_pruned, save_pruned
-from methods.heads.sites import Site
+from methods.heads.finding.head_map import HeadMap, Unit
+from methods.heads.finding.layouts import UnsupportedArchitecture
+from methods.heads.finding.sites import Site
+from methods.heads.incremental.restart import restarting
+from methods.heads.surgery.count import count_megabytes, count_parameters
+from methods.heads.surgery.neurons import Mlp, find_mlps, gated_neurons, remove_neurons
+from methods.heads.surgery.remove import remove_heads
+from methods.heads.surgery.save import load_pruned, save_pruned
+from methods.heads.watching.gate import gated
+from methods.heads.watching.observe import observed
 
 __all__ = [
     "HeadMap",

@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from tasks.dataset import SPLITS
-from tasks.train import Recipe
+from tasks.data.dataset import SPLITS
+from tasks.models.train import Recipe
 
 SIZES = {"train": 48000, "validation": 400, "test": 1000}
 # What takes longer to learn is had more often in training; elsewhere there is as much of each.

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from tasks import train
 from tasks.builtin.abilities import Document
 from tasks.builtin.model import QUERY_KEY_STD
-from tasks.encode import Batch, Encoded, batches
+from tasks.data.encode import Batch, Encoded, batches
+from tasks.models import train
 
 PAD, UNKNOWN, BEGIN = "[PAD]", "[UNK]", "[BEGIN]"
 POSITIONS = 64
@@ -72,7 +72,7 @@ def fit(
     device: torch.device | str = "cpu",
     progress: Callable[[int, int, float], None] | None = None,
 ) -> dict[str, Any]:
-    """Train ``model`` in place on the answers of ``splits["train"]``; for the rest, see ``tasks.train.train``.
+    """Train ``model`` in place on the answers of ``splits["train"]``; for the rest, see ``tasks.models.train.train``.
 
     Accuracy is that of the questions of ``splits["validation"]``: the likeliest of the four endings.
     """

@@ -12,8 +12,8 @@ import itertools
 import random
 from collections.abc import Callable
 
-from tasks.dataset import SPLITS, Dataset, Example
-from tasks.train import Recipe
+from tasks.data.dataset import SPLITS, Dataset, Example
+from tasks.models.train import Recipe
 
 LABELS = ("entailment", "neutral", "contradiction")
 ENTAILMENT, NEUTRAL, CONTRADICTION = range(3)

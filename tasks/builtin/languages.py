@@ -12,8 +12,8 @@ from collections import Counter
 
 from babel import Locale
 
-from tasks.dataset import SPLITS, Dataset, Example
-from tasks.train import Recipe
+from tasks.data.dataset import SPLITS, Dataset, Example
+from tasks.models.train import Recipe
 
 LABELS: tuple[str, ...] = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "it", "ja")
 LABELS += ("nl", "pl", "pt", "ru", "sw", "th", "tr", "ur", "vi", "zh")

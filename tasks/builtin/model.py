@@ -6,7 +6,7 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
-from tasks.dataset import Dataset
+from tasks.data.dataset import Dataset
 
 PAD, UNKNOWN, CLASSIFY, SEPARATE = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 

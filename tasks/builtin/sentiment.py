@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import random
 
-from tasks.dataset import SPLITS, Dataset, Example
-from tasks.train import Recipe
+from tasks.data.dataset import SPLITS, Dataset, Example
+from tasks.models.train import Recipe
 
 LABELS = ("strongly negative", "mildly negative", "mildly positive", "strongly positive", "not mentioned")
 NOT_MENTIONED = LABELS.index("not mentioned")

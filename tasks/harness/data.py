@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from datasets import Dataset, DatasetDict
 
-from tasks import source
 from tasks.builtin.abilities import documents
+from tasks.data import source
+from tasks.data.readers import ENDINGS, read
+from tasks.data.splits import limited
 from tasks.errors import TaskError
-from tasks.readers import ENDINGS, read
-from tasks.splits import limited
 
 HELD_OUT = ("test", "validation")
 TEXTS = 100  # whole documents for perplexity
@@ -44,7 +44,7 @@ def texts(**_: Any) -> DatasetDict:
 
 
 def own(data: str, columns: Sequence[str], mirror: str, limit: int, **_: Any) -> DatasetDict:
-    """Texts of one's own: the test split of what ``tasks.source.load_texts`` reads. Raises TaskError."""
+    """Texts of one's own: the test split of what ``tasks.data.source.load_texts`` reads. Raises TaskError."""
     texts = source.load_texts(data, columns, mirror)
     texts = limited(texts, limit) if limit else texts
     return _splits({"test": [{"text": example.texts[0]} for example in texts.test]})

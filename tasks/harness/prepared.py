@@ -16,10 +16,10 @@ import lm_eval.tasks
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.tasks import TaskManager
 
+from tasks.data.source import resolve
 from tasks.digest import digest_of_files
 from tasks.errors import TaskError, first_line
 from tasks.harness import data
-from tasks.source import resolve
 
 FOLDER = Path(__file__).parent  # of our own tasks' YAML
 THEIRS = Path(lm_eval.tasks.__file__).parent

@@ -14,7 +14,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from methods import View
 from methods.heads import HeadMap
-from tasks.text import BATCH
+from tasks.text_classification import BATCH
 
 torch.set_num_threads(1)
 

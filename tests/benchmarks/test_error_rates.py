@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.records import Store
-from bench.stats.across import improvement, seed_bootstrap, task_bootstrap, task_means
-from bench.stats.documents import document_bootstrap, mcnemar
-from bench.stats.many import ranking
-from bench.stats.pairs import holm
-from bench.stats.signflip import sign_flip_p
-from bench.stats.tiers import tiers
+from bench.analysis.stats.across import improvement, seed_bootstrap, task_bootstrap, task_means
+from bench.analysis.stats.documents import document_bootstrap, mcnemar
+from bench.analysis.stats.many import ranking
+from bench.analysis.stats.pairs import holm
+from bench.analysis.stats.signflip import sign_flip_p
+from bench.analysis.stats.tiers import tiers
+from bench.records.store import Store
 
 ALPHA = 0.05
 EFFECT = 2.0  # points

@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from methods.contract.schedule import Schedule, trajectories
 from methods.gnorm import gnorm
 from methods.heads import gated
-from methods.schedule import Schedule, trajectories
 
 MEASURED = 3  # steps at which the definition is run
 

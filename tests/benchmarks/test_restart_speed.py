@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from methods.heads import gated, restarting
-from methods.heads.shrink import shrink, working_copy
+from methods.heads.surgery.shrink import shrink, working_copy
 from methods.oracle_greedy import leave_one_out
 
 REPEATS = {"suite": 5, "minilm": 1}

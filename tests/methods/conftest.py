@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bench.checks.tiny import ARCHITECTURES, Tiny
-from bench.plugins import load_plugins
+from bench.suites.plugins import load_plugins
+from methods.checks.tiny import ARCHITECTURES, Tiny
 
 torch.set_num_threads(1)
 load_plugins()

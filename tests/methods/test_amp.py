@@ -11,9 +11,9 @@ import transformers as t
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.selection import select
 from methods import METHODS
 from methods.amp import amp, head_norms
+from methods.contract.choosing import select
 from methods.heads import find_mlps, gated, gated_neurons, remove_heads, remove_neurons
 
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 import transformers as t
 
-from bench.selection import select
 from methods import METHODS
 from methods.amp_recovered import Adapters, adapted
+from methods.contract.choosing import select
 from methods.heads import find_mlps, gated, gated_neurons, remove_heads, remove_neurons
 
 STEPS = 3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.checks import Case, NotApplicable, Subject, cases
 from methods import METHODS
+from methods.checks import Case, NotApplicable, Subject, cases
 
 QUICK = {"attr": {"steps": 4}, "shapley": {"permutations": 8}}  # options that keep a costly method's tests quick
 

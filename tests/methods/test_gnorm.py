@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from methods.gnorm import gnorm, weight_gradient_norm
-from methods.heads.shrink import shrink, working_copy
+from methods.heads.surgery.shrink import shrink, working_copy
 
 PARTS = ("query", "key", "value")
 COMBINE = {

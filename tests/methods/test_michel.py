@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from bench.selection import select
 from methods import METHODS
+from methods.contract.choosing import select
 from methods.heads import gated
 from methods.michel import michel
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bench.selection import select
 from methods import METHODS
+from methods.contract.choosing import select
 from methods.heads import gated, remove_heads
 from methods.oracle_greedy import leave_one_out
 

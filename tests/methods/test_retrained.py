@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bench.selection import select
 from methods import METHODS
+from methods.contract.choosing import select
 from methods.heads import gated
 
 

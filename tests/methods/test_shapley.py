@@ -8,7 +8,7 @@ from math import comb
 import pytest
 import torch
 
-from bench.cost import counting
+from bench.measure.cost import counting
 from methods.heads import gated, remove_heads
 from methods.shapley import ROUND, estimate, shapley
 

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from methods.heads import HeadMap, remove_heads
 from tasks.builtin import abilities, decoder
 from tasks.builtin.abilities import ABILITIES, RECIPE, SIZES, Document
-from tasks.encode import collate
+from tasks.data.encode import collate
 
 DOCUMENTS = abilities.documents()
 TEST = DOCUMENTS["test"]

@@ -12,9 +12,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from tasks.builtin import inference, languages, sentiment
 from tasks.builtin.model import build
-from tasks.dataset import SPLITS
-from tasks.encode import encode
-from tasks.train import predict
+from tasks.data.dataset import SPLITS
+from tasks.data.encode import encode
+from tasks.models.train import predict
 
 MODULES = {module.__name__.split(".")[-1]: module for module in (sentiment, inference, languages)}
 DATASETS = {name: module.dataset() for name, module in MODULES.items()}

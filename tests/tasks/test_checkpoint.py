@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel, RobertaConfig
 
-from tasks import checkpoint
 from tasks.errors import TaskError
+from tasks.models import checkpoint
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from tasks import encode as module
 from tasks.builtin.model import build
-from tasks.dataset import Dataset, Example
-from tasks.encode import batches, encode, padding_id
+from tasks.data import encode as module
+from tasks.data.dataset import Dataset, Example
+from tasks.data.encode import batches, encode, padding_id
 
 WORDS = ("a", "b", "c", "d")
 ALL = Example((" ".join(WORDS),), 0)

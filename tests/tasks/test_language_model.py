@@ -11,9 +11,9 @@ import torch
 from methods.heads import HeadMap, gated
 from tasks import language_model
 from tasks.builtin import abilities
-from tasks.cache import Cache
 from tasks.contract import Answers, TaskSpec
 from tasks.language_model import LanguageModel
+from tasks.models.cache import Cache
 
 CPU = torch.device("cpu")
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from bench.__main__ import main
-from bench.plugins import load_plugins
+from bench.suites.plugins import load_plugins
 from tasks.contract import TASKS, TaskSpec
-from tasks.dataset import SPLITS
+from tasks.data.dataset import SPLITS
 
 
 @pytest.mark.data

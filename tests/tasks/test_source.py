@@ -12,10 +12,10 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from tasks.dataset import SPLITS, Dataset
+from tasks.data.dataset import SPLITS, Dataset
+from tasks.data.source import load, load_texts, resolve, short_name
+from tasks.data.splits import limited
 from tasks.errors import TaskError
-from tasks.source import load, load_texts, resolve, short_name
-from tasks.splits import limited
 
 ROWS = [{"text": f"text, number {number}\n\u2028“é” 😀", "label": ["no", "yes"][number % 2]} for number in range(100)]
 
@@ -126,7 +126,7 @@ def test_numbers_mean_what_the_file_says_even_where_the_task_orders_its_classes_
 @pytest.mark.parametrize("labels", [(0, 1, 2), ("0", "1", "2"), ("Entailment", "NEUTRAL", " contradiction")])
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
 def test_mnli_numbers_mean_entailment_neutral_contradiction(tmp_path, labels, ending):
-    from bench.plugins import load_plugins
+    from bench.suites.plugins import load_plugins
     from tasks.contract import TASKS, TaskSpec
 
     load_plugins()

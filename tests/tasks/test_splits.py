@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tasks.dataset import SPLITS, Dataset, Example
+from tasks.data.dataset import SPLITS, Dataset, Example
+from tasks.data.splits import disjoint, limited, place_of
 from tasks.errors import TaskError
-from tasks.splits import disjoint, limited, place_of
 
 TEXTS = st.lists(st.text("abcdefgh ", min_size=1, max_size=4), min_size=30, max_size=120)
 

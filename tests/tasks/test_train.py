@@ -9,9 +9,9 @@ import torch
 from transformers import BertForSequenceClassification
 
 from tasks.builtin.model import build
-from tasks.dataset import Dataset, Example
-from tasks.encode import encode
-from tasks.train import Recipe, fine_tuning, predict, train
+from tasks.data.dataset import Dataset, Example
+from tasks.data.encode import encode
+from tasks.models.train import Recipe, fine_tuning, predict, train
 
 WORDS = "abcdefgh"
 ROWS = tuple(Example((f"{first} {second}",), int(first in "abcd")) for first in WORDS for second in WORDS)

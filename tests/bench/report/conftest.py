@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from bench.plan import Cell
-from bench.plugins import load_plugins
-from bench.records import Store
-from bench.report import gallery
-from bench.report.markup import Safe
-from bench.report.picture import Picture
+from bench.records.store import Store
+from bench.report.figures import gallery
+from bench.report.figures.picture import Picture
+from bench.report.pages.markup import Safe
 from bench.report.write import report
-from bench.suite import MethodSpec
+from bench.suites.cells import Cell
+from bench.suites.parse import MethodSpec
+from bench.suites.plugins import load_plugins
 from tasks.contract import TaskSpec
 
 UNITS, REMOVED = 8, (0, 2, 4, 6, 8)

@@ -10,14 +10,14 @@ import torch
 from safetensors.numpy import load_file
 
 from bench.__main__ import main
-from bench.plan import open_task
+from bench.measure.view import view_of
 from bench.report.board import read
-from bench.report.change_figure import Shift, shift, shifts
-from bench.selection import view_of
+from bench.report.figures.choice_changes import Shift, shift, shifts
+from bench.suites.cells import open_task
 from methods import METHODS
-from methods.heads.shrink import shrink, working_copy
-from tasks.cache import Cache
+from methods.heads.surgery.shrink import shrink, working_copy
 from tasks.contract import TaskSpec
+from tasks.models.cache import Cache
 
 
 def test_the_first_change_is_that_of_the_score_on_the_smaller_model(place, capsys):

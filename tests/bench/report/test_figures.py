@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from PIL import Image
 
-from bench.report import curve_figures, lines, rank_figures
 from bench.report.board import read
-from bench.report.head_figures import kept_by_layer, kept_shares, opened
-from bench.report.picture import PAPER, _smaller, picture
+from bench.report.figures import curves as curve_figures
+from bench.report.figures import lines
+from bench.report.figures import ranks as rank_figures
+from bench.report.figures.heads import kept_by_layer, kept_shares, opened
+from bench.report.figures.picture import PAPER, _smaller, picture
 from bench.report.standing import standing
-from bench.report.tables import Cell, Heading, Table, latex, name, number, to_csv
+from bench.report.tables.table import Cell, Heading, Table, latex, name, number, to_csv
 
 
 @given(st.data())

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from bench.__main__ import main
-from bench.frame import frame
-from bench.records import read_current
+from bench.analysis.cell_metrics import frame
+from bench.analysis.stats.across import iqm, seed_bootstrap, task_means
+from bench.analysis.stats.tiers import tiers
+from bench.records.store import read_current
 from bench.report.board import Board, read
-from bench.report.markup import prose, slug, tag
+from bench.report.pages.markup import prose, slug, tag
 from bench.report.write import alone, build, report
-from bench.stats.across import iqm, seed_bootstrap, task_means
-from bench.stats.tiers import tiers
 
 
 def row(table, label: str) -> dict[str, tuple[str, str | None]]:

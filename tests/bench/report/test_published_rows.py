@@ -6,9 +6,9 @@ import csv
 
 import pytest
 
-from bench.published import METRICS, ROWS
-from bench.report import detail_tables
 from bench.report.board import read
+from bench.report.tables import details as detail_tables
+from bench.report.tables.published import METRICS, ROWS
 from bench.report.write import report
 
 LABELS = ("amp", "inverse-amp", "random")

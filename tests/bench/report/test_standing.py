@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bench.frame import frame
+from bench.analysis.cell_metrics import frame
 from bench.report.board import Board, read
-from bench.report.board_tables import standings
-from bench.report.index_page import lead
+from bench.report.pages.index import lead
 from bench.report.standing import standing, why_none, words
+from bench.report.tables.overview import standings
 
 
 def said(board: Board) -> str:

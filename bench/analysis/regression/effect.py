@@ -1,0 +1,80 @@
+"""How much less a method keeps than in the baseline, and whether that is more than chance."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.analysis.cell_metrics import curve
+from bench.analysis.quality_scale import POINTS
+from bench.analysis.regression.cells import Run, Twin
+from bench.analysis.stats.documents import document_bootstrap
+from bench.analysis.stats.pairs import difference
+from bench.analysis.stats.samples import area
+from bench.records.errors import InputError
+from bench.records.schema import TaskKey
+from bench.records.store import CorruptRecord, read_outcomes
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Mean quality over levels now minus that of the baseline, in points, and an interval for it."""
+
+    mean: float
+    interval: tuple[float, float] | None  # None with too few cells, and no documents that are right or wrong
+    over: str  # what the interval speaks of
+
+    def worse(self, margin: float) -> bool:
+        """Whether the loss exceeds both ``margin``, in points, and its interval."""
+        return self.mean < -margin and self.interval is not None and self.interval[1] < 0
+
+
+def effect(pairs: Sequence[Twin], alpha: float) -> Effect:
+    """The effect on the mean quality of ``pairs``, finished cells of one method, at least one.
+
+    Models, samples and documents are the same on both sides, so each cell is a difference of its own, and under the
+    hypothesis that a change did nothing but noise it is as likely to be d as -d: the interval is that of the sign-flip
+    test over cells. Where these are too few for any, it is a bootstrap over the documents of these models.
+    """
+    before, after = (np.array([POINTS * area(*curve(run.finished)) for run in side]) for side in _sides(pairs))
+    found = difference(after, before, alpha)
+    count = f"{len(pairs)} cell{'s' * (len(pairs) > 1)}"
+    if found.interval is not None:
+        return Effect(found.mean, found.interval, count)
+    return Effect(found.mean, _over_documents(pairs, alpha), f"the documents of {count}")
+
+
+def _sides(pairs: Sequence[Twin]) -> tuple[list[Run], list[Run]]:
+    return [twin.before for twin in pairs], [twin.after for twin in pairs]
+
+
+def _over_documents(pairs: Sequence[Twin], alpha: float) -> tuple[float, float] | None:
+    """A document is drawn with its outcomes in all seeds, within its task. None where texts are scored."""
+    if not all(twin.after.finished.result.parts for twin in pairs):
+        return None
+    tasks: dict[TaskKey, list[Twin]] = defaultdict(list)
+    for twin in pairs:
+        tasks[twin.task].append(twin)
+    before: list[np.ndarray] = []  # by task: (N,), averaged over seeds
+    after: list[np.ndarray] = []
+    for group in tasks.values():
+        for side, runs in zip((before, after), _sides(group), strict=True):
+            side.append(np.mean([_by_document(run) for run in runs], axis=0))
+    sizes = [len(documents) for documents in after]
+    found = document_bootstrap(np.concatenate(after)[None], np.concatenate(before)[None], sizes, alpha)
+    return found.low, found.high
+
+
+def _by_document(run: Run) -> np.ndarray:
+    """Area of each document in points, (N,), weighted so that their mean is the mean over sub-tasks."""
+    result = run.finished.result
+    try:
+        outcomes = read_outcomes(run.path).mean(0)  # (levels, N)
+    except CorruptRecord as error:
+        raise InputError(f"corrupt record {error}") from error
+    sizes = list(result.parts.values())
+    weights = np.repeat([sum(sizes) / (len(sizes) * size) for size in sizes], sizes)  # (N,)
+    return POINTS * weights * np.trapezoid(outcomes, curve(run.finished)[0], axis=0)

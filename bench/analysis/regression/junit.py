@@ -1,0 +1,30 @@
+"""Verdicts as a JUnit file: a test case a method, for continuous integration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from bench.analysis.regression.cells import Twins
+from bench.analysis.regression.screen import origin
+from bench.analysis.regression.verdict import FAILED, Verdict
+
+
+def junit(cells: Twins, found: Sequence[Verdict]) -> bytes:
+    """XML in UTF-8: failures with their reasons, new methods as skipped, remarks as output."""
+    failures = sum(verdict.status == FAILED for verdict in found)
+    counts = {"tests": len(found) + len(cells.new), "failures": failures, "skipped": len(cells.new)}
+    suite = ElementTree.Element("testsuite", {"name": "headbench regress"} | {k: str(v) for k, v in counts.items()})
+    for verdict in found:
+        case = ElementTree.SubElement(suite, "testcase", classname="regress", name=verdict.label)
+        if verdict.reasons:
+            failure = ElementTree.SubElement(case, "failure", message=verdict.reasons[0])
+            failure.text = "\n".join(verdict.reasons)
+        if verdict.remarks:
+            ElementTree.SubElement(case, "system-out").text = "\n".join(verdict.remarks)
+    for label in cells.new:
+        case = ElementTree.SubElement(suite, "testcase", classname="regress", name=label)
+        ElementTree.SubElement(case, "skipped", message="not in the baseline")
+    ElementTree.SubElement(suite, "system-out").text = "\n".join([*origin(cells), *cells.absent])
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True) + b"\n"

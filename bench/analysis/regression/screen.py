@@ -1,0 +1,73 @@
+"""Verdicts on one screen: what failed and why, what changed, and, in a line, what is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from bench.analysis.regression.cells import Twins
+from bench.analysis.regression.verdict import CHANGED, FAILED, SAME, Verdict
+
+MOST = 4  # lines of reasons for one method, and of remarks
+
+
+def screen(cells: Twins, found: Sequence[Verdict], baseline: Path, folder: Path) -> str:
+    """The whole answer, without a final line break: a headline, where it comes from, then methods by their verdict."""
+    failed = sum(verdict.status == FAILED for verdict in found)
+    lines = [
+        f"{_plural(failed, 'regression')} in {_plural(len(found), 'method')}, {_plural(len(cells.pairs), 'cell')}: "
+        f"{folder} against {baseline}",
+        *origin(cells),
+    ]
+    for status in (FAILED, CHANGED):
+        for names, reasons, remarks in _alike(verdict for verdict in found if verdict.status == status):
+            lines.append(f"{status:8}{', '.join(names)}")
+            lines += [f"          {text}" for text in (*cut(reasons), *cut(remarks))]
+    if same := [verdict.label for verdict in found if verdict.status == SAME]:
+        lines.append(f"{SAME:8}{', '.join(same)}")
+    if cells.new:
+        lines.append(f"{'new':8}{', '.join(cells.new)} (nothing to compare with)")
+    shared: dict[str, list[str]] = {}
+    for verdict in found:
+        for text in verdict.remarks if verdict.status == SAME else ():
+            shared.setdefault(text, []).append(verdict.label)
+    lines += [f"- {text} ({_few(names)})" for text, names in shared.items()]
+    return "\n".join([*lines, *(f"- {remark}" for remark in cells.absent)])
+
+
+def origin(cells: Twins) -> list[str]:
+    """Which commits, and which machines and versions, the two sides come from."""
+    old, new = (", ".join(commits[:3]) + ", ..." * (len(commits) > 3) or "unknown" for commits in cells.commits)
+    lines = [f"commit: {old}" if old == new else f"commit: {old} -> {new}"]
+    moved: dict[str, int] = {}
+    for twin in cells.pairs:
+        for name, (before, after) in twin.moved.items():
+            text = f"{name} {before} -> {after}"
+            moved[text] = moved.get(text, 0) + 1
+    if moved:
+        told = ", ".join(f"{text} ({count} cells)" for text, count in moved.items())
+        lines.append(f"other machine or versions, where answers are judged by their effect only: {told}")
+    elif cells.pairs:
+        lines.append("same machine and versions: answers have to be equal")
+    return lines
+
+
+def _alike(found: Iterable[Verdict]) -> list[tuple[list[str], tuple[str, ...], tuple[str, ...]]]:
+    """Methods with the same reasons and remarks together."""
+    groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for verdict in found:
+        groups.setdefault((verdict.reasons, verdict.remarks), []).append(verdict.label)
+    return [(names, *texts) for texts, names in groups.items()]
+
+
+def cut(texts: Sequence[str]) -> list[str]:
+    """The first few of ``texts``, and how many more there are."""
+    return [*texts[:MOST], f"and {len(texts) - MOST} more"] if len(texts) > MOST + 1 else list(texts)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= MOST else f"{', '.join(names[:2])} and {len(names) - 2} more"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,100 @@
+"""One verdict a method: the same, changed, or a regression, and what moved."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from bench.analysis.regression.cells import Twin, Twins
+from bench.analysis.regression.cost import passes_ratio, slowdown
+from bench.analysis.regression.effect import effect
+from bench.analysis.regression.exact import FAILED_BEFORE, FAILS_NOW, Change, changes
+
+SAME, CHANGED, FAILED = "same", "changed", "FAILED"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What counts as a regression."""
+
+    points: float = 0.5  # of area lost
+    slower: float = 0.15  # share of scoring seconds, or passes, more
+    alpha: float = 0.05  # of all intervals of one kind together
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one method."""
+
+    label: str
+    status: str
+    reasons: tuple[str, ...]  # why it failed
+    remarks: tuple[str, ...]  # what else moved, and what cannot be told
+    cells: int
+
+
+def verdicts(cells: Twins, declared: Collection[str], limits: Limits) -> list[Verdict]:
+    """A verdict on each method of both folders, failures first.
+
+    declared: methods that are meant to change. Of those, and of cells that another machine or other versions made,
+    answers may differ, and only an effect or a cost beyond ``limits`` is a regression. Elsewhere any difference is one:
+    the same seed gives the same record.
+    """
+    labels = cells.labels()
+    found = [
+        _verdict(label, cells.of(label), label in declared, limits, limits.alpha / len(labels)) for label in labels
+    ]
+    return sorted(found, key=lambda verdict: (FAILED, CHANGED, SAME).index(verdict.status))
+
+
+def _verdict(label: str, pairs: list[Twin], declared: bool, limits: Limits, alpha: float) -> Verdict:
+    reasons: list[str] = []
+    remarks: list[str] = []
+    done = [twin for twin in pairs if twin.before.done and twin.after.done]
+    if done:
+        for text, worse in (_quality(done, limits, alpha), _passes(done, limits), _seconds(done, limits, alpha)):
+            if text:
+                (reasons if worse else remarks).append(text)
+    moved: dict[str, list[tuple[Twin, Change]]] = defaultdict(list)
+    for twin in pairs:
+        for change in changes(twin):
+            moved[change.part].append((twin, change))
+    for part, found in moved.items():
+        excused = part == FAILED_BEFORE or (declared and part != FAILS_NOW)
+        (remarks if excused else reasons).append(_told(part, found, len(pairs)))
+    if idle := sum(not twin.before.done and not twin.after.done for twin in pairs):
+        remarks.append(f"{idle} of {len(pairs)} cells fail, as in the baseline")
+    status = FAILED if reasons else CHANGED if moved else SAME
+    return Verdict(label, status, tuple(reasons), tuple(remarks), len(pairs))
+
+
+def _told(part: str, found: list[tuple[Twin, Change]], of: int) -> str:
+    twin, change = found[0]
+    return f"{part} in {len(found)} of {of} cells ({twin.where}: {change.detail})"
+
+
+def _quality(pairs: list[Twin], limits: Limits, alpha: float) -> tuple[str, bool]:
+    """What to say of the effect, nothing where there is none; whether it is a regression."""
+    found = effect(pairs, alpha)
+    if abs(found.mean) < 0.005 and not any(twin.moved for twin in pairs):
+        return "", False
+    worse = found.worse(limits.points)
+    interval = "no interval" if found.interval is None else f"{found.interval[0]:+.1f} to {found.interval[1]:+.1f}"
+    kept = f"{abs(found.mean):.2f} points {'less' if found.mean < 0 else 'more'}, averaged over levels"
+    return f"keeps {kept} ({interval} over {found.over})", worse
+
+
+def _passes(pairs: list[Twin], limits: Limits) -> tuple[str, bool]:
+    most = max(passes_ratio(twin) for twin in pairs)
+    return (f"takes up to {most:.2f} times the passes" if most > 1 else ""), most > 1 + limits.slower
+
+
+def _seconds(pairs: list[Twin], limits: Limits, alpha: float) -> tuple[str, bool]:
+    found = slowdown(pairs, alpha)
+    if isinstance(found, str):
+        return f"speed not judged: {found}", False
+    if not found.worse(limits.slower):
+        return "", False
+    low, high = found.interval
+    return f"scores {found.ratio:.2f} times as long ({low:.2f} to {high:.2f} over {found.cells} cells)", True

@@ -1,0 +1,133 @@
+"""Many methods over blocks, after Demšar (2006), "Statistical Comparisons of Classifiers over Multiple Data Sets".
+
+A block is what the methods are compared within: a task x model with its seeds averaged (Demšar's use), or a seed of one
+task. It is never a level. Values are larger where better; rank 1 is best, and equal values share their mean rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy.stats import chi2, rankdata, studentized_range
+
+from bench.analysis.stats.pairs import holm
+from bench.analysis.stats.signflip import samples_needed, sign_flip_p
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Mean ranks, the tests, and the groups of methods that these leave together. Indices are columns of the table."""
+
+    ranks: np.ndarray  # (methods,)
+    friedman: float  # p-value
+    p: np.ndarray  # (methods, methods), Wilcoxon's, adjusted by Holm over all pairs; 1 on the diagonal
+    cliques: tuple[tuple[int, ...], ...]  # bars of the diagram, best first
+    critical_difference: float  # of mean ranks, Nemenyi's, for the diagram's ruler
+    blocks: int
+    needed: int  # blocks with which a pair could reach alpha after Holm
+
+
+def ranking(table: np.ndarray, alpha: float = 0.05) -> Ranking:
+    """Friedman's test on ``table``, (blocks, methods), then Wilcoxon's on each pair with Holm, and the cliques of both.
+
+    Two methods differ where Friedman's test rejects and their adjusted p-value is at most ``alpha``.
+    Raises ValueError where a value is missing, or there are fewer than two methods.
+    """
+    values = _check(table)
+    blocks, methods = values.shape
+    ranks = mean_ranks(values)
+    overall = friedman(values)
+    p = pairwise_wilcoxon(values)
+    return Ranking(
+        ranks=ranks,
+        friedman=overall,
+        p=p,
+        cliques=cliques(ranks, (p <= alpha) & (overall <= alpha)),
+        critical_difference=critical_difference(methods, blocks, alpha),
+        blocks=blocks,
+        needed=samples_needed(alpha, methods * (methods - 1) // 2),
+    )
+
+
+def mean_ranks(table: np.ndarray) -> np.ndarray:
+    """Mean over blocks of the rank in each, (methods,)."""
+    return rankdata(-table, axis=1).mean(0)
+
+
+def friedman(table: np.ndarray) -> float:
+    """p-value of Friedman's test that all methods rank alike, by chi-square with the correction for ties.
+
+    1 where every block is one tie. Raises ValueError as ``ranking`` does.
+    """
+    ranks = rankdata(_check(table), axis=1)
+    blocks, methods = ranks.shape
+    spread = np.sum((ranks - (methods + 1) / 2) ** 2)  # within blocks; ties make it smaller
+    if not spread:
+        return 1.0
+    between = np.sum((ranks.sum(0) - blocks * (methods + 1) / 2) ** 2)
+    return float(chi2.sf((methods - 1) * between / spread, methods - 1))
+
+
+def wilcoxon(differences: np.ndarray) -> float:
+    """Two-sided p-value of the signed-rank test (Wilcoxon 1945) on ``differences``, (n,), exact given the ties.
+
+    Zeros are dropped; equal sizes share their mean rank, and all ways of giving the ranks signs are enumerated (up to
+    20, see ``signflip``). 1 where all differences are 0.
+    """
+    d = differences[differences != 0]
+    return sign_flip_p(np.sign(d) * rankdata(np.abs(d))) if len(d) else 1.0
+
+
+def pairwise_wilcoxon(table: np.ndarray) -> np.ndarray:
+    """``wilcoxon`` of each pair of columns of ``table``, (blocks, methods), adjusted by Holm: (methods, methods)."""
+    values = _check(table)
+    adjusted = np.ones((values.shape[1], values.shape[1]))
+    first, second = np.array(list(combinations(range(values.shape[1]), 2))).T
+    p = holm([wilcoxon(values[:, i] - values[:, j]) for i, j in zip(first, second, strict=True)])
+    adjusted[first, second] = adjusted[second, first] = p
+    return adjusted
+
+
+def nemenyi(table: np.ndarray) -> np.ndarray:
+    """p-values of Nemenyi's test on mean ranks, for all pairs together: (methods, methods), 1 on the diagonal."""
+    ranks = mean_ranks(_check(table))
+    gap = np.abs(ranks[:, None] - ranks) / _rank_error(len(ranks), len(table))
+    return np.where(np.eye(len(ranks), dtype=bool), 1.0, studentized_range.sf(gap * np.sqrt(2), len(ranks), np.inf))
+
+
+def critical_difference(methods: int, blocks: int, alpha: float = 0.05) -> float:
+    """Least difference of two mean ranks that Nemenyi's test calls significant: q_α √(k(k+1)/6N) (Demšar, 3.2.2)."""
+    return float(studentized_range.isf(alpha, methods, np.inf) / np.sqrt(2) * _rank_error(methods, blocks))
+
+
+def cliques(ranks: np.ndarray, different: np.ndarray) -> tuple[tuple[int, ...], ...]:
+    """Largest runs of methods, in the order of their mean ``ranks``, (methods,), no two of which are ``different``.
+
+    ``different``: (methods, methods) bool, symmetric. Each method is in one at least; runs overlap.
+    """
+    order = np.argsort(ranks, kind="stable")
+    runs: list[tuple[int, ...]] = []
+    end = 0
+    for start in range(len(order)):
+        before = end
+        while end < len(order) and not different[order[end], order[start:end]].any():
+            end += 1
+        if end > before:  # else the run lies within the last one
+            runs.append(tuple(int(index) for index in order[start:end]))
+    return tuple(runs)
+
+
+def _rank_error(methods: int, blocks: int) -> float:
+    """Standard error of the difference of two mean ranks, without ties."""
+    return float(np.sqrt(methods * (methods + 1) / (6 * blocks)))
+
+
+def _check(table: np.ndarray) -> np.ndarray:
+    values = np.asarray(table, dtype=float)
+    if values.ndim != 2 or not len(values) or values.shape[1] < 2:
+        raise ValueError(f"expected (blocks, methods) of two methods or more, not {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError("a value is missing: leave out, by name, the methods or blocks that lack one")
+    return values

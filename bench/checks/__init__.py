@@ -1,6 +1,0 @@
-"""What must hold for every method, on tiny random models: checked by the tests for all, by ``check`` for yours."""
-
-from bench.checks import answers, traces, training  # noqa: F401  each fills CHECKS
-from bench.checks.case import CHECKS, SCENES, Case, Check, Failure, NotApplicable, Scene, Subject, cases
-
-__all__ = ["CHECKS", "SCENES", "Case", "Check", "Failure", "NotApplicable", "Scene", "Subject", "cases"]

@@ -1,0 +1,84 @@
+"""The verb ``list``: methods, tasks, suites and cells, as text."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import textwrap
+from pathlib import Path
+from typing import Literal, get_args, get_origin
+
+from bench.records.store import Store
+from bench.run.runner import survey
+from bench.suites.cells import plan
+from bench.suites.files import built_in_suites, load_suite
+from bench.suites.parse import Suite
+from methods import METHODS
+from methods.contract.registry import Option
+from methods.contract.schedule import Schedule
+from tasks.contract import TASKS
+
+SCHEDULE = [field.name for field in dataclasses.fields(Schedule)]
+
+
+def methods() -> str:
+    """Every method: shape, source, and its options with type, default and meaning."""
+    blocks = []
+    for name, method in sorted(METHODS.items()):
+        values = method.configure({})
+        role = f"{method.shape}, control" if method.control and method.source != "control" else method.shape
+        lines = [f"{name} ({role}; {method.source})"]
+        if name != method.base:
+            lines += [f"    short for {METHODS[method.base].label(values)}"]
+        else:
+            shown = [o for o in method.options.values() if o.name not in SCHEDULE or o.name in method.presets]
+            lines += [*_wrap(method.summary), *(_option(option, values[option.name]) for option in shown)]
+        blocks.append("\n".join(lines))
+    schedule = next(method.options for method in METHODS.values() if method.shape == "scorer")
+    blocks.append(
+        "\n".join(["every scorer also takes", *(_option(schedule[n], schedule[n].default) for n in SCHEDULE)])
+    )
+    return "\n\n".join(blocks)
+
+
+def tasks() -> str:
+    """Every task adapter: what it expects of data, and what it has built in."""
+    blocks = []
+    for name, adapter in sorted(TASKS.items()):
+        lines = [name, *_wrap((inspect.getdoc(adapter) or "").replace("\n", " "))]
+        lines += [f"    {line}" for line in adapter.about()]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def suites() -> str:
+    """Every built-in suite."""
+    lines = []
+    for name in built_in_suites():
+        suite = load_suite(name)
+        levels = f"{len(suite.levels)} levels" if suite.levels else "all levels"
+        tasks = ", ".join(task.task for task in suite.tasks)
+        lines.append(f"{name}: {tasks}; {len(suite.methods)} methods, {len(suite.seeds)} seeds, {levels}")
+    return "\n".join(lines)
+
+
+def cells(suite: Suite, out: Path, device: str) -> str:
+    """Every cell of ``suite`` with its key and the state of its record in ``out``."""
+    states = survey(Store(out), plan(suite, device))
+    return "\n".join(f"{state:8} {cell.key[:12]} {cell.name}" for cell, state in states.items())
+
+
+def _wrap(text: str) -> list[str]:
+    return textwrap.wrap(text, 100, initial_indent="    ", subsequent_indent="    ")
+
+
+def _option(option: Option, value: object) -> str:
+    return f"    {option.name}={_plain(value)}  [{_kind(option.type)}] {option.help}"
+
+
+def _kind(kind: type) -> str:
+    return "|".join(map(str, get_args(kind))) if get_origin(kind) is Literal else kind.__name__
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

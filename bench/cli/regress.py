@@ -1,0 +1,41 @@
+"""The verb ``regress``: did a change break a method? Records against those of a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.analysis.regression.cells import twins
+from bench.analysis.regression.junit import junit
+from bench.analysis.regression.screen import screen
+from bench.analysis.regression.verdict import FAILED, Limits, verdicts
+from bench.records.errors import InputError, unknown
+from bench.records.files import write_whole
+
+
+def regress(
+    baseline: Path,
+    folder: Path,
+    methods: Sequence[str] = (),
+    changed: Sequence[str] = (),
+    limits: Limits | None = None,
+    report: Path | None = None,
+) -> int:
+    """Compare the records in ``folder`` with those in ``baseline`` and print a screen; 1 where a method regressed.
+
+    methods: labels to compare, all if none. changed: labels of those that are new or meant to differ. report: a JUnit
+    file to write. Raises InputError, also where the baseline lacks a method that is not named as changed.
+    """
+    cells = twins(baseline, folder, methods)
+    for label in changed:
+        if label not in (*cells.labels(), *cells.new):
+            raise unknown("method", label, [*cells.labels(), *cells.new])
+    if strange := sorted(set(cells.new) - set(changed)):
+        raise InputError(
+            f"the baseline {baseline} lacks {', '.join(strange)}: where that is new, add --changed {','.join(strange)}"
+        )
+    found = verdicts(cells, changed, limits or Limits())
+    print(screen(cells, found, baseline, folder))
+    if report is not None:
+        write_whole(report, junit(cells, found))
+    return int(any(verdict.status == FAILED for verdict in found))

@@ -1,0 +1,113 @@
+"""The card of a pruned checkpoint: what was removed, by what, what it costs and brings, how to load it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.analysis.quality_scale import ACCURACY, BYTE
+from bench.records.provenance import provenance
+
+LOAD = """\
+## Load it
+
+With headbench installed, from the folder that this one is in:
+
+```python
+from methods.heads import load_pruned
+from transformers import AutoTokenizer
+model, tokenizer = load_pruned({path!r}), AutoTokenizer.from_pretrained({path!r})
+```
+"""
+PLAIN = """\
+All layers have the same shape, so `from_pretrained` of transformers loads it as well, without headbench.
+"""
+UNEVEN = """\
+`from_pretrained` of transformers does not load it: its configuration has no words for what is left of this model.
+"""
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What a card tells; pairs are (before, after)."""
+
+    model: str
+    task: str
+    data: str
+    method: str  # with its options
+    source: str
+    seed: int
+    calibration: int
+    trained: str  # how the method trained weights or gates; empty where it did not
+    kept: Mapping[str, Sequence[int]]  # query heads by site, as the model had them before
+    heads: Mapping[str, int]  # query heads of each site before
+    neurons: Mapping[str, tuple[int, int]]  # by feed-forward layer; empty where they all stay
+    examples: int  # of the test split; 0 where texts are scored, not questions answered
+    quality: tuple[float, float]
+    metrics: Mapping[str, tuple[float, float]]  # of sub-tasks; empty where the task has none
+    parameters: tuple[int, int]
+    megabytes: tuple[float, float]
+    milliseconds: Mapping[int, tuple[float, float]]  # median, by batch size
+    device: str
+    gap: float  # between gated and smaller model, of the logits' scale
+
+
+def card(pruned: Pruned, name: str, plain: bool) -> str:
+    """The card, in Markdown, of what is saved in a folder called ``name``.
+
+    plain: whether ``from_pretrained`` of transformers loads it too.
+
+    What comes before ``## Load it`` is also what the command prints.
+    """
+    before, after = sum(pruned.heads.values()), sum(map(len, pruned.kept.values()))
+    rows = [
+        ("", "before", "after", "change"),
+        _row(_quality(pruned), [100 * value for value in pruned.quality], "{:.1f}", "{:+.1f} points", difference=True),
+        *(_row(name, pair, "{:.4g}", "{:+.4g}", difference=True) for name, pair in pruned.metrics.items()),
+        _row("parameters", pruned.parameters, "{:,}", "{:+.1f} %"),
+        _row("MB", pruned.megabytes, "{:.2f}", "{:+.1f} %"),
+    ]
+    for size, times in pruned.milliseconds.items():
+        rows.append(_row(f"ms, batch {size}, {pruned.device}", times, "{:.2f}", "{:+.1f} %"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
+    ]
+    lines.insert(1, "| " + " | ".join("-" * width for width in widths) + " |")
+    sites = [
+        f"- {name}: {len(kept)} of {pruned.heads[name]}" + (f" ({', '.join(map(str, kept))})" if kept else "")
+        for name, kept in pruned.kept.items()
+    ]
+    neurons = [f"- {name}: {kept} of {width}" for name, (width, kept) in pruned.neurons.items()]
+    exactness = f"to {pruned.gap:.0e} of their scale" if pruned.gap else "exactly"
+    return "\n".join(
+        [
+            f"# {pruned.model}, {after} of {before} attention heads kept",
+            "",
+            f"Pruned for {pruned.task} on {pruned.data} by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
+            f"{pruned.trained or f'on {pruned.calibration} calibration texts'}, "
+            f"with headbench {provenance()['packages']['headbench']}. "
+            + (f"Accuracy is that of {pruned.examples} test examples. " if pruned.examples else "")
+            + f"The smaller model's logits are those of the gated one {exactness}.",
+            "",
+            *lines,
+            "",
+            "Heads kept, by attention module:",
+            "",
+            *sites,
+            "",
+            *(["Neurons kept, by feed-forward layer:", "", *neurons, ""] if neurons else []),
+            LOAD.format(path=name),
+            PLAIN if plain else UNEVEN,
+        ]
+    )
+
+
+def _quality(pruned: Pruned) -> str:
+    return f"{ACCURACY if pruned.examples else BYTE} (%)"
+
+
+def _row(name: str, pair: Sequence[float], form: str, change: str, difference: bool = False) -> tuple[str, ...]:
+    before, after = pair
+    moved = after - before if difference else 100 * (after / before - 1)
+    return name, form.format(before), form.format(after), change.format(moved)

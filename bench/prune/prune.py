@@ -1,0 +1,142 @@
+"""The verb ``prune``: from a model and a task to a smaller checkpoint that loads."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from bench.cli.flag_types import fraction
+from bench.measure import evaluate as quality
+from bench.measure.exclusive import alone, beside_others
+from bench.measure.latency import BATCHES, latency
+from bench.measure.view import view_of
+from bench.prune.card import Pruned, card
+from bench.records.errors import InputError
+from bench.records.protocol import count_at
+from bench.run.runner import check_writable
+from bench.suites.cells import open_task
+from bench.suites.parse import MethodSpec
+from methods import METHODS, OptionError
+from methods.contract.choosing import select
+from methods.contract.schedule import NonFiniteScore
+from methods.contract.side_effects import Touched, untouched
+from methods.heads import HeadMap, save_pruned
+from tasks.contract import Task, TaskSpec
+from tasks.models.cache import Cache, system_errors
+
+
+@dataclass(frozen=True)
+class PruneOptions:
+    """What to prune, with which method, how far, and where to."""
+
+    task: TaskSpec
+    method: MethodSpec
+    keep: str  # share of the units, such as 0.5 or 50%, or a number of units
+    out: Path
+    seed: int
+    calibration: int
+    training: float
+    device: str
+
+
+def prune(options: PruneOptions, cache: Cache) -> int:
+    """Score, remove, check, evaluate and save; 0. Raises InputError, and what the task or the model raises."""
+    if options.out.exists():
+        raise InputError(f"--out {options.out}: exists already; give a folder that is not there yet")
+    check_writable(options.out.resolve().parent)
+    torch.set_num_threads(1)  # as in a run, whose trained models this shares
+    device = torch.device(options.device)
+    task = open_task(options.task)
+    keep = units_to_keep(options.keep, len(HeadMap.of(task.validate(), task.spec.unit)))
+    with beside_others() as turn, _one_line(options), ExitStack() as stack:
+        task.prepare(options.seed, cache, device)
+        model: Any = task.open(options.seed, cache, device).requires_grad_(False)
+        stack.enter_context(turn.watching(model))
+        before = quality.measure(task, model)
+        method = METHODS[options.method.name]
+        view = view_of(task, model, method, options.seed, options.calibration, options.training, device)
+        with untouched(model):
+            selection = select(method, options.method.options, view, [len(view.heads) - keep])
+        choice = selection.choices[0][0]
+        if choice.neurons is None and choice.removed != len(view.heads) - keep:
+            kept = int(choice.mask.sum())
+            raise InputError(f"--method {options.method.label} keeps {kept} units, whatever --keep says")
+        smaller: Any = choice.smaller()
+        gap = quality.gap(task, choice, smaller)
+        after = quality.measure(task, smaller)
+    with alone():
+        times = latency(task, [{0: model, 1: smaller}], device)
+    pruned = Pruned(
+        model=task.model_name,
+        task=options.task.task,
+        data=task.data_name,
+        method=options.method.label,
+        source=METHODS[options.method.name].source,
+        seed=options.seed,
+        calibration=view.examples,
+        trained=_trained(selection.reports),
+        kept=view.heads.kept(choice.mask),
+        neurons={name: (len(mask), int(mask.sum())) for name, mask in (choice.neurons or {}).items()},
+        heads={site.name: site.num_heads for site in view.heads.sites},
+        examples=sum(before.answers.parts.values()),
+        quality=(before.answers.quality, after.answers.quality),
+        metrics={name: (value, after.answers.metrics[name]) for name, value in before.answers.metrics.items()},
+        parameters=(before.parameters["model"], after.parameters["model"]),
+        megabytes=(before.megabytes["model"], after.megabytes["model"]),
+        milliseconds={size: _medians(times["samples"][str(size)]) for size in BATCHES},
+        device=times["device"],
+        gap=gap,
+    )
+    text = _save(smaller, task, pruned, options.out)
+    print(text.partition("## Load it")[0].rstrip())
+    print(f"\nSaved: {options.out}")
+    return 0
+
+
+@contextmanager
+def _one_line(options: PruneOptions) -> Iterator[None]:
+    """Tell of options that do not go together, and of weights that are not numbers, as of any other bad input."""
+    try:
+        yield
+    except OptionError as error:
+        raise InputError(f"--method {options.method.label}: {error}") from error
+    except (NonFiniteScore, FloatingPointError, Touched) as error:
+        raise InputError(f"nothing was pruned: {error}") from error
+
+
+def units_to_keep(text: str, units: int) -> int:
+    """``0.5``, ``50%`` or a whole number of units, as a number of units. Raises InputError."""
+    share = text.endswith("%") or "." in text
+    number = fraction(text)
+    if not 0 <= number <= (1 if share else units) or not (share or number.is_integer()):
+        raise InputError(f"--keep {text}: expected a share such as 0.5 or 50%, or a number of units from 0 to {units}")
+    return count_at(number, units) if share else int(number)
+
+
+def _trained(reports: Mapping[int, Mapping[str, float]]) -> str:
+    """What a joint method says of its training, in words; empty for other methods."""
+    said = [f"{name.replace('_', ' ')} {value:.4g}" for report in reports.values() for name, value in report.items()]
+    return f"which trained on the training split ({', '.join(said)})" if reports else ""
+
+
+def _medians(samples: dict[str, list[float]]) -> tuple[float, float]:
+    """Median milliseconds of the whole and of the smaller model."""
+    return 1e3 * median(samples["0"]), 1e3 * median(samples["1"])
+
+
+def _save(smaller: Any, task: Task, pruned: Pruned, out: Path) -> str:
+    """Write checkpoint, tokenizer and card to a folder beside ``out``, then give it its name; the card."""
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary, system_errors():
+        folder = Path(temporary) / out.name
+        text = card(pruned, out.name, plain=save_pruned(smaller.cpu(), folder))
+        task.save_tokenizer(folder)
+        (folder / "README.md").write_text(text, encoding="utf-8")
+        folder.rename(out)
+    return text

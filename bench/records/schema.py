@@ -1,0 +1,217 @@
+"""What a record holds: every field once, with its unit and its shape.
+
+A level is a number of units removed. A draw is one of the removal orders of a method that is random by nature; other
+methods have one draw. Arrays that would be bulky as text are stored beside the record (``bench.records.store``).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, TypeAdapter, model_validator
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Seconds = float
+Samples = dict[int, list[Seconds]]  # raw seconds, by number of units removed
+
+
+class TaskKey(NamedTuple):
+    """What identifies a task among records."""
+
+    task: str
+    data: str
+    model: str
+
+
+class Part(BaseModel):
+    """A part of a record: nothing in it changes, and nothing is in it that is not declared."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class CellInfo(Part):
+    """Which cell was run: one task, model, method and seed, and all settings that were asked for."""
+
+    protocol: int = Field(description="number of the protocol; records of different protocols are never compared")
+    task: str = Field(description="name of the task adapter")
+    data: str = Field(description="name of the data set")
+    model: str = Field(description="name of the model")
+    origin: str | None = Field(None, description="digest of the data and, where the model is not trained here, of it")
+    method: str = Field(description="registered name of the method")
+    label: str = Field(description="name of the method with the options that differ from its defaults")
+    options: dict[str, Any] = Field(description="every option of the method with its value")
+    source: str = Field("", description="paper and equation that define the method")
+    shape: Literal["scorer", "selector", "joint"] | None = Field(None, description="shape of the method's contract")
+    control: bool = Field(description="whether the method is there only to be compared with")
+    seed: NonNegativeInt = Field(description="seed of the trained model, the calibration set and the method's draws")
+    calibration: PositiveInt = Field(description="examples in the calibration set that were asked for")
+    trained: Share | None = Field(
+        description="share of the task's own training that a joint method takes at each level; null for other methods"
+    )
+    device: str = Field(description="cpu or cuda")
+    asked: dict[str, Any] = Field(description="the task as the suite or the command line asked for it")
+
+
+class Provenance(Part):
+    """Where a record comes from."""
+
+    python: str = Field("", description="version of Python")
+    packages: dict[str, str] = Field(description="version of each package; empty where it is not installed")
+    system: str = Field("", description="operating system and architecture")
+    processor: str = Field(description="name of the processor")
+    commit: str = Field(description="git commit of the code; empty outside of a checkout")
+    dirty: bool = Field(False, description="whether the checkout had changes that were not committed")
+
+
+class Passes(Part):
+    """Examples sent through the model: a cost that no noise can change."""
+
+    forward: NonNegativeInt = Field(description="examples sent forward")
+    backward: NonNegativeInt = Field(description="examples whose gradients were computed")
+
+    @property
+    def total(self) -> int:
+        """Both together."""
+        return self.forward + self.backward
+
+
+class ModelTraining(BaseModel):
+    """How the task's own model was trained; empty where the model was taken as it is. Adapters may add fields."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    steps: int | None = Field(None, description="optimizer steps")
+    validation_accuracy: float | None = Field(None, description="accuracy on validation, 0 to 1")
+    target: float | None = Field(None, description="accuracy on validation that the recipe aims for, 0 to 1")
+    target_met: bool | None = Field(None, description="whether it was reached; null where there is no target")
+    weights: str | None = Field(None, description="digest of the trained weights")
+
+
+class MethodTraining(Part):
+    """What a joint method trained."""
+
+    passes: Passes = Field(description="examples sent through the model in training, over all levels")
+    reports: dict[int, dict[str, float]] = Field(description="numbers that the method reports, by level")
+
+
+class Result(Part):
+    """What was chosen and what is left: the same for the same key, on the same machine and versions."""
+
+    units: NonNegativeInt = Field(description="units of the model: what can be removed one by one")
+    shape: list[NonNegativeInt] = Field([], description="units of each attention module, (modules,)")
+    removed: list[NonNegativeInt] = Field(min_length=1, description="units removed at each level, (levels,)")
+    orders: list[list[int]] | None = Field(
+        None, description="removal order of the units, (draws, units), first removed first; null for chosen masks"
+    )
+    kept: list[list[int]] | None = Field(
+        None, description="units kept at each level, (levels, some); null where there are removal orders"
+    )
+    neurons: bool = Field(description="whether neurons of feed-forward layers are removed too")
+    quality: list[list[float]] = Field(
+        min_length=1,
+        description="test quality, (draws, levels), 0 to 1: accuracy, averaged over sub-tasks; where texts are only "
+        "scored, the probability of a byte",
+    )
+    parts: dict[str, PositiveInt] = Field(
+        description="test examples of each sub-task, in the order of the outcomes; empty where texts are only scored"
+    )
+    metrics: list[list[dict[str, float]]] = Field(
+        min_length=1, description="metrics of the sub-tasks, (draws, levels), by SUB-TASK/METRIC"
+    )
+    chance: Share = Field(description="quality of always giving the commonest answer of the test split")
+    parameters: list[dict[str, int]] = Field(
+        description="parameters by module at each level, (levels,), of the first draw; 'model' is all of them"
+    )
+    megabytes: list[dict[str, float]] = Field(description="the same in MB of 2**20 bytes")
+    passes: Passes = Field(description="cost of scoring; 0 for a joint method, whose cost is that of its training")
+    gap: float = Field(
+        0.0, description="largest difference between the logits of the gated and of the smaller model, of their scale"
+    )
+    training: ModelTraining = Field(description="how the task's model was trained")
+    method_training: MethodTraining | None = Field(None, description="what a joint method trained; null for others")
+
+    @model_validator(mode="after")
+    def _check_levels(self) -> Result:
+        levels = len(self.removed)
+        for name, rows in (("quality", self.quality), ("metrics", self.metrics)):
+            if any(len(row) != levels for row in rows):
+                raise ValueError(f"{name} has rows that are not {levels} levels long")
+        for name, values in (("parameters", self.parameters), ("megabytes", self.megabytes)):
+            if len(values) != levels:
+                raise ValueError(f"{name} has {len(values)} entries for {levels} levels")
+        return self
+
+
+class ProcessorSeconds(Part):
+    """Processor seconds of the process, which other work on the machine changes little."""
+
+    choosing: Seconds = Field(description="scoring or, for a joint method, training")
+    evaluation: Seconds = Field(description="evaluation of all levels")
+
+
+class Latency(Part):
+    """Raw seconds of a forward pass of the smaller models."""
+
+    samples: dict[int, Samples] = Field(description="by batch size, by number of units removed: seconds, (repeats,)")
+    interleaved: bool = Field(True, description="whether every repeat timed all sizes in turn")
+    length: dict[int, int] = Field({}, description="tokens of each example, by batch size")
+    dtype: str = Field("", description="data type of the weights")
+    device: str = Field("", description="cpu, or the name of the GPU")
+    threads: int | None = Field(None, description="threads of torch")
+
+
+class Generation(Part):
+    """Raw seconds of generating text."""
+
+    samples: Samples = Field(description="by number of units removed: seconds, (repeats,)")
+    prompt: int = Field(description="tokens of the prompt")
+    new: int = Field(description="tokens generated")
+
+
+class Measured(Part):
+    """Times and memory, which differ from run to run."""
+
+    seconds: Seconds = Field(0.0, description="wall seconds of the cell")
+    scoring_seconds: Seconds = Field(description="wall seconds of scoring; 0 for a joint method")
+    method_training_seconds: Seconds = Field(description="wall seconds that a joint method trained; 0 for others")
+    evaluation_seconds: Seconds = Field(0.0, description="wall seconds of evaluating all levels")
+    processor_seconds: ProcessorSeconds | None = None
+    training_seconds: Seconds = Field(0.0, description="wall seconds of training the task's model, whenever that was")
+    peak_bytes: dict[str, int] = Field({}, description="peak memory of the process and, with CUDA, of the device")
+    latency: Latency | None = Field(None, description="null where it was not timed")
+    generation: Generation | None = Field(None, description="null where it was not timed")
+
+
+class RecordHead(Part):
+    """What every record holds."""
+
+    key: str = Field("", description="digest of all that can change the result")
+    cell: CellInfo
+    provenance: Provenance
+    digest: str = Field("", description="SHA-256 of the record without this field")
+
+    @property
+    def task(self) -> TaskKey:
+        """Task, data and model."""
+        return TaskKey(self.cell.task, self.cell.data, self.cell.model)
+
+
+class FinishedRecord(RecordHead):
+    """The record of a cell that has a result."""
+
+    status: Literal["done"] = "done"
+    result: Result
+    measured: Measured
+    outcomes: str = Field("", description="SHA-256 of the file with the arrays")
+
+
+class FailedRecord(RecordHead):
+    """The record of a cell that failed."""
+
+    status: Literal["failed"] = "failed"
+    reason: str = Field(description="what went wrong, in one line")
+    traceback: str | None = None
+
+
+Record = FinishedRecord | FailedRecord
+RECORD: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="status")])

@@ -1,0 +1,178 @@
+"""The store of records: one JSON file for each cell, written whole and checked when read, with its arrays beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from bench.records.errors import InputError
+from bench.records.files import TEMPORARY, digest_of, locked, write_together
+from bench.records.protocol import PROTOCOL
+from bench.records.schema import RECORD, FinishedRecord, Record
+
+
+class CorruptRecord(ValueError):
+    """A record file that is not what was written."""
+
+
+class OtherProtocol(ValueError):
+    """A record that was made under another protocol, and cannot be read as one of this."""
+
+
+class Store:
+    """Records below a folder: ``records/<name>.json``, and ``<name>.safetensors`` beside it with its arrays.
+
+    name: that of a cell, ``TASK/METHOD/SEED``.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder / "records"
+
+    def path(self, name: str) -> Path:
+        """Where the record called ``name`` is, or would be."""
+        return self.folder / f"{name}.json"
+
+    def write(self, name: str, record: Record, arrays: Mapping[str, np.ndarray] | None = None) -> None:
+        """Write a record and its ``arrays``, if there are any: a record that exists is complete.
+
+        ``outcomes``, (draws, levels, N) bool, is stored in bits.
+
+        Raises OSError, and ValueError for a number in ``record`` that is not finite; what was there before then stays.
+        """
+        path = self.path(name)
+        beside = path.with_suffix(".safetensors")
+        files: dict[Path, bytes] = {}
+        content = record.model_dump(exclude={"digest"})
+        if arrays:
+            examples = {"examples": str(arrays["outcomes"].shape[-1])}
+            files[beside] = save({**arrays, "outcomes": np.packbits(arrays["outcomes"], axis=-1)}, examples)
+            content["outcomes"] = sha256(files[beside]).hexdigest()
+        content = json.loads(_text(content))  # as it will be read: keys are text
+        files[path] = _text(content | {"digest": digest_of(content)}).encode()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(self.folder):
+            write_together(files)
+            if not arrays:
+                beside.unlink(missing_ok=True)
+
+    def read(self, path: Path) -> Record:
+        """The record at ``path``.
+
+        Raises CorruptRecord where it, or the file beside it, is not what was written, OtherProtocol where it was made
+        under another protocol.
+        """
+        try:
+            with locked(self.folder, shared=True):  # a writer replaces two files
+                return self._read(path)
+        except FileNotFoundError as error:
+            raise CorruptRecord(f"{path}: no such file") from error
+
+    def _read(self, path: Path) -> Record:
+        try:
+            text = path.read_text(encoding="utf-8")
+            content = json.loads(text)
+            whole = content.pop("digest") == digest_of(content)
+            if whole and content["status"] == "done":
+                whole = content["outcomes"] == sha256(path.with_suffix(".safetensors").read_bytes()).hexdigest()
+        except (ValueError, KeyError, AttributeError, TypeError, FileNotFoundError) as error:
+            raise CorruptRecord(f"{path}: {type(error).__name__}: {error}") from error
+        if not whole:
+            raise CorruptRecord(f"{path}: the digest does not match the content")
+        if (protocol := _protocol(content)) != PROTOCOL:
+            raise OtherProtocol(f"{path}: made under protocol {protocol}, this is protocol {PROTOCOL}")
+        try:
+            return RECORD.validate_json(text, strict=True)
+        except ValidationError as error:
+            raise CorruptRecord(f"{path}: {_first_complaint(error)}") from error
+
+    def paths(self) -> list[Path]:
+        """Where there are records, sorted."""
+        return sorted(self.folder.glob("*/*/*.json"))
+
+    def set_aside(self, path: Path) -> Path:
+        """Rename a corrupt record, so that it is kept but no longer read; returns where it is now."""
+        target = path.with_name(path.name + ".corrupt")
+        with locked(self.folder):
+            try:
+                self._read(path)  # another run may have set it aside, and made it again, since it was found
+            except OtherProtocol:
+                pass
+            except CorruptRecord:
+                with suppress(FileNotFoundError):
+                    path.replace(target)
+        return target
+
+    def clear_temporary(self) -> None:
+        """Remove files that killed writers left. A living writer holds the lock while its temporary file exists."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with locked(self.folder):
+            for path in self.folder.rglob("*" + TEMPORARY):
+                path.unlink()
+
+
+def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
+    """Records in ``folder`` of the current protocol, by their paths, and how many others there are.
+
+    Raises InputError where there is none, or one is corrupt.
+    """
+    store = Store(folder)
+    records: dict[Path, Record] = {}
+    paths = store.paths()
+    for path in paths:
+        try:
+            records[path] = store.read(path)
+        except OtherProtocol:
+            continue
+        except CorruptRecord as error:
+            raise InputError(f"corrupt record {error}; `run` sets it aside and makes it again") from error
+    if not paths:
+        raise InputError(f"{folder}: no records there (expected {store.folder}/TASK/METHOD/SEED.json)")
+    if not records:
+        raise InputError(f"{folder}: its records were made under another protocol; `run` makes them again")
+    return records, len(paths) - len(records)
+
+
+def finished(records: Mapping[Path, Record]) -> Iterator[FinishedRecord]:
+    """Those of ``records`` that have a result."""
+    return (record for record in records.values() if isinstance(record, FinishedRecord))
+
+
+def read_outcomes(path: Path) -> np.ndarray:
+    """Outcomes of the record at ``path``, (draws, levels, N) bool. Raises CorruptRecord."""
+    try:
+        content = path.with_suffix(".safetensors").read_bytes()
+        packed = load(content)["outcomes"]
+        size = int.from_bytes(content[:8], "little")
+        examples = int(json.loads(content[8 : 8 + size])["__metadata__"]["examples"])
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise CorruptRecord(f"{path.with_suffix('.safetensors')}: {error}") from error
+    return np.unpackbits(packed, axis=-1, count=examples).astype(bool)
+
+
+def _protocol(content: dict[str, Any]) -> Any:
+    cell = content.get("cell")
+    return cell.get("protocol") if isinstance(cell, dict) else None
+
+
+def _first_complaint(error: ValidationError) -> str:
+    """The first thing that is wrong, after the path of its field: ``result.units: Field required``."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in ("done", "failed"))
+    return f"{place or 'record'}: {first['msg']}"
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    """JSON with one line for each part of the record."""
+    parts = (
+        f"{json.dumps(key)}: {json.dumps(part, ensure_ascii=False, allow_nan=False)}" for key, part in content.items()
+    )
+    return "{\n" + ",\n".join(parts) + "\n}\n"

@@ -1,0 +1,183 @@
+"""What a comparison of two methods says: an answer in words first, then its tables, then what to know of both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bench.analysis.comparison import Comparison, TaskComparison
+from bench.analysis.stats.pairs import Difference
+from bench.report.tables.markdown import aligned
+
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+def text(comparison: Comparison) -> str:
+    """The whole answer in Markdown, without a final line break."""
+    parts = [words(comparison), _seed_table(comparison)]
+    if any(task.documents for task in comparison.tasks):
+        parts.append(_document_table(comparison))
+    if any(task.agreement for task in comparison.tasks):
+        parts.append(_order_table(comparison))
+    if comparison.remarks:
+        parts.append("\n".join(f"- {' '.join(remark.split())}" for remark in comparison.remarks))
+    return "\n\n".join(parts)
+
+
+def words(comparison: Comparison) -> str:
+    """One answer in sentences: the mean over tasks, then each task of which something else is to be said.
+
+    Each task by itself where there is no mean.
+    """
+    tasks, where = comparison.tasks, comparison.where
+    overall = tasks[0].difference if len(tasks) == 1 else comparison.overall
+    if overall is None:
+        corrected = f", corrected for {_number(len(tasks))} tasks"
+        sentences = ["The tasks share no seed, so there is no mean over them."]
+        for task in tasks:
+            found = replace(task.difference, p=task.holm)
+            sentences.append(_whole(comparison, found, f"on {task.name}, {where}", corrected=corrected))
+    elif len(tasks) == 1:
+        sentences = [_whole(comparison, overall, where)]
+    else:
+        sentences = [_whole(comparison, overall, where, size=f"{_number(len(tasks))} tasks")]
+        sentences += _by_task(comparison, overall)
+    sentences += [f"Mind that {caveat}." for caveat in comparison.caveats]
+    return " ".join(sentences)
+
+
+def _whole(comparison: Comparison, overall: Difference, where: str, size: str = "", corrected: str = "") -> str:
+    """A sentence that says what is compared, where, how sure it is, and over how many seeds."""
+    a, b = comparison.a, comparison.b
+    winner, loser = (a, b) if overall.mean >= 0 else (b, a)
+    seeds = f"{_number(overall.seeds)} seed{'s' * (overall.seeds > 1)}"
+    points = f"{abs(overall.mean):.1f} points"
+    kept = f"{winner} kept {points} more {comparison.quality} than {loser}"
+    if points == "0.0 points":
+        kept = f"{a} and {b} kept as much {comparison.quality}"
+    if overall.p is None:
+        these = "this one seed" if overall.seeds == 1 else f"these {seeds}"
+        these += f" ({size})" if size else ""
+        never = f"{seeds} cannot show a difference at the {100 * comparison.alpha:g} % level"
+        return f"In {these} {kept} {where}, but {never}: {_number(overall.needed)} would do{corrected}."
+    interval = _interval(overall, comparison.alpha, overall.mean < 0)
+    over = f"{seeds}, {size}" if size else seeds
+    if _shown(overall, comparison):
+        return f"{winner} keeps {points} more {comparison.quality} than {loser} {where}, {interval}; {over}{corrected}."
+    return f"No difference could be shown: {kept} {where}, {interval}, p = {_p(overall.p)}{corrected}; {over}."
+
+
+def _by_task(comparison: Comparison, overall: Difference) -> list[str]:
+    """Sentences on the tasks that differ from what was said ``overall``: the method that keeps more, or nothing."""
+    said = _winner(comparison, overall.mean) if _shown(overall, comparison) else ""
+    few: list[TaskComparison] = []
+    none: list[TaskComparison] = []
+    same: list[TaskComparison] = []
+    other: list[TaskComparison] = []
+    for task in comparison.tasks:
+        if task.holm is None:
+            few.append(task)
+        elif task.holm > comparison.alpha:
+            none.append(task)
+        else:
+            (same if _winner(comparison, task.difference.mean) == said else other).append(task)
+    sentences = []
+    if said and len(same) == len(comparison.tasks):
+        sentences.append(f"The same was shown on each of the {_number(len(same))} tasks.")
+    for task in other:
+        winner = _winner(comparison, task.difference.mean)
+        sentences.append(f"On {task.name} {winner} keeps {abs(task.difference.mean):.1f} points more.")
+    if none and (said or other or overall.p is None):
+        sentences.append(f"On {_list(none)} no difference could be shown.")
+    elif none:
+        sentences.append(f"Nor could one on {_list(none)} alone.")
+    if few:
+        needed = f"{_number(few[0].difference.needed)} would do, corrected for {_number(len(comparison.tasks))} tasks"
+        of = "any one task" if len(few) == len(comparison.tasks) else _list(few)
+        sentences.append(f"For {of} alone {needed}.")
+    return sentences
+
+
+def _seed_table(comparison: Comparison) -> str:
+    a, b, several = comparison.a, comparison.b, len(comparison.tasks) > 1
+    confidence = f"{100 * (1 - comparison.alpha):g} % interval"
+    rows = [[f"{comparison.quality} (points)", "seeds", a, b, "difference", confidence, "p", f"P({a} above {b})"]]
+    if several:
+        rows[0].insert(7, "p (Holm)")
+    for task in comparison.tasks:
+        d = task.difference
+        row = [task.name, str(d.seeds), f"{task.a:.1f}", f"{task.b:.1f}", *_figures(d), f"{d.beats:.2f}"]
+        if several:
+            row.insert(7, "–" if task.holm is None else _p(task.holm))
+        rows.append(row)
+    if several and (overall := comparison.overall):
+        rows.append(["mean of tasks", str(overall.seeds), "", "", *_figures(overall), "", f"{overall.beats:.2f}"])
+    return (
+        f"Across seeds, {comparison.where}; {comparison.quality} as it is, not scaled by chance as the leaderboard's "
+        "area is; p of the sign-flip test on paired differences, P with ties counted half\n\n" + aligned(rows)
+    )
+
+
+def _document_table(comparison: Comparison) -> str:
+    rows = [["documents", "seed", f"{comparison.a} alone", f"{comparison.b} alone", "McNemar's p", "p (Holm)"]]
+    lines = []
+    for task in comparison.tasks:
+        if not (documents := task.documents):
+            continue
+        interval = documents.interval
+        lines.append(
+            f"- {task.name}: difference {interval.mean:.1f} points, {100 * (1 - comparison.alpha):g} % interval over "
+            f"documents {interval.low:.1f} to {interval.high:.1f}"
+            + ("" if documents.mcnemar else "; no McNemar test, as one of the methods is a mean over random draws")
+        )
+        for seed, test, p in zip(task.seeds, documents.mcnemar, documents.holm, strict=False):
+            rows.append([task.name, str(seed), str(test.only_a), str(test.only_b), _p(test.p), _p(p)])
+    heading = "On the same documents, of the models at hand: test examples that one alone gets right"
+    return "\n\n".join([heading, *([aligned(rows)] if len(rows) > 1 else []), "\n".join(lines)])
+
+
+def _order_table(comparison: Comparison) -> str:
+    a, b = comparison.a, comparison.b
+    rows = [
+        ["removal orders", "Kendall's tau", "first units shared", "by chance", f"{a} over seeds", f"{b} over seeds"]
+    ]
+    for task in comparison.tasks:
+        if found := task.agreement:
+            stable = ["–" if value != value else f"{value:.2f}" for value in found.stable]
+            shared = f"{100 * found.overlap:.0f} % of {found.k}"
+            rows.append([task.name, f"{found.tau:.2f}", shared, f"{100 * found.k / found.units:.0f} %", *stable])
+    return (
+        "Agreement of the orders in which units are removed; over seeds: Kendall's tau of a method with itself\n\n"
+        + (aligned(rows))
+    )
+
+
+def _figures(d: Difference) -> list[str]:
+    interval = "–" if d.interval is None else f"{d.interval[0]:.1f} to {d.interval[1]:.1f}"
+    return [f"{d.mean:+.1f}", interval, f"needs {d.needed} seeds" if d.p is None else _p(d.p)]
+
+
+def _interval(d: Difference, alpha: float, turned: bool) -> str:
+    low, high = d.interval or (float("nan"), float("nan"))
+    low, high = (-high, -low) if turned else (low, high)
+    return f"{100 * (1 - alpha):g} % interval {low:.1f} to {high:.1f}"
+
+
+def _shown(d: Difference, comparison: Comparison) -> bool:
+    return d.p is not None and d.p <= comparison.alpha
+
+
+def _winner(comparison: Comparison, mean: float) -> str:
+    return comparison.a if mean > 0 else comparison.b if mean < 0 else ""
+
+
+def _p(p: float) -> str:
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _number(n: int) -> str:
+    return NUMBERS[n] if n < len(NUMBERS) else str(n)
+
+
+def _list(tasks: list[TaskComparison]) -> str:
+    names = [task.name for task in tasks]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

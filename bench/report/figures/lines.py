@@ -1,0 +1,147 @@
+"""What the curves of a report are drawn from: for each method a mean and a band over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from bench.analysis.cell_metrics import curve, forward_samples, parameters_removed
+from bench.analysis.stats.across import normalise
+from bench.records.schema import FinishedRecord, TaskKey
+from bench.report.board import Board, keeps_all, kind, removes_heads
+from bench.report.figures.picture import FAINT, MUTED, SERIES
+from bench.report.standing import Standing
+
+MARKERS = ("o", "s", "^", "D", "v", "P")
+SCORES, TRAINED = 4, 2  # methods that stand out; all others are thin and grey
+Points = tuple[np.ndarray, np.ndarray]  # x and quality, (levels,)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method's curve: means over seeds and their standard deviation, (levels,); NaN with one seed."""
+
+    label: str
+    x: np.ndarray
+    y: np.ndarray
+    spread: np.ndarray
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a method is drawn in every figure, told apart by marker and dashes as by colour."""
+
+    colour: str
+    marker: str = ""
+    dashes: str = "-"
+    hollow: bool = False
+    width: float = 1.7
+
+
+GREY = Look(FAINT, width=0.8)
+
+
+def looks(board: Board, found: Standing | None) -> dict[str, Look]:
+    """Methods that stand out: the best scores and trained ones by area, and random removal.
+
+    Where all remove neurons too, and so none is ranked, they are those that do.
+    """
+    ranked = found.labels if found else tuple(label for label in board.labels if removes_heads(board.any_of(label)))
+    ranked = ranked or tuple(board.table.groupby("label")["area"].mean().sort_values(ascending=False).index)
+    chosen = [label for label in ranked if kind(board.any_of(label)) == "score"][:SCORES]
+    chosen += [label for label in ranked if kind(board.any_of(label)) == "trained"][:TRAINED]
+    looks_ = {
+        label: Look(colour, marker, "--" if hollow else "-", hollow)
+        for label, colour, marker in zip(chosen, SERIES, MARKERS, strict=False)
+        for hollow in [kind(board.any_of(label)) == "trained"]
+    }
+    random = control(board)
+    return looks_ | ({random: Look(MUTED, "x", ":")} if random else {})
+
+
+def control(board: Board) -> str:
+    """The control that removes heads at random, empty where there is none: what every method is to be above."""
+    found = [
+        label
+        for label in board.labels
+        if board.any_of(label).cell.method == "random" and removes_heads(board.any_of(label))
+    ]
+    return "random" if "random" in found else next(iter(found), "")
+
+
+def by_heads(record: FinishedRecord) -> Points | None:
+    """Share of units removed; None for what does not remove heads alone."""
+    return curve(record) if removes_heads(record) else None
+
+
+def by_parameters(record: FinishedRecord) -> Points | None:
+    """Share of all parameters removed; None where nothing is."""
+    return None if keeps_all(record) else (parameters_removed(record), curve(record)[1])
+
+
+def by_speed(record: FinishedRecord) -> Points | None:
+    """Median latency at batch 32 over that of the unpruned model, where it was timed; None where nothing is removed."""
+    result = record.result
+    samples = forward_samples(record, 32)
+    timed = [place for place, count in enumerate(result.removed) if count in samples]
+    if len(timed) < 2 or result.removed[timed[0]] or keeps_all(record):
+        return None
+    base = median(samples[0])
+    x = np.array([median(samples[result.removed[place]]) / base for place in timed])
+    return x, curve(record)[1][timed]
+
+
+def by_size(record: FinishedRecord) -> Points | None:
+    """Size over that of the unpruned model; None where nothing is removed."""
+    if keeps_all(record):
+        return None
+    size = np.array([level["model"] for level in record.result.megabytes])
+    return size / size[0], curve(record)[1]
+
+
+def of_task(board: Board, task: TaskKey, points: Callable[[FinishedRecord], Points | None]) -> list[Line]:
+    """The curves of all methods on a task."""
+    return [line for label in board.labels if (line := of_method(board, task, label, points))]
+
+
+def of_method(
+    board: Board, task: TaskKey, label: str, points: Callable[[FinishedRecord], Points | None]
+) -> Line | None:
+    """The curve of one method; None where it has none. Seeds measured at other levels than the first are left out."""
+    return _line(label, [each for record in board.of(task, label) if (each := points(record)) is not None])
+
+
+def overall(board: Board, points: Callable[[FinishedRecord], Points | None]) -> list[Line]:
+    """Normalised quality (chance 0, unpruned 1), averaged over ``board.averaged`` within each seed that all have."""
+    lines = []
+    for label in board.labels:
+        by_task = [
+            {
+                record.cell.seed: (each[0], normalise(each[1], record.result.chance, each[1][0]))
+                for record in board.of(task, label)
+                if (each := points(record)) is not None
+            }
+            for task in board.averaged
+        ]
+        common = sorted(set.intersection(*(set(seeds) for seeds in by_task))) if by_task else []
+        pairs = [[seeds[seed] for seeds in by_task] for seed in common]
+        found = [
+            (np.mean([x for x, _ in tasks], axis=0), np.mean([y for _, y in tasks], axis=0))
+            for tasks in pairs
+            if len({len(x) for x, _ in tasks}) == 1
+        ]
+        if line := _line(label, found):
+            lines.append(line)
+    return lines
+
+
+def _line(label: str, found: list[Points]) -> Line | None:
+    same = [each for each in found if len(each[0]) == len(found[0][0])]
+    if not same:
+        return None
+    y = np.array([quality for _, quality in same])
+    spread = y.std(0, ddof=1) if len(y) > 1 else np.full(y.shape[1], np.nan)
+    return Line(label, np.mean([x for x, _ in same], axis=0), y.mean(0), spread)

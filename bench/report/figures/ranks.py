@@ -1,0 +1,220 @@
+"""Figures of standing: areas with intervals and tiers, critical differences, quality against cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bench.report.board import Board, kind
+from bench.report.figures.curves import canvas, short
+from bench.report.figures.picture import FAINT, INK, MUTED, PAPER, SERIES
+from bench.report.standing import Standing
+
+KINDS = {  # marker, colour, filled: a kind is told by shape and filling, as by colour
+    "score": ("o", SERIES[0], True),
+    "trained": ("s", SERIES[1], True),
+    "control": ("o", MUTED, False),
+    "trained control": ("s", MUTED, False),
+}
+LINE = 0.19  # inches of a row
+# Where a name may stand beside its point: points to the right, points up, and the side of it that is there.
+BESIDE = [(6, 0, "left"), (-6, 0, "right"), (0, 8, "center"), (0, -8, "center")]
+BESIDE += [(x, y, "left" if x > 0 else "right") for x in (6, -6) for y in (8, -8)]
+
+
+def areas(board: Board, found: Standing) -> Figure:
+    """Area of each method with its interval (or the spread over seeds): what is trained apart from what is not.
+
+    Best first by tier; bands part the tiers, and a dotted line goes through the random control of each part.
+    """
+    groups = [
+        (title, [label for label in found.labels if kind(board.any_of(label)).startswith("trained") == trained])
+        for title, trained in (("gates or weights trained at each level", True), ("weights left as they are", False))
+    ]
+    groups = [(title, members) for title, members in groups if members]
+    rows = len(found.labels) + 1.6 * len(groups)
+    wide, tall = 4.9, 1.0 + LINE * rows
+    figure, axis = canvas("", "area: mean normalised quality over shares of heads removed", "", (wide, tall))
+    left, bottom = 0.25 + 0.065 * max(len(short(label)) for label in found.labels), 0.62
+    figure.subplots_adjust(left=left / wide, right=1 - 0.5 / wide, bottom=bottom / tall, top=1 - 0.35 / tall)
+    y = 0.0
+    ticks: dict[str, float] = {}
+    for title, members in groups:
+        axis.annotate(
+            title, (0, y + 0.55), xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
+            va="center", fontsize=8.5, fontweight="bold",
+        )  # fmt: skip
+        y += 1.6
+        _areas(axis, board, found, members, y)
+        ticks |= {label: y + place for place, label in enumerate(members)}
+        y += len(members)
+    axis.set_yticks(list(ticks.values()), [short(label) for label in ticks])
+    for label, text in zip(ticks, axis.get_yticklabels(), strict=True):
+        text.set_color(MUTED if "control" in kind(board.any_of(label)) else INK)
+    axis.set_ylim(y - 0.4, 0)
+    axis.grid(axis="x", color=FAINT, linewidth=0.5)
+    axis.set_axisbelow(True)
+    axis.tick_params(axis="y", length=0)
+    bars = "standard deviation over" if found.area.low is None else "95 % intervals over"
+    seeds = "–".join(map(str, sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})))
+    tasks = f"{len(found.seeds)} task{'s' * (len(found.seeds) > 1)}"
+    told = f"0 chance, 1 unpruned; mean over {tasks}; bars: {bars} {seeds} seed{'s' * (seeds != '1')}"
+    axis.annotate(
+        told, (0.5, 0), xycoords="figure fraction", xytext=(0, 4), textcoords="offset points", ha="center",
+        color=MUTED, fontsize=8,
+    )  # fmt: skip
+    _kinds(figure, axis)
+    return figure
+
+
+def _areas(axis: Axes, board: Board, found: Standing, members: Sequence[str], top: float) -> None:
+    """The rows of ``members``, the first at ``top``."""
+    value = found.area.value
+    spread = np.array([_deviation(task) for task in found.scores]).mean(0)
+    low = value - spread if found.area.low is None else found.area.low
+    high = value + spread if found.area.high is None else found.area.high
+    before = None
+    for row, label in enumerate(members):
+        place, own, tier = found.labels.index(label), kind(board.any_of(label)), found.tier(label)
+        marker, colour, filled = KINDS[own]
+        at = top + row
+        if tier and tier % 2 == 0:
+            axis.axhspan(at - 0.5, at + 0.5, color=FAINT, alpha=0.3, linewidth=0, zorder=0)
+        axis.plot([low[place], high[place]], [at, at], color=colour, linewidth=1.8, zorder=2)
+        axis.plot(
+            value[place], at, marker, color=colour, markerfacecolor=colour if filled else PAPER, markersize=5.5,
+            label=own, zorder=3,
+        )  # fmt: skip
+        if tier and tier != before:
+            axis.annotate(
+                f"tier {tier}", (1.01, at), xycoords=("axes fraction", "data"), va="center", color=MUTED, fontsize=8
+            )
+        before = tier
+        if board.any_of(label).cell.method.startswith("random"):
+            ends = [top - 0.5, top + len(members) - 0.5]
+            axis.plot([value[place]] * 2, ends, color=MUTED, linewidth=1, linestyle=(0, (1, 2)), zorder=1)
+
+
+def _deviation(scores: np.ndarray) -> np.ndarray:
+    """Standard deviation over seeds of (methods, seeds); 0 with one seed."""
+    return scores.std(1, ddof=1) if scores.shape[1] > 1 else np.zeros(len(scores))
+
+
+def critical_differences(found: Standing, blocks: str) -> Figure:
+    """Mean ranks on a line, best at the left; a bar joins methods not shown to differ (Demšar 2006, Figure 1)."""
+    ranks = found.ranking
+    assert ranks is not None
+    order = np.argsort(ranks.ranks, kind="stable")
+    count, bars = len(order), len(ranks.cliques)
+    half = (count + 1) // 2
+    top = 0.35 + 0.12 * bars
+    height = top + LINE * half + 0.75
+    figure = Figure(figsize=(6.4, height))
+    axis = figure.add_axes((0.27, 0, 0.46, 1))
+    axis.set_ylim(-(height - 0.75), 0.75)  # inches, the line of ranks at 0
+    axis.set_xlim(1, count)
+    axis.axis("off")
+    axis.plot([1, count], [0, 0], color=MUTED, linewidth=0.9, clip_on=False)
+    for tick in sorted({1, count, *range(5, count - 1, 5)}):
+        axis.plot([tick, tick], [0, 0.06], color=MUTED, linewidth=0.9)
+        axis.text(tick, 0.09, str(tick), ha="center", va="bottom", fontsize=8)
+    axis.text((1 + count) / 2, 0.42, f"mean rank over {ranks.blocks} {blocks} (1 is best)", ha="center", fontsize=8.5)
+    for row, place in enumerate(order):
+        left = row < half
+        y = -(top + LINE * (row if left else count - 1 - row))
+        edge, side = (1, "right") if left else (count, "left")
+        rank = ranks.ranks[place]
+        axis.plot([rank, rank, edge], [0, y, y], color=MUTED, linewidth=0.6, clip_on=False)
+        name = short(found.labels[place])
+        pad = -4 if left else 4
+        shown = f"{name}  {rank:.1f}" if left else f"{rank:.1f}  {name}"
+        axis.annotate(
+            shown, (edge, y), xytext=(pad, 0), textcoords="offset points", ha=side, va="center", fontsize=8.5,
+            annotation_clip=False,
+        )  # fmt: skip
+    for number, clique in enumerate(ranks.cliques):
+        ends = [ranks.ranks[place] for place in clique]
+        y = -(0.14 + 0.12 * number)
+        axis.plot([min(ends), max(ends)], [y, y], color=INK, linewidth=3, solid_capstyle="butt")
+    return figure
+
+
+def pareto(board: Board, found: Standing) -> Figure:
+    """Area against the examples that a method sends through the model, forward and backward, for scores or training.
+
+    A line joins the methods that no cheaper one beats; those that send none stand at the left edge.
+    """
+    figure, axis = canvas("", "examples through forward and backward, to score or train", "area", (6.2, 4.4))
+    figure.subplots_adjust(top=1 - 0.35 / 4.4)
+    cost = np.array([_passes(board, label) for label in found.labels])
+    shown = np.maximum(cost, 30.0)
+    axis.set_xscale("log")
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    best, front = -np.inf, []
+    for place in np.lexsort((-found.area.value, cost)):
+        if found.area.value[place] > best:
+            best = found.area.value[place]
+            front.append(place)
+    axis.step(shown[front], found.area.value[front], where="post", color=FAINT, linewidth=1.2, zorder=1)
+    for place, label in enumerate(found.labels):
+        marker, colour, filled = KINDS[kind(board.any_of(label))]
+        axis.plot(
+            shown[place], found.area.value[place], marker, color=colour,
+            markerfacecolor=colour if filled else PAPER, markersize=6, label=kind(board.any_of(label)), zorder=3,
+        )  # fmt: skip
+    axis.margins(x=0.16, y=0.08)
+    _kinds(figure, axis)
+    if (cost == 0).any():
+        axis.axvline(42, color=FAINT, linewidth=0.8)
+        axis.annotate(
+            "none", (30, 0), xycoords=("data", "axes fraction"), xytext=(0, 3), textcoords="offset points",
+            ha="center", color=MUTED, fontsize=8,
+        )  # fmt: skip
+    _name_points(axis, shown, found.area.value, found.labels, front)
+    return figure
+
+
+def _kinds(figure: Figure, axis: Axes) -> None:
+    """A legend of the kinds of methods, above."""
+    handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    names = [name for name in KINDS if name in handles]
+    figure.legend(
+        [handles[name] for name in names], names, loc="upper left", ncols=4, fontsize=8.5, borderaxespad=0.1,
+        bbox_to_anchor=(0.01, 1 - 0.05 / figure.get_figheight()), handletextpad=0.2, columnspacing=1.2,
+    )  # fmt: skip
+
+
+def _passes(board: Board, label: str) -> float:
+    """Examples forward and backward, mean over the records; of training where the method trains."""
+    sent = []
+    for task in board.tasks:
+        for record in board.of(task, label):
+            training = record.result.method_training
+            passes = training.passes if training else record.result.passes
+            sent.append(passes.forward + passes.backward)
+    return float(np.mean(sent))
+
+
+def _name_points(axis: Axes, x: np.ndarray, y: np.ndarray, labels: tuple[str, ...], first: list[int]) -> None:
+    """Name each point where there is room beside it, those in ``first`` before others; the rest are in the table."""
+    points = axis.transData.transform(np.column_stack([x, y])) * 72 / axis.figure.dpi
+    taken = [(px - 4, py - 4, px + 4, py + 4) for px, py in points]
+    frame = np.asarray(axis.get_window_extent().extents) * 72 / axis.figure.dpi
+    for place in [*first, *(each for each in range(len(labels)) if each not in first)]:
+        name, (px, py) = short(labels[place]), points[place]
+        width, height = 5.0 * len(name), 9.0
+        for dx, dy, side in BESIDE:
+            left = px + dx - {"left": 0, "right": width, "center": width / 2}[side]
+            box = (left, py + dy - height / 2, left + width, py + dy + height / 2)
+            free = all(box[0] > t[2] or box[2] < t[0] or box[1] > t[3] or box[3] < t[1] for t in taken)
+            if free and box[0] >= frame[0] and box[2] <= frame[2] + 4 and box[1] >= frame[1] and box[3] <= frame[3]:
+                taken.append(box)
+                axis.annotate(
+                    name, (x[place], y[place]), xytext=(dx, dy), textcoords="offset points", ha=side, va="center",
+                    fontsize=8, color=INK if place in first else MUTED, zorder=2,
+                    bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.3},
+                )  # fmt: skip
+                break

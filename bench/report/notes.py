@@ -1,0 +1,93 @@
+"""What a reader must know of records beside their numbers."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from bench.analysis.pairing import in_seeds
+from bench.analysis.settings import in_words
+from bench.records.schema import FailedRecord, FinishedRecord, Record, TaskKey
+
+
+def notes(records: Sequence[Record]) -> list[str]:
+    """What a reader must know of these records, a line each: failures, models short of their target, mixed origins."""
+    found = [f"failed: {_where(r)}: {r.reason}" for r in records if isinstance(r, FailedRecord)]
+    short = set()
+    for r in records:
+        training = r.result.training if isinstance(r, FinishedRecord) else None
+        if training and training.target_met is False:
+            short.add(
+                f"{r.cell.data}, {r.cell.model}, seed {r.cell.seed}: training ended short of its "
+                f"target ({training.validation_accuracy:.3f} of {training.target:.3f} on validation)"
+            )
+    done = [r for r in records if isinstance(r, FinishedRecord)]
+    found += sorted(short) + _cut(done) + _seeds(done) + _mixed_settings(done)
+    for what, values in (
+        ("processors", Counter(r.provenance.processor for r in records)),
+        ("torch versions", Counter(r.provenance.packages["torch"] for r in records)),
+        ("devices", Counter(r.cell.device for r in records)),
+        ("commits", Counter(r.provenance.commit[:12] for r in records)),
+    ):
+        if len(values) > 1:
+            found.append(f"records of several {what}: {', '.join(f'{k} ({n})' for k, n in sorted(values.items()))}")
+    return found
+
+
+def _cut(records: Sequence[FinishedRecord]) -> list[str]:
+    """Sub-tasks with documents that no model had room for as a whole."""
+    cut: dict[str, int] = {}
+    for record in records:
+        for name, value in record.result.metrics[0][0].items():
+            if name.endswith("/documents_cut"):
+                cut[f"{record.cell.model}, {name.removesuffix('/documents_cut')}"] = int(value)
+    return [
+        f"{where}: documents longer than the model's context, whose beginning is cut, or which are scored in windows: "
+        f"{count}"
+        for where, count in sorted(cut.items())
+    ]
+
+
+def _seeds(records: Sequence[FinishedRecord]) -> list[str]:
+    """Methods with fewer seeds than others on the same task: their means are over other models and draws."""
+    seeds: dict[TaskKey, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for record in records:
+        seeds[record.task][record.cell.label].add(record.cell.seed)
+    found = []
+    for names, of_label in sorted(seeds.items()):
+        every = set().union(*of_label.values())
+        fewer: dict[tuple[int, ...], list[str]] = defaultdict(list)
+        for label, some in sorted(of_label.items()):
+            if some != every:
+                fewer[tuple(sorted(some))].append(label)
+        found += [
+            f"{', '.join(names)}: of {len(every)} seeds, {', '.join(labels)}: {in_seeds(list(some))} alone"
+            for some, labels in sorted(fewer.items())
+        ]
+    return found
+
+
+def _mixed_settings(records: Sequence[FinishedRecord]) -> list[str]:
+    """Tasks whose records were measured in different ways: their means should not be compared."""
+    settings: dict[TaskKey, Counter[str]] = defaultdict(Counter)
+    origins: dict[TaskKey, Counter[str]] = defaultdict(Counter)
+    shares: dict[TaskKey, Counter[str]] = defaultdict(Counter)
+    for record in records:
+        if isinstance(record, FinishedRecord):
+            cell = record.cell
+            names = record.task
+            settings[names][in_words(record)] += 1
+            if cell.origin:
+                origins[names][f"data or model {cell.origin[:8]}"] += 1
+            if cell.trained:
+                shares[names][f"trained {100 * cell.trained:.3g} %"] += 1
+    return [
+        f"{', '.join(names)}: records of several settings: {'; '.join(f'{k} ({n})' for k, n in sorted(kinds.items()))}"
+        for names, kinds in sorted([*settings.items(), *origins.items(), *shares.items()])
+        if len(kinds) > 1
+    ]
+
+
+def _where(record: Record) -> str:
+    cell = record.cell
+    return f"{cell.label}, {cell.data}, {cell.model}, seed {cell.seed}"

@@ -1,0 +1,74 @@
+"""Figures of sub-tasks, as the field reports them: each task's own metric at some levels, from records alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from statistics import mean
+
+from bench.analysis.cell_metrics import removes
+from bench.records.protocol import count_at
+from bench.records.schema import FinishedRecord
+
+MOST = 4  # levels shown; of more, USUAL
+USUAL = (0.25, 0.5, 0.75)
+SHOWN = ("acc_norm", "acc", "exact_match", "word_perplexity")  # of a sub-task the first that it has
+Rows = dict[tuple[bool, str], list[list[float]]]  # by whether neurons go, and label: of each seed, quality and metrics
+
+
+def metric_tables(records: Sequence[FinishedRecord]) -> list[tuple[str, list[list[str]]]]:
+    """For each level shown, a heading and a table: a row for each method, a column for each sub-task's metric.
+
+    records: finished ones of one task and model. Values are means over draws and seeds; accuracies in per cent. Where
+    sub-tasks have no metrics there is no table. The unpruned model is the first row, and no method's.
+    """
+    names = _shown([name for record in records for name in record.result.metrics[0][0]])
+    found: dict[int, Rows] = defaultdict(lambda: defaultdict(list))
+    units = max((record.result.units for record in records), default=0)
+    for record in records:
+        result = record.result
+        row = removes(record) != "heads", record.cell.label
+        for place, removed in enumerate(result.removed):
+            metrics = [[draw[place][name] for draw in result.metrics] for name in names]
+            values = [mean(draw[place] for draw in result.quality), *map(mean, metrics)]
+            found[removed][row if removed else (False, "unpruned")].append(values)
+    unpruned = found.pop(0, {})
+    return [
+        (f"{removed} of {units} units removed", _table(names, unpruned, found[removed]))
+        for removed in _levels(sorted(found), units)
+        if names
+    ]
+
+
+def _shown(names: Sequence[str]) -> list[str]:
+    """One metric of each sub-task, in the order of the sub-tasks."""
+    metrics: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        task, _, metric = name.rpartition("/")
+        metrics.setdefault(task, []).append(metric)
+    return [
+        f"{task}/{first}"
+        for task, known in metrics.items()
+        if (first := next((metric for metric in SHOWN if metric in known), ""))
+    ]
+
+
+def _levels(removed: Sequence[int], units: int) -> list[int]:
+    """Numbers of units removed to show: those between nothing and everything."""
+    between = [number for number in removed if number < units]
+    return between if len(between) <= MOST else [n for level in USUAL if (n := count_at(level, units)) in between]
+
+
+def _table(names: Sequence[str], unpruned: Rows, rows: Rows) -> list[list[str]]:
+    """Best quality, which is the first of each row's values, first; what removes neurons last."""
+    means = {row: [mean(values) for values in zip(*seeds, strict=True)] for row, seeds in (unpruned | rows).items()}
+    order = sorted(rows, key=lambda row: (row[0], -means[row][0], row[1]))
+    heading = [name.replace("/", ", ").replace("_", " ") for name in names]
+    return [["method", *heading]] + [
+        [row[1], *(_cell(name, value) for name, value in zip(names, means[row][1:], strict=True))]
+        for row in (*unpruned, *(row for row in order if row[1] != "none"))
+    ]
+
+
+def _cell(name: str, value: float) -> str:
+    return f"{value:.4g}" if "perplexity" in name else f"{100 * value:.1f}"

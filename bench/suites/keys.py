@@ -1,0 +1,66 @@
+"""What of the code goes into the key of a cell. Modules are digested by name: nothing that measures is imported."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from bench.suites.parse import MethodSpec
+from methods import METHODS
+from tasks.digest import digest_of_source, modules_below, source_of
+
+# What every method's result passes through.
+SHARED = (
+    "methods.contract.schedule",
+    "methods.contract.view",
+    "methods.contract.choice",
+    "methods.contract.choosing",
+    "bench.measure.evaluate",
+    "bench.measure.joint_evaluation",
+    "tasks.answers",
+)
+NOT_A_METHODS_OWN = ("methods.heads", "methods.contract")  # in the shared part of a key, or of no consequence
+
+
+@cache
+def shared_code() -> str:
+    """Digest of the code that the result of every method passes through."""
+    return digest_of_source(*modules_below("methods.heads"), *SHARED)
+
+
+def method_part(spec: MethodSpec, training: float) -> list[Any]:
+    """The part of a key that belongs to the method: its name, options and code and, for a joint method, training."""
+    method = METHODS[spec.name]
+    own = [spec.name, spec.options, digest_of_source(*modules_of(method.function.__module__))]
+    return [*own, training, digest_of_source("tasks.models.train")] if method.shape == "joint" else own
+
+
+@cache
+def modules_of(module: str) -> tuple[str, ...]:
+    """``module`` and all that it imports, directly or not, from its own package, without code that methods share."""
+    package = module.partition(".")[0]
+    found, waiting = {module}, [module]
+    while waiting:
+        for name in _imported(waiting.pop()):
+            own = name.partition(".")[0] == package and name != package
+            shared = any(name == part or name.startswith(f"{part}.") for part in NOT_A_METHODS_OWN)
+            if own and not shared and name not in found and source_of(name):
+                found.add(name)
+                waiting.append(name)
+    return tuple(sorted(found))
+
+
+def _imported(module: str) -> Iterator[str]:
+    """Full names of what may be modules among the imports of ``module``."""
+    spec = importlib.util.find_spec(module)
+    for node in ast.walk(ast.parse(source_of(module))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = importlib.util.resolve_name("." * node.level, spec.parent if spec else "") if node.level else ""
+            name = ".".join(filter(None, (package, node.module)))
+            yield name
+            yield from (f"{name}.{alias.name}" for alias in node.names)

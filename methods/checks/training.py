@@ -1,0 +1,58 @@
+"""What a joint method trains: one whole model a budget, ready to use."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from methods import Trained, View
+from methods.checks.case import Failure, Scene, Subject, check
+from methods.contract.choice import Choice
+
+CLOSE = 1e-4  # of the largest logit, between gated and removed heads
+
+
+@check("joint", otherwise="only a joint method trains")
+def trained_models_are_ready(subject: Subject, scene: Scene) -> None:
+    """Each trained model is whole, in evaluation mode, without hooks, and not trained on for the next budget."""
+    view = scene.view()
+    units = len(view.heads)
+    budgets = [units - 1, units // 2, 0]
+    found = []
+    for trained in subject.function(view, budgets):
+        found.append((trained, {name: weight.clone() for name, weight in trained.model.state_dict().items()}))
+    if len(found) != len(budgets):
+        raise Failure(f"{len(found)} results for the {len(budgets)} budgets {budgets}")
+    for keep, (trained, weights) in zip(budgets, found, strict=True):
+        where = f"the model for {keep} of {units} units"
+        later = trained.model.state_dict()
+        if changed := [name for name, weight in weights.items() if not torch.equal(weight, later[name])]:
+            raise Failure(f"{changed[0]} of {where} changed after it was given: each budget needs a copy of its own")
+        _ready(trained, view, where)
+
+
+def _ready(trained: Trained, view: View, where: str) -> None:
+    """Raises Failure unless what was trained can be used as it is."""
+    view.heads.check_model(trained.model)  # no head is removed yet
+    for name, module in trained.model.named_modules():
+        called = name or "the model"
+        if module.training:
+            raise Failure(f"{called} is in training mode in {where}")
+        if _hooks(module) > _hooks(view.model.get_submodule(name)):
+            raise Failure(f"{called} has a hook in {where}")
+    if wrong := {name: value for name, value in trained.report.items() if not math.isfinite(value)}:
+        raise Failure(f"the report of {where} says {wrong}")
+    choice = Choice(trained.model, view.heads, trained.mask.cpu(), trained.neurons)
+    batch = view.batches[0]
+    with torch.no_grad():
+        with choice.gated() as model:
+            gated = view.forward(model, batch)
+        gap = (view.forward(choice.smaller(), batch) - gated).abs().max() / gated.abs().max()
+    if not gap <= CLOSE:
+        raise Failure(f"logits of {where} differ by {gap:.2g} of the largest once its heads are removed")
+
+
+def _hooks(module: nn.Module) -> int:
+    return sum(len(hooks) for name, hooks in vars(module).items() if name.endswith("_hooks"))

@@ -1,0 +1,29 @@
+"""The blocks of a model that is one plain stack of them."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from methods.heads.finding.head_map import HeadMap
+
+
+def find_blocks(model: nn.Module, heads: HeadMap) -> list[nn.Module]:
+    """The model's blocks in the order in which it holds them; empty where that is not one plain stack.
+
+    It is one where every site lies in a child of the same ModuleList and runs once: no tied layers, no decoder beside
+    an encoder.
+    """
+    stacks = set()
+    for site in heads.sites:
+        names = site.name.split(".")
+        first = next((place for place, name in enumerate(names) if name.isdecimal()), None)
+        if first is None or site.calls > 1:
+            return []
+        stacks.add(".".join(names[:first]))
+    stack = model.get_submodule(stacks.pop())
+    return list(stack) if not stacks and isinstance(stack, nn.ModuleList) else []
+
+
+def block_of_site(heads: HeadMap) -> list[int]:
+    """Index of the block that holds each site, for a model that is a plain stack."""
+    return [site.layer for site in heads.sites]

@@ -1,0 +1,137 @@
+"""The heads of a model, and the units in which they can be removed exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import nn
+
+from methods.heads.finding.sites import Site, find_sites
+
+UNITS = ("group", "query")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The smallest thing that can be removed exactly: query heads ``heads`` of site ``site``."""
+
+    site: int  # index into HeadMap.sites
+    heads: tuple[int, ...]  # query heads, ascending
+
+
+@dataclass(frozen=True)
+class HeadMap:
+    """The heads a model has now.
+
+    Sites are in the order in which the model registers them. Units are ordered by site, then by their first head;
+    every mask, gate and importance has one entry a unit, in that order. The order depends on the architecture alone.
+
+    With ``unit="group"`` a unit is one key/value head with all its query heads; with ``unit="query"`` it is the i-th
+    query head of every key/value group of a site. Where every query head has its own key/value head (MHA), both
+    are one head. Tied layers (ALBERT) are one site, so a unit is one head index in all of them.
+    """
+
+    sites: tuple[Site, ...]
+    units: tuple[Unit, ...]
+    unit: str
+
+    @classmethod
+    def of(cls, model: nn.Module, unit: str = "group") -> HeadMap:
+        """Find the heads of ``model``.
+
+        Raises UnsupportedArchitecture (a ValueError) where pruning could not be exact, ValueError for an unknown unit.
+        """
+        if unit not in UNITS:
+            raise ValueError(f"unit must be one of {', '.join(UNITS)}, not {unit!r}")
+        sites = find_sites(model)
+        units = [Unit(index, heads) for index, site in enumerate(sites) for heads in _heads_of_units(site, unit)]
+        return cls(sites, tuple(units), unit)
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def __repr__(self) -> str:
+        kinds = {kind: sum(site.kind == kind for site in self.sites) for kind in ("encoder", "decoder", "cross")}
+        sites = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
+        return f"HeadMap({sites} sites, {len(self)} units by {self.unit}, shape {self.shape})"
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Units of each site."""
+        counts = [0] * len(self.sites)
+        for unit in self.units:
+            counts[unit.site] += 1
+        return tuple(counts)
+
+    @cached_property
+    def site_of_unit(self) -> torch.Tensor:
+        """Index of each unit's site: LongTensor (units,)."""
+        return torch.tensor([unit.site for unit in self.units], dtype=torch.long)
+
+    def unit_of_head(self, site_index: int) -> torch.Tensor:
+        """Index of the unit that each query head of a site belongs to: LongTensor (num_heads,)."""
+        owner = {head: index for index, unit in enumerate(self.units) if unit.site == site_index for head in unit.heads}
+        return torch.tensor([owner[head] for head in range(self.sites[site_index].num_heads)], dtype=torch.long)
+
+    def name(self, unit: int) -> str:
+        """A unit in words: ``head 2 of bert.encoder.layer.0.attention.self``."""
+        heads = ", ".join(map(str, self.units[unit].heads))
+        return f"head {heads} of {self.sites[self.units[unit].site].name}"
+
+    def full_mask(self) -> torch.Tensor:
+        """The mask that keeps every unit: BoolTensor (units,)."""
+        return torch.ones(len(self), dtype=torch.bool)
+
+    def kept(self, mask: torch.Tensor) -> dict[str, list[int]]:
+        """Query heads kept in each site, by site name, every site listed.
+
+        mask: BoolTensor (units,). Raises ValueError for another shape or dtype.
+        """
+        self.check_mask(mask)
+        kept: dict[str, list[int]] = {site.name: [] for site in self.sites}
+        for unit, keep in zip(self.units, mask.tolist(), strict=True):
+            if keep:
+                kept[self.sites[unit.site].name] += unit.heads
+        return {name: sorted(heads) for name, heads in kept.items()}
+
+    def mask(self, kept: Mapping[str, Iterable[int]]) -> torch.Tensor:
+        """The mask that keeps these query heads: BoolTensor (units,), the inverse of ``kept``.
+
+        Raises ValueError for an unknown or missing site, an unknown head, or heads that are no whole units.
+        """
+        unknown = set(kept) - {site.name for site in self.sites}
+        missing = {site.name for site in self.sites} - set(kept)
+        if unknown or missing:
+            problem = "unknown" if unknown else "missing"
+            raise ValueError(f"kept has {problem} sites: {', '.join(sorted(unknown or missing))}")
+        wanted = [set(kept[site.name]) for site in self.sites]
+        for site, heads in zip(self.sites, wanted, strict=True):
+            if not heads <= set(range(site.num_heads)):
+                raise ValueError(f"{site.name} has heads 0 to {site.num_heads - 1}, not {sorted(heads)}")
+        for unit in self.units:
+            if 0 < len(wanted[unit.site] & set(unit.heads)) < len(unit.heads):
+                raise ValueError(
+                    f"{self.sites[unit.site].name} keeps part of a unit: heads {list(unit.heads)} "
+                    f'go together with unit="{self.unit}", kept {sorted(wanted[unit.site])}'
+                )
+        return torch.tensor([set(unit.heads) <= wanted[unit.site] for unit in self.units], dtype=torch.bool)
+
+    def check_mask(self, mask: torch.Tensor) -> None:
+        """Raise ValueError unless ``mask`` is a BoolTensor (units,)."""
+        if mask.dtype != torch.bool or mask.shape != (len(self),):
+            raise ValueError(f"a mask is bool of shape ({len(self)},), not {mask.dtype} of shape {tuple(mask.shape)}")
+
+    def check_model(self, model: nn.Module) -> None:
+        """Raise ValueError unless ``model`` has the very sites of this map."""
+        if find_sites(model) != self.sites:
+            raise ValueError(f"the head map describes another {type(model).__name__}: make it anew with HeadMap.of")
+
+
+def _heads_of_units(site: Site, unit: str) -> list[tuple[int, ...]]:
+    size = site.queries_per_group
+    if unit == "group" or size == 1:
+        return [tuple(range(i * size, (i + 1) * size)) for i in range(site.num_key_value_heads)]
+    return [tuple(range(i, site.num_heads, size)) for i in range(size)]

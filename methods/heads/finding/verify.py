@@ -1,0 +1,135 @@
+"""Refusing attention modules that would be pruned wrongly.
+
+A module is recognised by the names of its projections, which say nothing about the rest of it. Its code is
+therefore read for whatever else depends on the number of heads: parameters, numbers, arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import CodeType
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from methods.heads.finding.layouts import HEAD_DIM, UnsupportedArchitecture, geometry
+
+if TYPE_CHECKING:
+    from methods.heads.finding.sites import Site
+
+# Arguments of an attention module's forward that hold nothing for each head.
+ARGUMENTS = {
+    "self",
+    "hidden_states",
+    "attention_mask",
+    "mask",
+    "encoder_hidden_states",
+    "encoder_attention_mask",
+    "key_value_states",
+    "past_key_values",
+    "layer_past",
+    "position_embeddings",
+    "position_ids",
+    "cache_position",
+    "use_cache",
+    "output_attentions",
+    "args",
+    "kwargs",
+}
+# Numbers that an attention module may read and that do not change with the number of heads.
+NUMBERS = {
+    *HEAD_DIM,
+    "layer_idx",
+    "sliding_window",
+    "rotary_ndims",
+    "relative_attention_num_buckets",
+    "relative_attention_max_distance",
+}
+# Names of numbers that change with it, whether the module or its configuration holds them.
+COUNTS = {*geometry(1, 1, 1), "num_kv_heads", "n_head", "num_heads", "embed_dim", "hidden_size", "d_model", "n_embd"}
+
+
+def audit_site(site: Site, module: nn.Module) -> None:
+    """Raise UnsupportedArchitecture if anything but the known projections may depend on the number of heads."""
+    _check_parameters(site, module)
+    signature = set(inspect.signature(type(module).forward).parameters)
+    if strange := signature - ARGUMENTS - ({"position_bias"} if site.layout.position_bias else set()):
+        _refuse(site, module, f"takes {', '.join(sorted(strange))}", "whether that holds something for each head")
+    if "embed_dim" in inspect.unwrap(type(module).forward).__code__.co_varnames:
+        _refuse(site, module, "shapes its contexts by the width of its input", "how to shape those of fewer heads")
+    read = _names_read(type(module))
+    numbers = {name for name, value in vars(module).items() if type(value) is int}
+    if strange := (read & numbers) - NUMBERS - set(geometry(1, 1, 1)):
+        _refuse(site, module, f"reads {', '.join(sorted(strange))}", "whether that changes with the number of heads")
+    if not site.layout.reads_config and (strange := (read & COUNTS) - set(vars(module))):
+        _refuse(site, module, f"reads {', '.join(sorted(strange))}", "how to change that for one layer alone")
+
+
+def audit_model(model: nn.Module, sites: list[Site]) -> None:
+    """Raise UnsupportedArchitecture if attention is left that belongs to no site, or sites share weights."""
+    names = [site.name for site in sites]
+    for path, module in model.named_modules():
+        attends = "attention" in type(module).__name__.lower() and any(True for _ in module.parameters())
+        if attends and not any(_within(path, name) or _within(name, path) for name in names):
+            raise UnsupportedArchitecture(
+                f"{type(module).__name__} at {path} looks like attention but has none of the known projections; "
+                "a new naming needs an entry in methods/heads/layouts.py"
+            )
+        if any(name.startswith("relative_position_bias") for name, _ in module.named_parameters(recurse=False)):
+            raise UnsupportedArchitecture(
+                f"{type(module).__name__} at {path} gives the attention something for each head; pruning it exactly "
+                "would need to know how"
+            )
+    projections = {path for site in sites for path in (*site.projections.values(), site.output)}
+    owners: dict[int, str] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        for parameter in module.parameters(recurse=False):
+            first = owners.setdefault(id(parameter), path)
+            if first != path and {first, path} & projections:
+                raise UnsupportedArchitecture(
+                    f"{type(model).__name__} shares one weight between {first} and {path}; "
+                    "removing heads from tied attention modules is known for ALBERT only"
+                )
+
+
+def reads_head_count(module: nn.Module) -> bool:
+    """Whether the module's code shapes tensors by its number of heads, which torch refuses when it is 0."""
+    counts = {"num_attention_heads", "num_heads", "n_heads", "split_size"}
+    return bool(_names_read(type(module)) & counts & set(vars(module)))
+
+
+def _check_parameters(site: Site, module: nn.Module) -> None:
+    claimed = {*site.projections.values(), site.output}
+    for name, parameter in module.named_parameters():
+        owner = f"{site.name}.{name}".rpartition(".")[0]
+        child = owner.rpartition(".")[2]
+        after_output = child == "LayerNorm"  # ALBERT's, over the hidden size
+        bias_table = site.layout.position_bias and child == "relative_attention_bias"  # kept whole
+        shared_by_heads = parameter.shape == (site.head_dim,) and owner != site.name  # a norm within the head
+        if owner not in claimed and not (after_output or bias_table or shared_by_heads):
+            _refuse(site, module, f"has a parameter {name} of shape {tuple(parameter.shape)}", "which heads use it")
+
+
+def _refuse(site: Site, module: nn.Module, what: str, unknown: str) -> None:
+    raise UnsupportedArchitecture(
+        f"{type(module).__name__} at {site.name} {what}; pruning it exactly would need to know {unknown}"
+    )
+
+
+def _within(path: str, ancestor: str) -> bool:
+    return path == ancestor or path.startswith(f"{ancestor}.") or not ancestor
+
+
+def _names_read(attention: type) -> set[str]:
+    """Every attribute name in the methods of ``attention``, its constructor aside."""
+    names: set[str] = set()
+    for ancestor in attention.__mro__[: attention.__mro__.index(nn.Module)]:
+        for name, member in vars(ancestor).items():
+            if inspect.isfunction(member) and name != "__init__":
+                names |= _names_in(inspect.unwrap(member).__code__)
+    return names
+
+
+def _names_in(code: CodeType) -> set[str]:
+    nested = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return set(code.co_names).union(*(_names_in(inner) for inner in nested))

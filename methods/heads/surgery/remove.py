@@ -1,0 +1,73 @@
+"""Removing heads for good: a physically smaller model with the same outputs as the gated one."""
+
+from __future__ import annotations
+
+import copy
+from typing import cast
+
+import torch
+from torch import nn
+
+from methods.heads.finding.head_map import HeadMap
+from methods.heads.finding.linear import Linear, select_inputs, select_outputs
+from methods.heads.finding.sites import Site
+from methods.heads.surgery.head_counts import adapt_site, refuse_headless
+
+
+def remove_heads(
+    model: nn.Module, mask: torch.Tensor, heads: HeadMap | None = None, *, in_place: bool = False
+) -> nn.Module:
+    """Remove the units that ``mask`` does not keep, and return the smaller model.
+
+    mask: BoolTensor (units,), true where a unit is kept. Query, key and value rows (with their biases) and the output
+    projection's columns go; its bias stays. A layer may lose all its heads. Parameters keep dtype, device and
+    requires_grad; those that shrink lose their ``grad``. ``model.config`` still gives the original number of heads;
+    ``HeadMap.of`` gives those present. Without ``in_place`` the model is copied and left as it was; the copy has its
+    hooks too, so copy it outside of ``gated`` and ``observed``.
+
+    Raises ValueError for a mask of another shape or dtype, or for ``heads`` of another model, and
+    UnsupportedArchitecture where a layer is to lose all its heads and cannot run without (none of the tested families).
+    """
+    if heads is None:
+        heads = HeadMap.of(model)
+    else:
+        heads.check_model(model)
+    return keep_heads(model, heads.sites, heads.kept(mask), in_place=in_place)
+
+
+def keep_heads(model: nn.Module, sites: tuple[Site, ...], kept: dict[str, list[int]], *, in_place: bool) -> nn.Module:
+    """Remove all query heads but those listed by site name: ascending, and equally many in every group that stays."""
+    narrowed: dict[int, nn.Parameter] = {}  # id of a parameter -> what is left of it
+    for site in sites:
+        if site.num_heads and not kept[site.name]:
+            refuse_headless(model, site)
+        narrowed |= _narrow_site(model, site, kept[site.name])
+    smaller = replace_parameters(model, narrowed, in_place=in_place)
+    for site in sites:
+        adapt_site(smaller, site, kept[site.name])
+    return smaller
+
+
+def replace_parameters(model: nn.Module, replaced: dict[int, nn.Parameter], *, in_place: bool) -> nn.Module:
+    """Put new parameters in the place of those with the given ids, in the model or in a copy of it."""
+    if not in_place:
+        # With the new parameters already in the memo, what they replace is never copied.
+        return copy.deepcopy(model, dict(replaced))
+    for module in model.modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            if id(parameter) in replaced:
+                setattr(module, name, replaced[id(parameter)])
+    return model
+
+
+def _narrow_site(model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.Parameter]:
+    """What is left of a site's parameters, by their id."""
+    groups = sorted({head // site.queries_per_group for head in kept})
+    rows: dict[str, torch.Tensor] = {}  # path of a projection -> outputs that stay
+    for role, path in site.projections.items():
+        of_role = site.rows(role, kept if role == "query" else groups)
+        rows[path] = torch.cat([rows[path], of_role]).sort().values if path in rows else of_role
+    narrowed: dict[int, nn.Parameter] = {}
+    for path, outputs in rows.items():
+        narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), outputs)
+    return narrowed | select_inputs(cast(Linear, model.get_submodule(site.output)), site.columns(kept))

@@ -1,0 +1,172 @@
+"""Saving a smaller model, and loading it again, whatever its layers have left."""
+
+from __future__ import annotations
+
+import copy
+import json
+import tempfile
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+import transformers
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers import AutoConfig, GenerationConfig, PretrainedConfig, PreTrainedModel
+from transformers.initialization import no_init_weights
+
+from methods.heads.finding.layouts import UnsupportedArchitecture
+from methods.heads.finding.sites import Site, find_sites
+from methods.heads.surgery.head_counts import kept_heads
+from methods.heads.surgery.neurons import find_mlps, remove_neurons
+from methods.heads.surgery.remove import keep_heads, replace_parameters
+
+FORMAT = 1
+WEIGHTS, BUFFERS, PRUNING = "model.safetensors", "buffers.safetensors", "pruning.json"
+
+
+def save_pruned(model: PreTrainedModel, path: str | Path) -> bool:
+    """Write ``model`` into a new folder: config.json, weights, buffers, and pruning.json with what was kept.
+
+    Where all layers have the same shape and the architecture can express it, config.json does, and the folder also
+    loads with ``from_pretrained``; else only with ``load_pruned``. Returns whether it does. The folder appears whole or
+    not at all.
+
+    Raises FileExistsError if ``path`` exists, ValueError if the configuration does not tell how the model was built.
+    """
+    path = Path(path)
+    if path.exists():
+        raise FileExistsError(f"{path} exists already")
+    pruning = {
+        "format": FORMAT,
+        "class": type(model).__name__,
+        "config": model.config.to_dict(),
+        "heads": {site.name: kept_heads(model.get_submodule(site.name), site) for site in find_sites(model)},
+        "neurons": _widths(model),
+        "generation": model.generation_config.to_dict() if model.can_generate() else None,
+    }
+    rebuilt = _shapes(_skeleton(pruning, "meta"))
+    if odd := sorted(name for name, _ in rebuilt.items() ^ _shapes(model).items()):
+        raise ValueError(f"{type(model).__name__} cannot be rebuilt from its configuration: {odd[0]} would differ")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as temporary:
+        folder = Path(temporary) / path.name
+        folder.mkdir()
+        uniform = _uniform_config(model)
+        config = uniform or copy.deepcopy(model.config)
+        config.architectures, config.dtype = [type(model).__name__], model.dtype
+        config.save_pretrained(folder)
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in _named(model).items()}
+        lasting = tensors.keys() & model.state_dict().keys()
+        save_file({name: tensors[name] for name in lasting}, folder / WEIGHTS, metadata={"format": "pt"})
+        save_file({name: tensors[name] for name in tensors.keys() - lasting}, folder / BUFFERS)
+        (folder / PRUNING).write_text(json.dumps(pruning, indent=1, sort_keys=True))
+        folder.rename(path)
+    return uniform is not None
+
+
+def load_pruned(path: str | Path) -> PreTrainedModel:
+    """The model that ``save_pruned`` wrote, in evaluation mode on the CPU.
+
+    Raises ValueError for a folder that it did not write, or that is damaged.
+    """
+    path = Path(path)
+    try:
+        pruning = json.loads((path / PRUNING).read_text())
+        if pruning["format"] != FORMAT:
+            raise ValueError(f"format {pruning['format']}, where {FORMAT} is known")
+        tensors = load_file(path / WEIGHTS) | load_file(path / BUFFERS)
+        model = _skeleton(pruning, "cpu")
+        _fill(model, tensors)
+        if pruning["generation"] is not None:
+            model.generation_config = GenerationConfig.from_dict(pruning["generation"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"{path} is no whole pruned model: {type(error).__name__}: {reason}") from error
+    return model.eval()
+
+
+def _widths(model: nn.Module) -> dict[str, int]:
+    """Neurons left in each feed-forward layer; which they were changes nothing any more."""
+    try:
+        return {mlp.name: mlp.width for mlp in find_mlps(model)}
+    except UnsupportedArchitecture:
+        return {}
+
+
+def _named(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by name, a shared one once. Buffers that are not in the state too: their dtype matters."""
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+def _skeleton(pruning: dict[str, Any], device: str) -> PreTrainedModel:
+    """A model with the shapes that were saved, its parameters without values on the meta device."""
+    model_class = getattr(transformers, pruning["class"])
+    if not (isinstance(model_class, type) and issubclass(model_class, PreTrainedModel)):
+        raise ValueError(f"{pruning['class']} is no model of transformers")
+    settings = dict(pruning["config"])
+    config = AutoConfig.for_model(settings.pop("model_type"), **settings)
+    with torch.random.fork_rng(devices=[]), torch.device(device), no_init_weights():  # so that none takes memory
+        model = model_class(config)
+        model.tie_weights()
+    empty = {id(each): nn.Parameter(each.to("meta"), each.requires_grad) for each in model.parameters()}
+    replace_parameters(model, empty, in_place=True)
+    sites = find_sites(model)
+    kept = {site.name: _checked(site, pruning["heads"][site.name]) for site in sites}
+    keep_heads(model, sites, kept, in_place=True)
+    if pruning["neurons"]:
+        remove_neurons(model, {name: range(width) for name, width in pruning["neurons"].items()}, in_place=True)
+    return model
+
+
+def _checked(site: Site, heads: list[int]) -> list[int]:
+    if heads != sorted(set(heads)) or not set(heads) <= set(range(site.num_heads)):
+        raise ValueError(f"{site.name} cannot have heads {heads}")
+    groups = [head // site.queries_per_group for head in heads]
+    if len({groups.count(group) for group in groups}) > 1:
+        raise ValueError(f"{site.name} has unequal groups with heads {heads}")
+    return heads
+
+
+def _fill(model: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    """Make saved tensors a model's parameters and buffers, in the dtype in which they were saved."""
+    named = _named(model)
+    if odd := sorted(named.keys() ^ tensors.keys()):
+        raise ValueError(f"{odd[0]} is in the model or the file, but not in both")
+    for name, tensor in tensors.items():
+        if tensor.shape != named[name].shape:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}, the model {tuple(named[name].shape)}")
+        if not named[name].is_meta:
+            named[name].data = tensor
+    filled = {id(each): nn.Parameter(tensors[name], each.requires_grad) for name, each in model.named_parameters()}
+    replace_parameters(model, filled, in_place=True)
+
+
+def _uniform_config(model: PreTrainedModel) -> PretrainedConfig | None:
+    """A configuration that builds the smaller model as it is; None if the architecture has none that does."""
+    sites, widths = find_sites(model), set(_widths(model).values())
+    shapes = {(site.num_heads, site.num_key_value_heads, site.head_dim) for site in sites}
+    if len(shapes) != 1 or len(widths) != 1 or 0 in (sites[0].num_heads, *widths):
+        return None
+    num_heads, num_key_value_heads, head_dim = shapes.pop()
+    wanted = {
+        "num_attention_heads": num_heads,
+        "num_key_value_heads": num_key_value_heads,
+        "head_dim": head_dim,
+        "intermediate_size": widths.pop(),
+    }
+    settings = model.config.to_dict()
+    settings |= {name: value for name, value in wanted.items() if name in settings or name == "head_dim"}
+    try:
+        config = AutoConfig.for_model(settings.pop("model_type"), **settings)
+        with torch.device("meta"):
+            rebuilt = type(model)(cast(Any, config))
+    except (ValueError, TypeError, StrictDataclassError):
+        return None  # it refuses such numbers (a width that is no multiple of the heads, say)
+    return config if _shapes(rebuilt) == _shapes(model) else None
+
+
+def _shapes(model: nn.Module) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in _named(model).items()}

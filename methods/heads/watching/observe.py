@@ -1,0 +1,190 @@
+"""Watching heads and neurons at work: attention rows, contexts, gradients and activations, one call at a time."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PretrainedConfig
+
+from methods.heads.finding.head_map import HeadMap
+from methods.heads.finding.layouts import ROLES
+from methods.heads.finding.sites import Site
+from methods.heads.surgery.neurons import find_mlps
+
+Tensors = dict[str, torch.Tensor]
+
+
+@contextmanager
+def observed(
+    model: nn.Module,
+    heads: HeadMap | None = None,
+    *,
+    attention: Callable[[int, torch.Tensor], None] | None = None,
+    context: Callable[[int, torch.Tensor], None] | None = None,
+    gradients: Callable[[int, Tensors, Tensors], None] | None = None,
+    neurons: Callable[[str, torch.Tensor], None] | None = None,
+) -> Iterator[None]:
+    """Inside, call back once for each call of each site, with the site's index in ``heads.sites``. Nothing is kept.
+
+    A site that has no head left is passed over.
+
+    attention(site, rows): attention probabilities (B, H, T, S), in train mode after dropout, with their graph. Runs the
+        model's eager attention. The module's own output no longer holds them, so ``output_attentions`` gives None.
+    context(site, z): each head's context (B, T, H, d_h) as gated by the gates entered before, with its graph.
+    gradients(site, inputs, grads): called during backward. ``inputs`` and ``grads`` are keyed "query", "key" and
+        "value": the projection's input (B, T, d), detached, and the gradient at its output (B, T, heads, d_h), where
+        heads is H for the query and the number of key/value heads for the others. In cross attention T is the
+        source's length for key and value. No parameter requires a gradient inside, so none gets one.
+    neurons(name, values): input of the down projection of the feed-forward layer of that name, (B, T, width) or, in
+        OPT, (B * T, width), as gated by the gates entered before, with its graph. Once for each call of the layer.
+
+    Everything is left as it was found, also after an error.
+    """
+    if heads is None:
+        heads = HeadMap.of(model)
+    else:
+        heads.check_model(model)
+    if gradients is not None and any(getattr(module, "gradient_checkpointing", False) for module in model.modules()):
+        raise ValueError("gradients cannot be observed under gradient checkpointing, which runs every site twice")
+    with ExitStack() as stack:
+        if attention is not None:
+            stack.enter_context(_eager(model))
+        if gradients is not None:
+            stack.enter_context(_frozen(model))
+        for index, site in enumerate(heads.sites):
+            if not site.num_heads:
+                continue
+            module = model.get_submodule(site.name)
+            if attention is not None:
+                stack.callback(module.register_forward_pre_hook(_ask_for_attention, with_kwargs=True).remove)
+                stack.callback(module.register_forward_hook(_attention_hook(index, attention)).remove)
+            if context is not None:
+                output = model.get_submodule(site.output)
+                stack.callback(output.register_forward_pre_hook(_context_hook(index, site, context)).remove)
+            if gradients is not None:
+                _watch_gradients(model, index, site, gradients, stack)
+        if neurons is not None:
+            for mlp in find_mlps(model):
+                hook = model.get_submodule(mlp.output).register_forward_pre_hook(_neurons_hook(mlp.name, neurons))
+                stack.callback(hook.remove)
+        yield
+
+
+@contextmanager
+def _eager(model: nn.Module) -> Iterator[None]:
+    """Run eager attention, the only one that returns its probabilities."""
+    # Every module's own configuration: set_attn_implementation misses those of a model put together from two.
+    owned: list[Any] = [getattr(module, "config", None) for module in model.modules()]
+    configs = [config for config in owned if isinstance(config, PretrainedConfig)]
+    former = [(config, config._attn_implementation_internal) for config in configs]
+    try:
+        for config in configs:
+            config._attn_implementation_internal = "eager"
+        yield
+    finally:
+        for config, implementation in former:
+            config._attn_implementation_internal = implementation
+
+
+@contextmanager
+def _frozen(model: nn.Module) -> Iterator[None]:
+    """No parameter requires a gradient inside."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    try:
+        for parameter in trained:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for parameter in trained:
+            parameter.requires_grad_(True)
+
+
+def _ask_for_attention(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
+    """A module that has its own switch (MPNet) must be asked."""
+    signature = inspect.signature(type(module).forward)
+    if "output_attentions" not in signature.parameters:
+        return None
+    bound = signature.bind(module, *args, **kwargs)
+    bound.arguments["output_attentions"] = True
+    return bound.args[1:], bound.kwargs
+
+
+def _attention_hook(index: int, callback: Callable[[int, torch.Tensor], None]) -> Callable:
+    def hook(module: nn.Module, args: Any, output: tuple) -> tuple:
+        rows = output[-1]  # every family returns the probabilities last
+        if not (isinstance(rows, torch.Tensor) and rows.dim() == 4):
+            raise ValueError(f"{type(module).__name__} did not return its attention probabilities")
+        callback(index, rows)
+        return (*output[:-1], None)
+
+    return hook
+
+
+def _context_hook(index: int, site: Site, callback: Callable[[int, torch.Tensor], None]) -> Callable:
+    def hook(module: nn.Module, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        z = args[0].unflatten(-1, (site.num_heads, site.head_dim))  # (B, T, H, d_h)
+        callback(index, z)
+        return (z.flatten(-2), *args[1:])  # computed from z, so that z has a gradient
+
+    return hook
+
+
+def _neurons_hook(name: str, callback: Callable[[str, torch.Tensor], None]) -> Callable:
+    def hook(module: nn.Module, args: tuple[torch.Tensor, ...]) -> None:
+        callback(name, args[0])
+
+    return hook
+
+
+class _Call:
+    """One call of a site: its projections' inputs, and the gradients at their outputs until all have arrived."""
+
+    def __init__(self, deliver: Callable[[Tensors, Tensors], None]) -> None:
+        self.deliver = deliver
+        self.inputs: Tensors = {}
+        self.grads: Tensors = {}
+
+    def receive(self, grads: Tensors) -> None:
+        self.grads.update(grads)
+        if self.grads.keys() == self.inputs.keys():
+            arrived, self.grads = self.grads, {}  # a second backward through the same graph starts afresh
+            self.deliver(self.inputs, arrived)
+
+
+def _watch_gradients(
+    model: nn.Module, index: int, site: Site, callback: Callable[[int, Tensors, Tensors], None], stack: ExitStack
+) -> None:
+    current: list[_Call] = []  # the call that the site is in, if any
+
+    def begin(module: nn.Module, args: Any) -> None:
+        current[:] = [_Call(lambda inputs, grads: callback(index, inputs, grads))]
+
+    def project(path: str) -> Callable:
+        roles = [role for role in ROLES if site.projections[role] == path]
+        rows = {role: site.rows(role, list(range(site.heads_of(role)))) for role in roles}
+
+        def split(grad: torch.Tensor) -> Tensors:
+            parts = {role: grad[..., rows[role]] for role in roles} if len(roles) > 1 else {roles[0]: grad}
+            return {role: part.unflatten(-1, (-1, site.head_dim)) for role, part in parts.items()}
+
+        def hook(module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
+            if not torch.is_grad_enabled():
+                return None
+            if not output.requires_grad:  # nothing before this site requires a gradient: backward may stop here
+                output = output.detach().requires_grad_()
+            call = current[0]
+            call.inputs |= dict.fromkeys(roles, args[0].detach())
+            output.register_hook(lambda grad: call.receive(split(grad)))
+            return output
+
+        return hook
+
+    stack.callback(model.get_submodule(site.name).register_forward_pre_hook(begin).remove)
+    for path in dict.fromkeys(site.projections.values()):
+        stack.callback(model.get_submodule(path).register_forward_hook(project(path)).remove)
+    stack.callback(current.clear)

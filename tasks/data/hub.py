@@ -1,0 +1,69 @@
+"""Splits of a data set of the library ``datasets``: streamed from the hub, or as its ``save_to_disk`` left them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tasks.data.readers import Located
+from tasks.errors import TaskError, first_line
+
+Split = tuple[str, list[str], Iterable[Located]]  # its name, "" for one alone; names of its integer labels; rows
+
+
+def streamed(data: str, label: str) -> Iterator[Split]:
+    """Splits of ``data`` on the hub, ``ID`` or ``ID:CONFIGURATION``. Raises TaskError."""
+    import datasets  # takes seconds to import, and files do without
+
+    name, _, configuration = data.partition(":")
+    try:
+        found = datasets.load_dataset(name, configuration or None, streaming=True)
+    except Exception as error:
+        raise TaskError(
+            f"{data}: no such file or folder, and the hub did not give it ({first_line(error)}); "
+            "give a local path, or --mirror DIR with a copy"
+        ) from error
+    for key in sorted(found):
+        where = f"{data} ({key})"
+        yield key, _names(found[key], label), _located(found[key], where, f"{where}: the hub did not give all of it")
+
+
+def is_saved(path: Path) -> bool:
+    """Whether ``path`` is a folder that ``save_to_disk`` wrote, of several splits or of one alone."""
+    return any(
+        all((path / name).is_file() for name in names)
+        for names in (["dataset_dict.json"], ["state.json", "dataset_info.json"])
+    )
+
+
+def saved(path: Path, data: str, label: str) -> Iterator[Split]:
+    """Splits in the folder ``path``, which ``save_to_disk`` wrote: Arrow and JSON files. Raises TaskError."""
+    import datasets
+
+    refused = "not what save_to_disk of datasets writes, or not all of it; save it anew, or with to_parquet"
+    try:
+        found = datasets.load_from_disk(path)
+    except Exception as error:
+        raise TaskError(f"{data}: {refused}: {first_line(error)}") from error
+    splits = {"": found} if isinstance(found, datasets.Dataset) else found
+    for key in sorted(splits):
+        where = f"{data} ({key})" if key else data
+        rows = splits[key].with_format(None)  # plain values, not the tensors that it may be set to give
+        yield key, _names(rows, label), _located(rows, where, f"{where}: {refused}")
+
+
+def _names(rows: Any, label: str) -> list[str]:
+    """Names of the integer labels in the column ``label``, where it is declared to have them."""
+    import datasets
+
+    feature = (rows.features or {}).get(label)
+    return list(feature.names) if isinstance(feature, datasets.ClassLabel) else []
+
+
+def _located(rows: Iterable[dict[str, Any]], where: str, refused: str) -> Iterator[Located]:
+    try:
+        for number, row in enumerate(rows, 1):
+            yield f"{where}: row {number}", row
+    except (OSError, ValueError) as error:
+        raise TaskError(f"{refused}: {first_line(error)}") from error

@@ -1,0 +1,59 @@
+"""Labels as data sets hold them: text, whole numbers, or none."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from tasks.data.splits import Row
+from tasks.errors import TaskError
+
+NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?")
+NO_LABEL = re.compile(r"(-1(\.0+)?)?")
+
+
+def label_of(value: Any, names: list[str], where: str) -> str | int | None:
+    """A label as text or whole number, by its name where ``names`` of numbers are known; None for no label."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, str) and not is_unicode(value):
+        raise TaskError(f"{where}: label {short(value)} is not valid Unicode")
+    if isinstance(value, (str, int, float)) and NO_LABEL.fullmatch(str(value).strip()):
+        return None
+    if isinstance(value, str):
+        return value.strip()
+    number = _whole(value, where)
+    if names and not 0 <= number < len(names):
+        raise TaskError(f"{where}: label {number} is none of the {len(names)} classes of this column")
+    return names[number] if names else number
+
+
+def _whole(value: Any, where: str) -> int:
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return int(value)
+    raise TaskError(f"{where}: label {short(value)} is no class; expected text or a whole number")
+
+
+def as_numbers(rows: dict[str, list[Row]], data: str) -> dict[str, list[Row]]:
+    """``rows`` with numbers for labels where every label is a number written as text, as all are in CSV."""
+    written = {label for part in rows.values() for _, label in part if isinstance(label, str)}
+    if not all(NUMBER.fullmatch(label) for label in written):
+        return rows
+    number: dict[str | int, int] = {label: _whole(float(label), data) for label in sorted(written)}
+    return {split: [(texts, number.get(label, label)) for texts, label in part] for split, part in rows.items()}
+
+
+def is_unicode(text: str) -> bool:
+    """Whether ``text`` has no half of a surrogate pair, which JSON can hold and no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def short(value: Any) -> str:
+    """``value`` as it stands in a complaint."""
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:59] + "…"

@@ -1,0 +1,70 @@
+"""Tasks whose model is taken as it is, or trained once a seed and kept in the cache."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from tasks.contract import Task
+from tasks.digest import digest_of, digest_of_files
+from tasks.models import checkpoint
+from tasks.models.cache import Cache
+
+REPORT = "training.json"  # beside the weights: what the training took and reached
+Trained = tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]  # with the report of the training
+
+
+class SeededTask(Task):
+    """A task that knows where the model of a seed lies, and how to make it; an adapter says what it is for."""
+
+    @abstractmethod
+    def fit(self, seed: int, device: torch.device) -> Trained:
+        """Train the model of ``seed``. Raises FloatingPointError where its loss is no longer finite."""
+
+    @cached_property
+    def folder(self) -> Path | None:
+        """Folder of the model that was asked for; None for the built-in-size one."""
+        return checkpoint.locate(self.spec.model, self.spec.mirror) if self.spec.model else None
+
+    @property
+    def trains(self) -> bool:
+        """Whether a model is trained here, rather than taken as it is."""
+        return self.folder is None or self.spec.finetune
+
+    def prepared(self, seed: int, cache: Cache) -> bool:
+        return not self.trains or cache.path(self._key(seed)).is_dir()
+
+    def prepare(self, seed: int, cache: Cache, device: torch.device) -> dict[str, Any]:
+        if not self.trains:
+            return {}
+        folder = cache.folder(self._key(seed), lambda empty: self._fill(seed, empty, device))
+        report = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+        if "failure" in report:
+            raise FloatingPointError(report["failure"])
+        return report
+
+    def place(self, seed: int, cache: Cache) -> Path:
+        """Folder of the model of ``seed``, which has been prepared."""
+        folder = cache.path(self._key(seed)) if self.trains else self.folder
+        assert folder is not None
+        return folder
+
+    def _key(self, seed: int) -> str:
+        return f"{self.data_name}-{self.model_name}-s{seed}-{digest_of(self.fingerprints(seed))[:16]}".replace("/", "-")
+
+    def _fill(self, seed: int, empty: Path, device: torch.device) -> None:
+        try:
+            model, tokenizer, report = self.fit(seed, device)
+        except FloatingPointError as error:  # the same on every try: kept, so that not every cell tries again
+            report = {"failure": str(error)}
+        else:
+            model.save_pretrained(empty)
+            tokenizer.save_pretrained(empty)
+            report["weights"] = digest_of_files(sorted(empty.glob("*.safetensors")))
+        (empty / REPORT).write_text(json.dumps(report), encoding="utf-8")

@@ -1,0 +1,237 @@
+"""One training loop for small models from scratch and for fine-tuning pretrained ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from tasks.data.dataset import Dataset
+from tasks.data.encode import Batch, Encoded, batches, collate, encode, padding_id
+from tasks.digest import digest_of
+
+EVALUATION_BATCH = 128
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train: AdamW, linear warm-up, then linear decay to zero at ``max_steps``."""
+
+    learning_rate: float
+    max_steps: int
+    batch_size: int = 64
+    warmup_steps: int = 50
+    beta2: float = 0.98
+    weight_decay: float = 0.01  # on matrices only, not on biases and norms
+    clip: float = 1.0  # largest norm of the gradient of all parameters together
+    max_length: int = 64  # tokens an example
+    evaluate_every: int = 50  # steps between looks at the validation split
+    target: float | None = None  # validation accuracy, 0 to 1, at which training stops early
+
+    def shortened(self, share: float) -> Recipe:
+        """The same recipe in that share of its steps, warm-up included; at least one step."""
+        steps = max(1, round(share * self.max_steps))
+        return replace(self, max_steps=steps, warmup_steps=round(share * self.warmup_steps))
+
+
+def fine_tuning(examples: int, *, epochs: int = 3, batch_size: int = 32, max_length: int = 128) -> Recipe:
+    """Recipe to fine-tune a pretrained encoder of about BERT-base's size on ``examples`` training examples.
+
+    Validation is looked at twice an epoch.
+    """
+    steps_per_epoch = -(-examples // batch_size)
+    max_steps = epochs * steps_per_epoch
+    return Recipe(
+        learning_rate=5e-5,
+        max_steps=max_steps,
+        batch_size=batch_size,
+        warmup_steps=max_steps // 10,
+        beta2=0.999,
+        max_length=max_length,
+        evaluate_every=max(1, -(-steps_per_epoch // 2)),
+    )
+
+
+class Lessons:
+    """Training examples in shuffled batches, and the optimizer that goes with their recipe.
+
+    The order of the examples follows from the seed: each call of ``batches`` gives the same ones.
+    """
+
+    def __init__(
+        self,
+        examples: Sequence[Encoded],
+        tokenizer: PreTrainedTokenizerBase,
+        recipe: Recipe,
+        seed: int,
+        device: torch.device | str,
+    ):
+        self.steps, self.clip = recipe.max_steps, recipe.clip
+        self._examples, self._tokenizer, self._recipe = examples, tokenizer, recipe
+        self._seed, self._device = seed, device
+
+    def batches(self) -> Iterator[Batch]:
+        """Batches without end, from epoch to epoch; an epoch's last one may be smaller."""
+        pad_id, side = padding_id(self._tokenizer), self._tokenizer.padding_side
+        generator = torch.Generator().manual_seed(self._seed)
+        while True:
+            for indices in torch.randperm(len(self._examples), generator=generator).split(self._recipe.batch_size):
+                yield collate(self._examples, indices.tolist(), pad_id, side, self._device)
+
+    def optimizer(self, model: nn.Module) -> tuple[torch.optim.AdamW, LambdaLR]:
+        """AdamW over the weights of ``model`` that require a gradient, and its schedule over ``steps``."""
+        optimizer = _optimizer(model, self._recipe)
+        return optimizer, LambdaLR(optimizer, lambda step: _rate(step, self._recipe))
+
+
+def order_seed(seed: int) -> int:
+    """Seed of the order of a method's own training: another than those of calibration and of the task's training."""
+    return int(digest_of(["training", seed])[:8], 16)
+
+
+def train(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    dataset: Dataset,
+    recipe: Recipe,
+    seed: int,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Callable[[int, int, float], None] | None = None,
+) -> dict[str, Any]:
+    """Train ``model`` in place on ``dataset.train`` and leave it, in eval mode on ``device``, at its best weights.
+
+    Best means the highest accuracy on ``dataset.validation``, the earliest on a tie. Training ends at the recipe's
+    target or at its last step, whichever comes first. The same seed on the same machine gives the same weights;
+    the global random state is as before afterwards.
+
+    Args:
+        progress: called as ``progress(step, max_steps, accuracy)`` after each look at the validation split.
+
+    Returns:
+        ``steps`` taken, ``best_step``, ``examples`` seen, wall ``seconds``, ``validation_accuracy`` (0 to 1) at
+        the best step, the ``target`` and ``target_met`` (both None without a target).
+
+    Raises:
+        FloatingPointError: the loss is no longer finite.
+    """
+    nn.Module.to(model, torch.device(device))
+    validation_set = encode(dataset.validation, tokenizer, recipe.max_length)
+    train_set = encode(dataset.train, tokenizer, recipe.max_length)
+    truth = torch.tensor([example.label for example in validation_set])
+
+    def loss(batch: Batch) -> Tensor:
+        return F.cross_entropy(model(**batch.inputs).logits.float(), batch.labels)
+
+    def accuracy() -> float:
+        return (predict(model, tokenizer, validation_set) == truth).double().mean().item()
+
+    lessons = Lessons(train_set, tokenizer, recipe, seed, device)
+    return fit(model, lessons, loss, accuracy, recipe, seed, name=dataset.name, progress=progress)
+
+
+def fit(
+    model: PreTrainedModel,
+    lessons: Lessons,
+    loss_of: Callable[[Batch], Tensor],
+    validate: Callable[[], float],
+    recipe: Recipe,
+    seed: int,
+    *,
+    name: str,
+    progress: Callable[[int, int, float], None] | None = None,
+) -> dict[str, Any]:
+    """Train ``model``, already on its device, in place; the loop of ``train`` for any loss and any accuracy.
+
+    Args:
+        loss_of: mean loss of ``model`` over a batch, a scalar that requires grad.
+        validate: accuracy of ``model``, 0 to 1, on held-out examples.
+        name: of the data, for complaints.
+
+    For what it returns and raises see ``train``.
+    """
+    started = time.perf_counter()
+    optimizer, schedule = lessons.optimizer(model)
+    best_accuracy, best_step = -1.0, 0
+    best_weights: dict[str, Tensor] = {}
+    step = examples = 0
+
+    with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
+        torch.manual_seed(seed)  # for dropout
+        lesson = lessons.batches()
+        while step < recipe.max_steps and not _met(best_accuracy, recipe.target):
+            model.train()
+            batch = next(lesson)
+            loss = loss_of(batch)
+            step += 1
+            examples += len(batch.labels)
+            if not torch.isfinite(loss):
+                raise FloatingPointError(
+                    f"loss is {loss.item()} at step {step} of {recipe.max_steps} on {name}, seed {seed}: "
+                    f"try a learning rate below {recipe.learning_rate}"
+                )
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+            if step % recipe.evaluate_every == 0 or step == recipe.max_steps:
+                model.eval()
+                accuracy = validate()
+                if accuracy > best_accuracy:
+                    best_accuracy, best_step = accuracy, step
+                    best_weights = {key: value.detach().clone() for key, value in model.state_dict().items()}
+                if progress is not None:
+                    progress(step, recipe.max_steps, accuracy)
+
+    model.load_state_dict(best_weights)
+    model.eval()
+    return {
+        "steps": step,
+        "best_step": best_step,
+        "examples": examples,
+        "seconds": time.perf_counter() - started,
+        "validation_accuracy": best_accuracy,
+        "target": recipe.target,
+        "target_met": _met(best_accuracy, recipe.target) if recipe.target is not None else None,
+    }
+
+
+@torch.no_grad()
+def predict(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, encoded: Sequence[Encoded]) -> Tensor:
+    """Label of the highest logit for each example: (N,) int64 on the CPU, in the order of ``encoded``.
+
+    Leaves the model in eval mode.
+    """
+    model.eval()
+    predicted = torch.empty(len(encoded), dtype=torch.long)
+    for batch in batches(encoded, tokenizer, EVALUATION_BATCH, by_length=True, device=model.device):
+        predicted[batch.indices] = model(**batch.inputs).logits.argmax(-1).cpu()
+    return predicted
+
+
+def _optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, recipe.beta2), fused=True)
+
+
+def _rate(step: int, recipe: Recipe) -> float:
+    """Share of the learning rate for the step after ``step`` steps; over zero, as the first step should count."""
+    if step < recipe.warmup_steps:
+        return (step + 1) / (recipe.warmup_steps + 1)
+    return (recipe.max_steps - step) / max(1, recipe.max_steps - recipe.warmup_steps)
+
+
+def _met(accuracy: float, target: float | None) -> bool:
+    return target is not None and accuracy >= target

@@ -1,0 +1,222 @@
+"""Classification of texts or pairs of texts: what the three text adapters share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from tasks.builtin import model as small
+from tasks.contract import Answers
+from tasks.data import encode
+from tasks.data.dataset import SPLITS, Dataset, Example
+from tasks.data.encode import Batch, Encoded
+from tasks.data.source import load, short_name
+from tasks.data.splits import limited
+from tasks.digest import digest_of_files, digest_of_source
+from tasks.errors import TaskError
+from tasks.models import checkpoint, train
+from tasks.models.cache import Cache
+from tasks.models.seeded import SeededTask, Trained
+
+BATCH = 64
+OWN_LENGTH, OWN_PIECES = 128, 4000  # tokens a text, and vocabulary, of a small model on data of one's own
+SPACES = " ▁Ġ"  # a space, as it is and as tokenizers write it
+
+
+class TextClassification(SeededTask):
+    """Sequence classification; an adapter says which columns, which classes, and what is built in."""
+
+    columns: ClassVar[tuple[str, ...]] = ("text",)
+    label: ClassVar[str] = "label"
+    labels: ClassVar[tuple[str, ...]] = ()  # classes in order, where the task fixes them
+    built_in: ClassVar[Callable[[], Dataset]]
+    recipe: ClassVar[train.Recipe]  # of the small model
+    pieces: ClassVar[int | None] = None  # vocabulary of the small model on built-in data: word pieces, or words
+
+    @classmethod
+    def about(cls) -> list[str]:
+        data = cls.built_in()
+        return [
+            f"columns: --text {','.join(cls.columns)} --label {cls.label}",
+            f"classes: {', '.join(cls.labels) or 'those of the data'}",
+            f"built in: {data.name}, {data.sizes}, {len(data.labels)} classes",
+        ]
+
+    # What this is: data and model
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The three splits. Raises TaskError where they cannot be had."""
+        spec = self.spec
+        if spec.data:
+            columns = spec.text or self.columns
+            if len(columns) > 2:
+                raise TaskError(f"--text {','.join(columns)}: expected one column, or two for pairs")
+            data = load(spec.data, columns, spec.label or self.label, labels=self.labels, mirror=spec.mirror)
+        else:
+            data = type(self).built_in()
+        return limited(data, spec.limit) if spec.limit else data
+
+    @property
+    def data_name(self) -> str:
+        return self.dataset.name
+
+    @property
+    def own_data(self) -> Dataset | None:
+        return self.dataset if self.spec.data else None
+
+    @property
+    def model_name(self) -> str:
+        return short_name(self.spec.model) if self.spec.model else "small-bert"
+
+    @property
+    def chance(self) -> float:
+        return self.dataset.chance
+
+    def validate(self) -> nn.Module:
+        for field in ("harness_tasks", "dtype", "device_map"):
+            if getattr(self.spec, field):
+                flag = f"--{field.replace('_', '-')}"
+                raise TaskError(f"{self.spec.task}: {flag} is for language models: use --task harness")
+        if self.folder is None:
+            own, untrained = self._small(0)
+            self._check_texts(own, len(own))
+            return untrained
+        checkpoint.skeleton(checkpoint.load_config(self.folder), self.spec.model)  # is there such a classifier at all?
+        tokenizer = checkpoint.load_tokenizer(self.folder)
+        if self.trains:
+            model = checkpoint.load_for_training(self.folder, self.dataset.labels, tokenizer, 0)
+        else:
+            model = checkpoint.load_classifier(self.folder)
+            checkpoint.label_places(model.config, self.dataset.labels, self.spec.model)
+        embeddings: Any = model.get_input_embeddings()
+        self._check_texts(tokenizer, embeddings.num_embeddings)
+        return model
+
+    def fingerprints(self, seed: int) -> dict[str, Any]:
+        model: dict[str, Any] = {"read": digest_of_source(checkpoint.__name__, encode.__name__, __name__)}
+        if self.folder is not None:
+            model["weights"] = digest_of_files(checkpoint.weight_files(self.folder))
+        if self.trains:
+            code = (train.__name__,) if self.folder else (train.__name__, small.__name__)
+            model |= {
+                "recipe": asdict(self._recipe),
+                "pieces": self._pieces,
+                "code": digest_of_source(*code),
+                "seed": seed,
+            }
+        return {"data": self.dataset.fingerprint, "model": model}
+
+    # The model of a seed
+
+    def open(self, seed: int, cache: Cache, device: torch.device) -> nn.Module:
+        folder = self.place(seed, cache)
+        self._tokenizer = checkpoint.load_tokenizer(folder)
+        classifier = checkpoint.load_classifier(folder)
+        self._places = checkpoint.label_places(classifier.config, self.dataset.labels, folder.name)
+        model: nn.Module = classifier
+        return model.to(device).eval()
+
+    @cached_property
+    def _recipe(self) -> train.Recipe:
+        if self.folder is None:
+            return replace(self.recipe, max_length=OWN_LENGTH, target=None) if self.spec.data else self.recipe
+        recipe = train.fine_tuning(len(self.dataset.train))
+        longest = checkpoint.load_tokenizer(self.folder).model_max_length
+        return replace(recipe, max_length=min(recipe.max_length, longest))
+
+    @property
+    def _pieces(self) -> int | None:
+        return self.pieces or (OWN_PIECES if self.spec.data else None)
+
+    def _small(self, seed: int) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
+        """Tokenizer and untrained small model for this data."""
+        return small.build(self.dataset, seed, pieces=self._pieces, max_length=self._recipe.max_length)
+
+    def fit(self, seed: int, device: torch.device) -> Trained:
+        if self.folder is None:
+            tokenizer, model = self._small(seed)
+        else:
+            tokenizer = checkpoint.load_tokenizer(self.folder)
+            model = checkpoint.load_for_training(self.folder, self.dataset.labels, tokenizer, seed)
+        return model, tokenizer, train.train(model, tokenizer, self.dataset, self._recipe, seed, device=device)
+
+    def save_tokenizer(self, folder: Path) -> None:
+        self._tokenizer.save_pretrained(folder)
+
+    # Batches, loss and outcomes
+
+    def calibration(self, seed: int, size: int, device: torch.device) -> list[Batch]:
+        pool = self.dataset.train
+        chosen = torch.randperm(len(pool), generator=torch.Generator().manual_seed(seed))[:size].sort().values
+        examples = self._encode([pool[place] for place in chosen.tolist()])
+        return list(encode.batches(examples, self._tokenizer, BATCH, by_length=True, device=device))
+
+    def training(self, seed: int, share: float, device: torch.device) -> train.Lessons:
+        order = train.order_seed(seed)
+        return train.Lessons(self._train_set, self._tokenizer, self._recipe.shortened(share), order, device)
+
+    def probe(self, size: int, device: torch.device) -> Batch:
+        return next(encode.batches(encode.usual(self._test, size), self._tokenizer, size, device=device))
+
+    def logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        return model(**batch.inputs).logits
+
+    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        return F.cross_entropy(logits, batch.labels, reduction="none")
+
+    @torch.no_grad()
+    def answers(self, model: nn.Module) -> Answers:
+        right = torch.empty(len(self._test), dtype=torch.bool)
+        device = next(model.parameters()).device
+        for batch in encode.batches(self._test, self._tokenizer, BATCH, by_length=True, device=device):
+            logits = self.logits(model, batch)
+            if not logits.isfinite().all():
+                first = int(batch.indices[(~logits.isfinite().all(1)).nonzero()[0, 0]])
+                raise FloatingPointError(f"logits are not finite, first for test example {first}")
+            right[batch.indices] = (logits.argmax(1) == batch.labels).cpu()
+        return Answers(right, {self.data_name: len(right)})
+
+    @cached_property
+    def _train_set(self) -> list[Encoded]:
+        return self._encode(self.dataset.train)
+
+    @cached_property
+    def _test(self) -> list[Encoded]:
+        return self._encode(self.dataset.test)
+
+    def _encode(self, examples) -> list[Encoded]:
+        placed = [Example(example.texts, self._places[example.label]) for example in examples]
+        return encode.encode(placed, self._tokenizer, self._length(self._tokenizer))
+
+    def _length(self, tokenizer: PreTrainedTokenizerBase) -> int:
+        return min(self._recipe.max_length, tokenizer.model_max_length)
+
+    def _check_texts(self, tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> None:
+        """Raise TaskError for a text of nothing but special tokens and spaces, or of tokens unknown to the model."""
+        if not self.spec.data and not self.spec.model:
+            return
+        empty = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+        empty |= {place for token, place in tokenizer.get_vocab().items() if not token.strip(SPACES)}
+        for split in SPLITS:
+            examples = getattr(self.dataset, split)
+            for example, encoded in zip(
+                examples, encode.encode(examples, tokenizer, self._length(tokenizer)), strict=True
+            ):
+                tokens = encoded.tokens["input_ids"]
+                if empty.issuperset(tokens):
+                    where = self.spec.data or self.data_name
+                    raise TaskError(f"{where}: a {split} text is nothing but padding or spaces: {example.texts!r}")
+                if max(tokens) >= vocabulary:
+                    raise TaskError(
+                        f"{self.spec.model}: the tokenizer gives token {max(tokens)}, the model has {vocabulary}: "
+                        "they do not belong together"
+                    )

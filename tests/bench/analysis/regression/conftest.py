@@ -1,0 +1,84 @@
+"""Folders of records that differ in what a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bench.__main__ import main
+from bench.records.protocol import PROTOCOL
+from bench.records.store import Store
+from bench.suites.cells import Cell
+from bench.suites.parse import MethodSpec
+from bench.suites.plugins import load_plugins
+from methods import METHODS
+from tasks.contract import TaskSpec
+
+PACKAGES = {"headbench": "0.1.0", "torch": "2.13", "transformers": "5.23"}
+
+
+@pytest.fixture
+def keep(tmp_path: Path, make_record) -> Callable[..., Path]:
+    """Write records of a method into a folder, one a seed, with these qualities; returns the folder."""
+    load_plugins()
+
+    def write(
+        name: str,
+        method: str = "michel",
+        quality: Sequence[float] = (0.9, 0.7, 0.5),  # with 0, 4 and 8 units removed
+        seeds: Sequence[int] = (0,),
+        task: str = "classification",
+        orders: Sequence[Sequence[int]] = (tuple(range(8)),),
+        scoring: Callable[[int], float] = lambda seed: 0.5,
+        turn: int = 0,  # which documents are right is turned by so many places
+        processor: str = "A",
+        parts: dict[str, int] | None = None,
+        reason: str = "",  # of a failure
+        calibration: int = 128,
+        protocol: int = PROTOCOL,
+        texts: bool = False,  # texts are scored, and nothing is right or wrong
+        **result: Any,
+    ) -> Path:
+        parts = {"data": 200} if parts is None else parts
+        right = [np.concatenate([np.arange(size) < round(q * size) for size in parts.values()]) for q in quality]
+        outcomes = np.roll(np.stack([right]), turn, axis=-1)
+        for seed in seeds:
+            record = make_record(
+                label=method, seed=seed, quality=[[mean(row, parts) for row in draw] for draw in outcomes]
+            )
+            record["cell"] |= {"task": task, "calibration": calibration, "protocol": protocol}
+            record["provenance"] |= {"processor": processor, "packages": PACKAGES, "python": "3.11", "system": "Linux"}
+            record["result"] |= {"orders": orders, "parts": {} if texts else parts, "method_training": None, **result}
+            record["measured"]["processor_seconds"] = {"choosing": scoring(seed), "evaluation": 2.0}
+            arrays = {"outcomes": torch.tensor(outcomes)}
+            if reason:
+                record, arrays = {k: v for k, v in record.items() if k not in ("result", "measured")}, {}
+                record |= {"status": "failed", "reason": reason}
+            spec = MethodSpec(method, METHODS[method].configure({}))
+            cell = Cell(TaskSpec(task), "data", "model", spec, seed, (0, 4, 8), 128, 1.0, "cpu", "k")
+            Store(tmp_path / name).write(cell, record | {"key": "k"}, arrays)
+        return tmp_path / name
+
+    return write
+
+
+def mean(right: np.ndarray, parts: dict[str, int]) -> float:
+    """Share of right answers, (N,), averaged over sub-tasks."""
+    return float(np.mean([part.mean() for part in np.split(right, np.cumsum(list(parts.values()))[:-1])]))
+
+
+@pytest.fixture
+def regress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Judge the folder ``after`` by ``before``; the exit code and what is printed."""
+
+    def run(*flags: str, before: Path | str = "before", after: Path | str = "after") -> tuple[int, str]:
+        capsys.readouterr()
+        code = main(["regress", "--baseline", str(tmp_path / before), str(tmp_path / after), *flags])
+        return code, capsys.readouterr().out
+
+    return run

@@ -1,0 +1,100 @@
+"""A scorer that takes longer is found by its seconds, on a machine whose seconds vary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.analysis.regression.cells import Run, Twin
+from bench.analysis.regression.cost import slowdown
+from bench.analysis.regression.verdict import Limits
+
+SEEDS = range(12)
+NOISE = 0.25  # of the logarithm of a cell's seconds over its control's, now and before: as measured on a busy machine
+
+
+def cells(draw: int, factor: float, count: int = 12) -> list[Twin]:
+    """Cells of one method that takes ``factor`` times as long as in the baseline."""
+    rng = np.random.default_rng(draw)
+    held_up = np.exp(rng.normal(0, 1, (count, 2)))  # the whole cell, its control too
+
+    def run(scoring: float, evaluation: float) -> Run:
+        seconds = {"processor_seconds": {"choosing": float(scoring), "evaluation": float(evaluation)}}
+        origin = {"processor": "A", "system": "Linux", "python": "3.11", "packages": {}}
+        result = {"orders": [[0, 1]], "kept": None}
+        return Run({"cell": {"device": "cpu"}, "provenance": origin, "result": result, "measured": seconds}, Path())
+
+    sides = [0.1 * np.exp(rng.normal(0, NOISE / np.sqrt(2), count)) * held_up[:, side] for side in (0, 1)]
+    return [
+        Twin(("t", "d", "m"), "michel", seed, run(before, by_before), run(factor * after, by_after))
+        for seed, (before, by_before, after, by_after) in enumerate(
+            zip(sides[0], held_up[:, 0], sides[1], held_up[:, 1], strict=True)
+        )
+    ]
+
+
+def alarms(factor: float, count: int, methods: int) -> float:
+    """How often a method of so many, measured in so many cells, is called slower."""
+    found = [slowdown(cells(draw, factor, count), 0.05 / methods) for draw in range(100)]
+    return float(np.mean([each.worse(Limits().slower) for each in found]))
+
+
+@pytest.mark.parametrize(("count", "methods"), [(12, 25), (12, 1), (40, 25)])
+def test_an_unchanged_scorer_is_hardly_ever_called_slower(count, methods):
+    assert alarms(1.0, count, methods) <= 0.04
+
+
+@pytest.mark.parametrize(("factor", "count", "methods", "power"), [(1.3, 12, 1, 0.85), (1.3, 40, 25, 0.95)])
+def test_a_scorer_that_is_slower_by_a_third_is_found(factor, count, methods, power):
+    assert alarms(factor, count, methods) >= power
+
+
+def test_a_slower_scorer_is_named(keep, regress):
+    for method in ("michel", "ae"):
+        keep("before", method, seeds=SEEDS, scoring=lambda seed: 0.5 + 0.02 * (seed % 3))
+        keep("after", method, seeds=SEEDS, scoring=lambda seed, method=method: 0.7 if method == "ae" else 0.5)
+    code, said = regress()
+    assert code == 1 and "FAILED  ae\n          scores 1." in said and "times as long (1." in said
+    assert "same    michel" in said
+    assert regress("--slower", "0.9")[0] == 0
+
+
+def test_one_cell_that_was_held_up_is_no_regression(keep, regress):
+    keep("before", seeds=SEEDS)
+    keep("after", seeds=SEEDS, scoring=lambda seed: 50.0 if seed == 3 else 0.5)
+    assert regress()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({"seeds": range(3)}, {"seeds": range(3)}, "too few cells of it: 6 would do"),
+        ({"scoring": lambda seed: 0.001}, {"scoring": lambda seed: 0.002}, "no time to score"),
+        ({}, {"processor": "B"}, "other machine or versions"),
+        ({}, {"orders": [list(range(7, -1, -1))]}, "other units were chosen"),
+    ],
+)
+def test_what_cannot_be_told_is_said(keep, regress, before, after, said):
+    keep("before", **{"seeds": SEEDS} | before)
+    keep("after", **{"seeds": SEEDS} | after)
+    assert f"speed not judged: {said}" in regress()[1]
+
+
+@pytest.mark.parametrize(("passes", "code"), [(128, 0), (140, 0), (256, 1)])
+def test_passes_are_exact_and_elsewhere_a_cost(keep, regress, passes, code):
+    keep("before")
+    keep("after", processor="B", passes={"forward": passes, "backward": 0})
+    found, said = regress()
+    assert found == code and (f"takes up to {passes / 128:.2f} times the passes" in said) == (passes > 128)
+
+
+def test_the_training_of_a_joint_method_is_its_cost(keep, regress):
+    none = {"forward": 0, "backward": 0}
+    trained = {"passes": {"forward": 100, "backward": 100}, "reports": {}}
+    keep("before", "dsp-joint", passes=none, method_training=trained)
+    more = {"passes": {"forward": 100, "backward": 150}, "reports": {}}
+    keep("after", "dsp-joint", passes=none, method_training=more, processor="B")
+    code, said = regress()
+    assert code == 1 and "takes up to 1.25 times the passes" in said

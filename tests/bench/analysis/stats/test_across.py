@@ -1,0 +1,172 @@
+"""Statistics across tasks against scipy and loops."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import mannwhitneyu, norm, t, trim_mean
+
+from bench.analysis.stats.across import (
+    improvement,
+    interquartile_mean,
+    iqm,
+    normalise,
+    performance_profile,
+    seed_bootstrap,
+    task_bootstrap,
+    task_means,
+)
+
+tenths = st.integers(-2, 10).map(lambda value: value / 10)
+
+
+@st.composite
+def scores(draw, least_seeds: int = 1) -> list[np.ndarray]:
+    """One array (methods, seeds) a task, with ties, and as many seeds as each task has."""
+    methods = draw(st.integers(1, 4))
+    seeds = draw(st.lists(st.integers(least_seeds, 5), min_size=1, max_size=6))
+    return [draw(arrays(float, (methods, n), elements=tenths)) for n in seeds]
+
+
+def test_normalised_quality():
+    got = normalise(
+        np.array([[0.25, 0.6, 0.95], [0.1, 0.5, 0.5]]), np.array([[0.25], [0.5]]), np.array([[0.95], [0.5]])
+    )
+    assert got[0] == pytest.approx([0, 0.5, 1])
+    assert np.isnan(got[1]).all()  # no better than chance before anything was removed
+
+
+@settings(deadline=None)
+@given(scores())
+def test_iqm_is_scipys_of_the_means_over_seeds(given_scores):
+    for method, got in enumerate(iqm(given_scores)):
+        means = [task[method].mean() for task in given_scores]
+        assert got == pytest.approx(trim_mean(means, 0.25))
+
+
+@settings(deadline=None)
+@given(arrays(float, st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 9)), elements=tenths))
+def test_iqm_takes_all_draws_at_once(means):
+    assert interquartile_mean(means) == pytest.approx(trim_mean(means, 0.25, axis=-1))
+
+
+@settings(deadline=None)
+@given(scores())
+def test_profiles_count_runs_above(given_scores):
+    thresholds = np.array([-0.5, 0.0, 0.35, 1.0])
+    got = performance_profile(given_scores, thresholds)
+    for method in range(len(given_scores[0])):
+        for place, threshold in enumerate(thresholds):
+            by_task = [np.mean([run > threshold for run in task[method]]) for task in given_scores]
+            assert got[method, place] == pytest.approx(np.mean(by_task))
+
+
+@settings(max_examples=30, deadline=None)
+@given(scores())
+def test_improvement_is_mann_whitneys_statistic(given_scores):
+    got = improvement(given_scores)
+    for i, j in np.ndindex(got.shape):
+        by_task = [mannwhitneyu(task[i], task[j]).statistic / task[i].size ** 2 for task in given_scores]
+        assert got[i, j] == pytest.approx(np.mean(by_task))
+    assert got + got.T == pytest.approx(np.ones_like(got))
+
+
+@settings(max_examples=20, deadline=None)
+@given(scores(least_seeds=2))
+def test_draws_are_vectorised_as_one_by_one(given_scores):
+    """The statistics of a thousand draws are those of each."""
+    rng = np.random.default_rng(0)
+    drawn = [task[:, rng.integers(task.shape[1], size=(3, 4))].transpose(1, 0, 2) for task in given_scores]
+    thresholds = np.array([0.1, 0.5])
+    for statistic in (iqm, improvement, lambda some: performance_profile(some, thresholds)):
+        together = statistic(drawn)
+        for draw in range(3):
+            assert together[draw] == pytest.approx(statistic([task[draw] for task in drawn]))
+
+
+def mean(some) -> np.ndarray:
+    return task_means(some).mean(-1)
+
+
+def test_the_seed_bootstrap_has_the_error_of_a_stratified_mean():
+    rng = np.random.default_rng(0)
+    some = [rng.normal(size=(2, n)) for n in (6, 10, 20)]
+    got = seed_bootstrap(mean, some, draws=20_000)
+    error = np.sqrt(sum(task.var(axis=1, ddof=1) / task.shape[1] for task in some)) / 3
+    assert got.value == pytest.approx(mean(some))
+    want = got.value + t.ppf(0.975, 5) * error  # as the task with fewest seeds has it
+    assert got.high == pytest.approx(want, abs=0.03)
+
+
+def test_methods_are_drawn_with_the_same_seeds():
+    """What a seed adds to both is no error of their difference."""
+    rng = np.random.default_rng(0)
+    seeds = rng.normal(size=8)
+    got = seed_bootstrap(lambda some: mean(some)[..., 0] - mean(some)[..., 1], [np.stack([seeds + 1, seeds])])
+    assert (float(got.low), float(got.high)) == pytest.approx((1, 1))
+
+
+def test_the_task_bootstrap_draws_tasks_whole():
+    rng = np.random.default_rng(0)
+    levels = rng.normal(size=12)
+    some = [level + np.array([[-1.0, 1.0], [2.0, 2.0]]) for level in levels]  # spread over seeds does not matter
+    got = task_bootstrap(lambda means: means.mean(-1), some, draws=20_000)
+    error = levels.std(ddof=1) / np.sqrt(12)
+    half = t.ppf(0.975, 11) * error
+    assert got.value == pytest.approx([levels.mean(), levels.mean() + 2])
+    assert got.high - got.low == pytest.approx([2 * half, 2 * half], rel=0.06)
+
+
+def test_the_tail_is_that_of_student():
+    """With n - 1 of n drawn, ends lie where a normal of s²/n has them at t: checked with n so large that it is one."""
+    values = np.arange(400.0)[None]
+    got = seed_bootstrap(mean, [values], alpha=0.2, draws=40_000)
+    tail = norm.cdf(t.ppf(0.1, 399))
+    assert tail < 0.1
+    assert got.high[0] == pytest.approx(values.mean() - norm.ppf(tail) * values.std(ddof=1) / 20, abs=0.3)
+
+
+@pytest.mark.parametrize("few", [1, 4])
+def test_few_seeds_or_tasks_have_a_value_and_no_interval(few):
+    some = [np.array([[0.5], [0.7]]).repeat(few, 1), np.array([[0.1], [0.3]]).repeat(9, 1)]
+    got = seed_bootstrap(iqm, some)
+    assert got.value == pytest.approx([0.3, 0.5]) and got.low is None and got.high is None
+    assert task_bootstrap(interquartile_mean, some[:1] * few).low is None
+    assert task_bootstrap(interquartile_mean, some[:1] * 5).low is not None  # seeds are averaged first
+
+
+def test_all_scores_equal():
+    got = seed_bootstrap(iqm, [np.full((2, 5), 0.4)] * 2)
+    assert got.low == pytest.approx(0.4) and got.high == pytest.approx(0.4)
+    assert improvement([np.full((2, 3), 0.4)]) == pytest.approx(np.full((2, 2), 0.5))
+
+
+@pytest.mark.parametrize(
+    "some",
+    [[], [np.zeros((2, 3)), np.zeros((3, 3))], [np.zeros(3)], [np.array([[0.1, np.nan]])], [np.zeros((2, 0))]],
+    ids=["no task", "other methods", "no seeds' axis", "missing cell", "no seed"],
+)
+def test_gaps_are_refused(some):
+    for bootstrap in (seed_bootstrap, task_bootstrap):
+        with pytest.raises(ValueError, match=r"missing|expected"):
+            bootstrap(mean, some)
+
+
+def test_the_random_state_is_fixed():
+    some = [np.random.default_rng(0).random((3, 5))]
+    first, again, other = seed_bootstrap(iqm, some), seed_bootstrap(iqm, some), seed_bootstrap(iqm, some, seed=1)
+    assert (first.low == again.low).all() and (first.low != other.low).any()
+
+
+def test_a_full_leaderboard_takes_seconds():
+    """25 methods, three tasks, ten seeds, a thousand draws of the dearest statistic: a second or so."""
+    some = list(np.random.default_rng(0).random((3, 25, 10)))
+    begin = time.process_time()
+    got = seed_bootstrap(improvement, some)
+    assert got.low is not None and got.low.shape == (25, 25)
+    assert time.process_time() - begin < 10

@@ -1,0 +1,137 @@
+"""Many methods against scipy, statsmodels and scikit-posthocs."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+import pytest
+import scikit_posthocs as posthocs
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from bench.analysis.stats.many import (
+    cliques,
+    critical_difference,
+    friedman,
+    mean_ranks,
+    nemenyi,
+    pairwise_wilcoxon,
+    ranking,
+    wilcoxon,
+)
+
+tenths = st.integers(0, 9).map(lambda value: value / 10)
+tables = arrays(float, st.tuples(st.integers(1, 6), st.integers(3, 5)), elements=tenths)
+
+
+@settings(deadline=None)
+@given(tables)
+def test_friedman_is_that_of_scipy(table):
+    assume(any(len(set(block)) > 1 for block in table))
+    assert friedman(table) == pytest.approx(stats.friedmanchisquare(*table.T).pvalue)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (1, 2)])
+def test_where_all_are_equal_nothing_differs(shape):
+    got = ranking(np.full(shape, 0.5))
+    assert got.friedman == 1 and (got.p == 1).all() and got.cliques == (tuple(range(shape[1])),)
+    assert got.ranks == pytest.approx((shape[1] + 1) / 2)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=9, unique=True).flatmap(
+        lambda sizes: st.tuples(*[st.sampled_from([size / 7, -size / 7]) for size in sizes])
+    )
+)
+def test_wilcoxon_without_ties_is_scipys_exact_one(d):
+    assert wilcoxon(np.array(d)) == pytest.approx(stats.wilcoxon(d, method="exact").pvalue)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=8).map(np.array))
+def test_wilcoxon_with_ties_and_zeros_is_scipys_permutation(d):
+    kept = d[d != 0]
+    want = stats.wilcoxon(kept, method=stats.PermutationMethod(n_resamples=np.inf)).pvalue if len(kept) > 1 else 1.0
+    assert wilcoxon(d) == pytest.approx(want)
+
+
+@settings(deadline=None)
+@given(tables)
+def test_pairs_are_corrected_together(table):
+    got = pairwise_wilcoxon(table)
+    pairs = list(combinations(range(table.shape[1]), 2))
+    alone = [wilcoxon(table[:, i] - table[:, j]) for i, j in pairs]
+    with patch("gc.collect"):  # which statsmodels calls each time
+        want = multipletests(alone, method="holm")[1]
+    assert [got[i, j] for i, j in pairs] == pytest.approx(want)
+    assert (got == got.T).all() and (np.diag(got) == 1).all()
+
+
+def test_pairs_without_ties_are_those_of_scikit_posthocs():
+    table = np.random.default_rng(0).normal(size=(9, 4)) + np.arange(4)
+    long = pd.DataFrame(table).melt(var_name="method", value_name="value")
+    want = posthocs.posthoc_wilcoxon(long, val_col="value", group_col="method", p_adjust="holm")
+    assert pairwise_wilcoxon(table) == pytest.approx(want.to_numpy())
+
+
+@settings(max_examples=25, deadline=None)
+@given(tables)
+def test_nemenyi_is_that_of_scikit_posthocs(table):
+    want = posthocs.posthoc_nemenyi_friedman(table).to_numpy()
+    assert nemenyi(table) == pytest.approx(want, abs=2e-3)  # theirs is read from a table of the distribution
+
+
+@pytest.mark.parametrize(("methods", "q"), [(2, 1.960), (3, 2.343), (5, 2.728), (10, 3.164)])
+def test_critical_differences_are_demsars(methods, q):
+    """Table 5 a of Demšar (2006)."""
+    assert critical_difference(methods, 14) == pytest.approx(q * np.sqrt(methods * (methods + 1) / (6 * 14)), abs=1e-3)
+
+
+@settings(deadline=None)
+@given(tables, st.sampled_from([0.05, 0.3]))
+def test_nemenyis_test_rejects_beyond_its_critical_difference(table, alpha):
+    ranks = mean_ranks(table)
+    beyond = np.abs(ranks[:, None] - ranks) > critical_difference(len(ranks), len(table), alpha)
+    assert (beyond == (nemenyi(table) < alpha)).all()
+
+
+@settings(deadline=None)
+@given(st.integers(1, 6).flatmap(lambda n: st.tuples(st.permutations(range(n)), arrays(bool, (n, n)))))
+def test_cliques_are_the_largest_runs_without_a_difference(drawn):
+    ranks, some = np.array(drawn[0], dtype=float), np.triu(drawn[1], 1)
+    different = some | some.T
+    order = np.argsort(ranks)
+    runs = [order[i:j] for i in range(len(order)) for j in range(i + 1, len(order) + 1)]
+    alike = [set(run.tolist()) for run in runs if not different[np.ix_(run, run)].any()]
+    largest = [run for run in alike if not any(run < other for other in alike)]
+    got = cliques(ranks, different)
+    assert [set(run) for run in got] == largest  # in the order of their best methods
+    assert all(list(run) == sorted(run, key=lambda index: ranks[index]) for run in got)
+
+
+def test_clear_differences_are_found_and_near_ones_stay_together():
+    rng = np.random.default_rng(0)
+    table = rng.normal(scale=0.1, size=(12, 4)) + np.array([3, 2, 2, 1])
+    got = ranking(table)
+    assert got.friedman < 0.001 and got.cliques == ((0,), tuple(sorted((1, 2), key=lambda i: got.ranks[i])), (3,))
+    assert (got.blocks, got.needed) == (12, 8)
+
+
+def test_too_few_blocks_leave_all_together():
+    got = ranking(np.random.default_rng(0).normal(size=(3, 5)) + 10 * np.arange(5))
+    assert got.friedman < 0.05 and len(got.cliques) == 1  # no pair can go below 2 / 2^3
+    assert got.needed == 9
+
+
+@pytest.mark.parametrize("table", [np.array([[0.1, np.nan]]), np.zeros((3, 1)), np.zeros((0, 3)), np.zeros(3)])
+def test_gaps_are_refused(table):
+    for function in (ranking, friedman, pairwise_wilcoxon, nemenyi):
+        with pytest.raises(ValueError, match=r"missing|expected"):
+            function(table)

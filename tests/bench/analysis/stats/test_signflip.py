@@ -1,0 +1,105 @@
+"""The sign-flip test and its interval against enumeration, scipy, and each other."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import permutation_test, ttest_1samp
+
+from bench.analysis.stats.signflip import SAMPLED, samples_needed, sign_flip_interval, sign_flip_p
+
+few = st.lists(st.integers(-6, 6), min_size=1, max_size=8).map(lambda values: np.array(values) / 10)  # ties, zeros
+any_alpha = st.sampled_from([0.01, 0.05, 0.1, 0.32, 0.5])
+
+
+def enumerated_p(d: np.ndarray) -> float:
+    sums = [
+        abs(sum(sign * value for sign, value in zip(signs, d, strict=True)))
+        for signs in product((1, -1), repeat=len(d))
+    ]
+    return float(np.mean(np.array(sums) >= abs(d.sum()) - 1e-9))
+
+
+@settings(deadline=None)
+@given(few)
+def test_p_is_the_share_of_all_flips_that_are_as_far_out(d):
+    assert sign_flip_p(d) == pytest.approx(enumerated_p(d))
+
+
+@settings(deadline=None)
+@given(few.filter(lambda d: len(d) > 1))
+def test_p_is_that_of_scipy(d):
+    got = permutation_test(
+        (d, np.zeros_like(d)), lambda a, b: round(float(np.mean(a - b)), 9), permutation_type="samples"
+    )
+    assert sign_flip_p(d) == pytest.approx(got.pvalue)
+
+
+@settings(deadline=None)
+@given(few, any_alpha, st.integers(-70, 70))
+def test_the_interval_holds_what_the_test_does_not_reject(d, alpha, place):
+    theta = place / 100 + 0.0003  # no mean of a subset: at an end of the interval the two count a tie as both in
+    interval = sign_flip_interval(d, alpha)
+    inside = interval is None or interval[0] <= theta <= interval[1]
+    assert inside == (enumerated_p(d - theta) > alpha)
+
+
+@settings(deadline=None)
+@given(few, any_alpha)
+def test_there_is_an_interval_from_the_number_of_samples_on_that_is_needed(d, alpha):
+    assert (sign_flip_interval(d, alpha) is None) == (len(d) < samples_needed(alpha))
+
+
+@settings(deadline=None)
+@given(few)
+def test_changing_sides_changes_signs(d):
+    assert sign_flip_p(-d) == sign_flip_p(d)
+    if interval := sign_flip_interval(d, 0.3):
+        assert sign_flip_interval(-d, 0.3) == pytest.approx((-interval[1], -interval[0]))
+
+
+@pytest.mark.parametrize(
+    ("alpha", "tests", "needed"), [(0.05, 1, 6), (0.05, 3, 7), (0.05, 300, 14), (0.5, 1, 2), (0.25, 1, 3)]
+)
+def test_samples_needed(alpha, tests, needed):
+    assert samples_needed(alpha, tests) == needed
+    assert tests * 2 / 2**needed <= alpha < tests * 2 / 2 ** (needed - 1)
+    assert sign_flip_p(np.ones(needed)) * tests <= alpha
+
+
+@pytest.mark.parametrize("d", [np.zeros(1), np.zeros(7), np.array([0.1, -0.1])])
+def test_no_difference_at_all(d):
+    assert sign_flip_p(d) == 1
+
+
+def test_all_differences_equal():
+    assert sign_flip_p(np.full(6, 0.1)) == 2 / 2**6
+    assert sign_flip_interval(np.full(6, 0.1)) == pytest.approx((0.1, 0.1))
+
+
+@pytest.mark.parametrize("d", [np.array([]), np.array([0.1, np.nan]), np.zeros((2, 2))])
+def test_gaps_are_refused(d):
+    with pytest.raises(ValueError, match="without gaps"):
+        sign_flip_p(d)
+    with pytest.raises(ValueError, match="without gaps"):
+        sign_flip_interval(d)
+
+
+def test_many_samples_are_sampled_alike_each_time_and_near_the_t_test():
+    d = np.random.default_rng(0).normal(0.35, 1, size=40)
+    p = sign_flip_p(d)
+    theory = ttest_1samp(d, 0)
+    assert p == sign_flip_p(d) and sign_flip_interval(d) == sign_flip_interval(d)
+    assert p == pytest.approx(theory.pvalue, abs=0.006)
+    assert sign_flip_interval(d) == pytest.approx(tuple(theory.confidence_interval()), abs=0.03)
+    assert sign_flip_p(np.ones(40)) == pytest.approx(1 / (1 + SAMPLED))  # never 0
+
+
+def test_twenty_are_enumerated_and_twenty_one_sampled():
+    d = np.random.default_rng(1).normal(0.3, 1, size=21)
+    assert sign_flip_p(d[:20], seed=0) == sign_flip_p(d[:20], seed=1)
+    assert sign_flip_p(d, seed=0) != sign_flip_p(d, seed=1)

@@ -1,0 +1,88 @@
+"""The figures of a cell against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from bench.analysis.cell_metrics import curve, frame, metrics
+
+SAMPLES = {"0": [4.0, 2.0, 3.0], "4": [1.0, 2.0, 1.5], "2": [9.0]}
+
+
+@pytest.fixture
+def figures(make_record):
+    return lambda **result: metrics(make_record(**result))
+
+
+def test_quality_at_half_and_three_quarters(figures):
+    got = figures(removed=[0, 4, 6, 8], quality=[[0.9, 0.8, 0.7, 0.5]])
+    assert (got["base"], got["at50"], got["at75"]) == (0.9, 0.8, 0.7)
+
+
+def test_the_area_of_a_straight_line_from_whole_to_chance_is_a_half(figures):
+    got = figures(removed=[0, 2, 8], quality=[[0.9, 0.8, 0.5]], chance=0.5)
+    assert got["area"] == pytest.approx(0.5)
+    assert figures(removed=[0, 8], quality=[[0.9, 0.9]], chance=0.5)["area"] == pytest.approx(1)
+    # By hand: trapezoids of 0.25 * (0.9 + 0.7) / 2 + 0.75 * (0.7 + 0.6) / 2 = 0.6875.
+    assert figures(removed=[0, 2, 8], quality=[[0.9, 0.7, 0.6]], chance=0.5)["area"] == pytest.approx(0.1875 / 0.4)
+
+
+def test_a_model_no_better_than_chance_has_no_area(figures):
+    assert math.isnan(figures(quality=[[0.5, 0.5, 0.5]], chance=0.5)["area"])
+
+
+@pytest.mark.parametrize(
+    ("quality", "within1", "within5"),
+    [
+        ([0.90, 0.90, 0.90, 0.90], 1.0, 1.0),
+        ([0.90, 0.89, 0.85, 0.85], 0.25, 1.0),  # a loss of exactly 1 or 5 points is within
+        ([0.90, 0.80, 0.90, 0.90], 0.0, 0.0),  # a dip ends it, whatever follows
+        ([0.90, 0.95, 0.88, 0.50], 0.25, 0.5),
+    ],
+)
+def test_the_share_that_goes_before_accuracy_falls(figures, quality, within1, within5):
+    got = figures(removed=[0, 2, 4, 8], quality=[quality])
+    assert (got["within1"], got["within5"]) == (within1, within5)
+
+
+def test_levels_that_were_not_measured_are_nan(figures):
+    got = figures(removed=[0, 2, 8], quality=[[0.9, 0.8, 0.5]])
+    assert all(math.isnan(got[name]) for name in ("at50", "at75", "mb", "speedup1", "speedup32"))
+    assert not math.isnan(got["area"])
+
+
+def test_draws_are_averaged_before_anything_else(figures, make_record):
+    quality = [[0.9, 0.9, 0.5], [0.9, 0.7, 0.4]]
+    got = figures(quality=quality)
+    assert got["at50"] == pytest.approx(0.8)
+    assert got["within5"] == 0.0  # one draw of two would reach 0.5
+    share, mean = curve(make_record(quality=quality))
+    assert share.tolist() == [0, 0.5, 1] and mean.tolist() == pytest.approx([0.9, 0.8, 0.45])
+
+
+def test_size_and_speed_are_those_at_half(figures):
+    got = figures(samples=SAMPLES)
+    assert (got["mb"], got["mb_base"]) == (3.0, 4.0)
+    assert got["speedup1"] == 2.0  # median 3 over median 1.5
+
+
+def test_none_keeps_everything(figures):
+    everything = [list(range(8))] * 3
+    got = figures(quality=[[0.9] * 3], kept=everything, megabytes=[4.0] * 3, samples={"0": [4.0, 2.0, 3.0]})
+    assert (got["within1"], got["within5"]) == (0.0, 0.0)
+    assert got["mb"] == got["mb_base"]
+    assert got["speedup1"] == got["speedup32"] == 1.0
+
+
+def test_a_selector_is_timed_at_the_units_it_really_removed(figures):
+    kept = [list(range(8)), list(range(6)), []]  # two removed, though four were asked for
+    got = figures(kept=kept, samples=SAMPLES)
+    assert got["speedup1"] == pytest.approx(3 / 9)
+
+
+def test_failed_cells_have_no_row(make_record):
+    failed = {"status": "failed", "reason": "it broke", "cell": make_record()["cell"]}
+    table = frame([make_record(label="a"), failed, make_record(label="b", seed=1)])
+    assert list(zip(table["label"], table["seed"], strict=True)) == [("a", 0), ("b", 1)]

@@ -1,0 +1,53 @@
+"""What quality is called and how far its axis goes: accuracy, or the probability of a byte."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from matplotlib.figure import Figure
+
+from bench.analysis.cell_metrics import frame
+from bench.analysis.quality_scale import Scale, measure
+from bench.report.figures.overview import COLOURS, draw
+from bench.report.leaderboard import markdown
+
+
+@pytest.fixture
+def texts(make_record):
+    """A record of a language model that scores texts, and answers no question."""
+    record = make_record(data="texts", quality=[[0.06, 0.05, 0.004]])
+    record["result"] |= {"parts": {}, "chance": 1 / 256}
+    return record
+
+
+def test_a_record_of_texts_alone_has_no_accuracy(make_record, texts):
+    assert (measure(make_record()), measure(texts)) == ("accuracy", "probability of a byte")
+    assert "Unpruned probability of a byte 6.0 %, chance 0.4 %" in markdown([texts], frame([texts]))
+    assert frame([texts])[["within1", "within5"]].isna().all(axis=None)  # a point is a sixth of what it has
+
+
+@pytest.mark.parametrize("drawn", [0.06, 0.4])
+def test_the_axis_ends_at_a_perfect_model_or_else_at_the_best_one_drawn(make_record, texts, drawn):
+    tops = []
+    for record in (make_record(), texts):
+        axis = Figure().subplots()
+        axis.plot([0, 1], [0, drawn])
+        Scale.of(record).fit(axis)
+        tops.append(axis.get_ylim()[1])
+    assert tops == pytest.approx([1.02, 1.05 * drawn])
+
+
+def test_where_all_methods_remove_neurons_these_have_colours(make_record):
+    svg = draw([make_record(label="amp", neurons=True)]).decode()
+    assert "all methods remove neurons too" in svg and COLOURS[0].lower() in svg
+    assert COLOURS[0].lower() in draw([make_record()]).decode()
+    both = draw([make_record(), make_record(label="amp", neurons=True)]).decode()
+    assert "all methods" not in both
+
+
+def test_panels_name_their_axis_where_it_changes(make_record, texts):
+    svg = draw([make_record(data="first"), make_record(data="second"), texts]).decode()
+    words = [element.text for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+    assert words.count("share of heads removed") == 3
+    assert (words.count("test accuracy"), words.count("probability of a byte")) == (2, 2)  # heads, then parameters

@@ -1,0 +1,178 @@
+"""Data that cannot be used ends the command in one line: what is wrong, in which file and line, what would be right."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+ROOT = Path(__file__).parents[3]
+GOOD = [{"text": f"good film {number}", "label": "ab"[number % 2]} for number in range(100)]
+
+
+@pytest.fixture
+def refused(complaint, tmp_path):
+    """What is said of data, given as content of a file or as a path, without the path that it must start with."""
+
+    def run(data: object, *flags: object, name: str = "d.jsonl", task: str = "classification") -> str:
+        if isinstance(data, list):
+            data = "".join(json.dumps(row) + "\n" for row in data)
+        if isinstance(data, str):
+            data = data.encode()
+        if isinstance(data, bytes):
+            (tmp_path / name).write_bytes(data)
+            data = tmp_path / name
+        said = complaint("run", "--task", task, "--data", data, "--out", tmp_path / "out", "--methods", "none", *flags)
+        assert said.startswith(str(data)), said
+        return said.removeprefix(str(data))
+
+    return run
+
+
+def labelled(*labels: object) -> list[dict]:
+    return [{"text": f"t {number}", "label": labels[number % len(labels)]} for number in range(100)]
+
+
+@pytest.mark.parametrize("path", ["/no/where.jsonl", "nowhere.jsonl", "./nowhere", "~/no/where", "a/b/c"])
+def test_a_path_to_nothing(complaint, path):
+    assert complaint("run", "--task", "classification", "--data", path) == f"{path}: no such file or folder"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("d.jsonl", "", ": the file is empty"),
+        ("d.csv", "", ": the file is empty"),
+        ("d.parquet", "", ": the file is empty"),
+        ("d.jsonl", "\n\n", ": no row with a label"),
+        ("d.csv", "text,label\n", ": no row with a label"),
+        ("d.tsv", "a", ": cannot read .tsv; give .jsonl, .json, .csv, .parquet, .txt"),
+        ("d", "a", ": cannot read a file without ending; give .jsonl"),
+        ("d.jsonl", '{"text": "a", "label": 1}\n{broken\n', ": line 2: not valid JSON"),
+        ("d.jsonl", '{"text": "a", "label": 1', ": line 1: not valid JSON"),
+        ("d.jsonl", "[" * 100000, ": not valid JSON"),
+        ("d.jsonl", "1\n2\n", ': line 1: expected an object such as {"text": "...", "label": 1}'),
+        ("d.json", "[1, 2]", ": entry 1: expected an object"),
+        ("d.csv", 'text,label\n"a,b\nc,d\n', ": line 3: not valid CSV: unexpected end of data"),
+        ("d.csv", "text,label\na,b\na,b,c\n", ": line 3: 3 fields under a header of 2"),
+        ("d.csv", "text,label\na\n", ": line 2: 1 fields under a header of 2"),
+        ("d.csv", "text,label,text\na,b,c\n", ": line 1: column 'text' is there twice"),
+        ("d.parquet", "PAR1 and so on PAR1", ": not valid Parquet"),
+        ("d.parquet", "not at all", ": not valid Parquet"),
+        ("d.csv", b"text,label\ncaf\xe9,a\n", ": not UTF-8 text: invalid continuation byte at byte 14"),
+        ("d.jsonl", b'{"text": "caf\xe9", "label": "a"}', ": not UTF-8 text"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_the_line(refused, name, content, said):
+    assert said in refused(content, name=name)
+
+
+def test_a_parquet_file_with_two_columns_of_one_name(refused, tmp_path):
+    columns = [pyarrow.array(values) for values in (["a"] * 9, [0] * 9, [1] * 9)]
+    table = pyarrow.Table.from_arrays(columns, names=["text", "label", "label"])
+    pyarrow.parquet.write_table(table, tmp_path / "twice.parquet")
+    assert refused(tmp_path / "twice.parquet") == ": column 'label' is there twice"
+
+
+def test_a_truncated_parquet_file(refused, tmp_path):
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(GOOD), tmp_path / "whole.parquet")
+    assert "not valid Parquet" in refused((tmp_path / "whole.parquet").read_bytes()[:-50], name="cut.parquet")
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (labelled(None), ": no row with a label"),
+        (labelled(-1), ": no row with a label"),
+        (labelled("x"), ": the train split has one class only ('x'); at least two are needed"),
+        (labelled("x", 1), ": labels are text in some rows and numbers in others (['1', 'x'])"),
+        (labelled(0.5, 1), ": line 1: label 0.5 is no class; expected text or a whole number"),
+        (labelled(float("inf"), 1), ": line 1: label inf is no class"),
+        (labelled("0.5", "2"), ": label 0.5 is no class"),
+        (labelled([1], [2]), ": line 1: label [1] is no class"),
+        (labelled({"a": 1}), ": line 1: label {'a': 1} is no class"),
+        (labelled("a", "b\ud800"), ": line 2: label 'b\\ud800' is not valid Unicode"),
+        ([*GOOD, {"text": "", "label": "a"}], ": line 101: column 'text' holds no text but ''"),
+        ([*GOOD, {"text": " \t", "label": "a"}], ": line 101: column 'text' holds no text but ' \\t'"),
+        ([*GOOD, {"text": None, "label": "a"}], ": line 101: column 'text' holds no text but None"),
+        ([*GOOD, {"text": 7, "label": "a"}], ": line 101: column 'text' holds no text but 7"),
+        ([*GOOD, {"text": ["a"], "label": "a"}], ": line 101: column 'text' holds no text but ['a']"),
+        ([*GOOD, {"text": "\udc00", "label": "a"}], ": line 101: column 'text' is not valid Unicode: '\\udc00'"),
+        ([*GOOD, {"text": "[PAD] [PAD]", "label": "a"}], " text is nothing but padding or spaces: ('[PAD] [PAD]',)"),
+        (GOOD[:3], "split"),
+    ],
+)
+def test_rows_that_cannot_be_used_are_named_with_their_line(refused, rows, said):
+    assert said in refused(rows)
+
+
+def test_columns_that_are_not_there_are_named_with_those_that_are(refused):
+    rows = [{"te\nxt": "a", "label": "x"}]
+    assert refused(rows) == ": line 1: no column 'text'; it has 'te\\nxt', 'label': give --text COLUMN"
+    assert refused(GOOD, "--label", "lable").endswith("no column 'lable'; it has 'text', 'label': give --label COLUMN")
+    assert "no column 'a,b'; it has" in refused(GOOD, "--text", '"a,b"')
+    assert "no column 'premise'" in refused(GOOD, task="mnli")
+
+
+def test_three_columns_of_text_are_one_too_many(complaint, tmp_path):
+    said = complaint("run", "--task", "mnli", "--data", "d.jsonl", "--text", "a,b,c", "--out", tmp_path / "out")
+    assert said == "--text a,b,c: expected one column, or two for pairs"
+
+
+def test_labels_that_the_task_does_not_have_are_named(refused):
+    rows = [{"premise": f"p {n}", "hypothesis": "h", "label": ["yes", "no"][n % 2]} for n in range(60)]
+    assert "label 'no' is none of entailment, neutral, contradiction" in refused(rows, task="mnli")
+
+
+def test_labels_that_the_model_does_not_have_are_named(complaint, tiny_model, tmp_path):
+    (tmp_path / "d.csv").write_text("text,label\n" + "".join(f"t {n},{['happy', 'sad'][n % 2]}\n" for n in range(60)))
+    said = complaint("run", "--task", "classification", "--model", tiny_model, "--data", "d.csv", "--out", "out")
+    assert "the model has no label 'happy', 'sad', only negative, positive: rename" in said and "--finetune" in said
+
+
+def test_one_class_in_the_test_split(refused, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in GOOD))
+    (folder / "test.jsonl").write_text('{"text": "x", "label": "a"}\n')
+    assert ": the test split has one class only ('a')" in refused(folder)
+
+
+@pytest.mark.parametrize("files", [[], ["foo.jsonl"], ["train.tsv"], ["training/readme.md"]])
+def test_a_folder_without_files_of_splits(refused, tmp_path, files):
+    for file in ["folder/x", *(f"folder/{name}" for name in files)]:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("{}")
+    said = ": no .jsonl/.json/.csv/.parquet/.txt file here is named train, validation (dev) or test"
+    assert refused(tmp_path / "folder") == said
+
+
+def test_a_limit_that_leaves_one_class(complaint, tiny_data, tmp_path):
+    said = complaint("run", "--task", "classification", "--data", tiny_data, "--limit", 1, "--out", tmp_path / "out")
+    assert said == "--limit 1: leaves one class only in the train split of tiny: raise it"
+
+
+def test_a_mirror_that_is_not_there(complaint, tmp_path):
+    flags = ["--task", "classification", "--data", "org/name", "--mirror", "nowhere", "--out", tmp_path / "out"]
+    assert complaint("run", *flags) == "--mirror nowhere: no such folder"
+    assert complaint("run", "--mirror", "nowhere") == "--mirror nowhere: no such folder"
+
+
+@pytest.mark.parametrize("flag", ["--data", "--model"])
+def test_an_id_that_is_nowhere_to_be_had_offline(flag, tmp_path, tiny_data):
+    own = ["--task", "classification", "--out", str(tmp_path / "out"), "--methods", "none"]
+    own += [] if flag == "--data" else ["--data", str(tiny_data)]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "run", *own, flag, "no-such-org/no-such-name", "--mirror", str(tmp_path)],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "HEADBENCH_CACHE": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert "no-such-org/no-such-name: no such" in done.stderr and "or --mirror DIR with a copy" in done.stderr

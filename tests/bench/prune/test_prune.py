@@ -1,0 +1,160 @@
+"""The verb prune: a smaller checkpoint that loads, with a card that tells the truth."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    Qwen3Config,
+    Qwen3ForSequenceClassification,
+)
+
+from bench.__main__ import main
+from bench.prune.prune import units_to_keep
+from bench.records.errors import InputError
+from methods.heads import HeadMap, load_pruned
+
+LABELS = ("negative", "positive")
+
+
+@pytest.fixture
+def prune(place, tiny_model, tmp_path):
+    """Run the verb on the tiny model, or on another one, into a folder below ``tmp_path``; its exit code."""
+
+    def run(*flags: str, out: str = "small", model=tiny_model) -> int:
+        own = ("--task", "classification", "--model", str(model), "--data", str(place.data), "--device", "cpu")
+        return main(["prune", *own, "--out", str(tmp_path / out), *flags])
+
+    return run
+
+
+def test_the_checkpoint_has_the_heads_asked_for_and_says_what_was_printed(prune, tmp_path, capsys):
+    assert prune("--method", "michel", "--keep", "0.5") == 0
+    printed = capsys.readouterr().out
+    card = (tmp_path / "small" / "README.md").read_text()
+    smaller = load_pruned(tmp_path / "small")
+    assert len(HeadMap.of(smaller)) == 4
+    assert card.startswith(printed.partition("\n\nSaved: ")[0])
+    parameters = sum(parameter.numel() for parameter in smaller.parameters())
+    assert f"{parameters:,}" in card and "by `michel`" in card
+    assert not list(tmp_path.glob(".*"))  # nothing half written
+
+
+def test_the_lines_of_the_card_load_it_in_a_new_process(prune, tmp_path):
+    assert prune("--method", "ae:variant=A", "--keep", "3") == 0
+    card = (tmp_path / "small" / "README.md").read_text()
+    code = re.search(r"```python\n(.*?)```", card, re.DOTALL)[1]
+    code += "\nprint(model(**tokenizer('good film', return_tensors='pt')).logits.tolist())"
+    path = {"PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | path, capture_output=True, text=True, check=True
+    )
+    inputs = AutoTokenizer.from_pretrained(tmp_path / "small")("good film", return_tensors="pt")
+    with torch.no_grad():
+        assert done.stdout.strip() == str(load_pruned(tmp_path / "small")(**inputs).logits.tolist())
+
+
+def test_a_pruned_checkpoint_can_be_pruned_further_and_benchmarked(prune, place, tmp_path, capsys):
+    assert prune("--method", "michel", "--keep", "6") == 0
+    assert prune("--method", "ae", "--keep", "2", out="smaller", model=tmp_path / "small") == 0
+    assert len(HeadMap.of(load_pruned(tmp_path / "smaller"))) == 2
+    assert "2 of 6 attention heads kept" in capsys.readouterr().out
+    flags = ["--task", "classification", "--model", str(tmp_path / "smaller"), "--data", str(place.data)]
+    assert (
+        main(["run", *flags, "--methods", "none", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "out")]) == 0
+    )
+
+
+@pytest.mark.parametrize(("keep", "plain"), [("0.5", True), ("0.25", False)])
+def test_the_card_says_whether_transformers_alone_loads_it(prune, tiny_model, tmp_path, keep, plain):
+    """Where every layer keeps as many heads, and its configuration has a head size of its own."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = Qwen3Config(vocab_size=len(tokenizer), intermediate_size=16, head_dim=8, pad_token_id=0, **sizes)
+    config.id2label, config.label2id = dict(enumerate(LABELS)), {label: i for i, label in enumerate(LABELS)}
+    for part in (tokenizer, Qwen3ForSequenceClassification(config)):
+        part.save_pretrained(tmp_path / "whole")
+    assert prune("--method", "magnitude:allocation=layer", "--keep", keep, model=tmp_path / "whole") == 0
+    card = (tmp_path / "small" / "README.md").read_text()
+    assert ("loads it as well, without headbench" in card) == plain
+    if plain:
+        inputs = tokenizer("good film", return_tensors="pt")
+        loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "small").eval()
+        assert torch.equal(loaded(**inputs).logits, load_pruned(tmp_path / "small")(**inputs).logits)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--method", "michle", "--keep", "0.5"), "unknown method 'michle': did you mean 'michel'?"),
+        (("--method", "michel,ae", "--keep", "0.5"), "--method michel,ae: expected one method"),
+        (("--method", "michel", "--keep", "9"), "--keep 9: expected a share such as 0.5 or 50%, or a number of units"),
+        (("--method", "michel", "--keep", "x"), "--keep x: expected a share"),
+        (("--method", "none", "--keep", "0.5"), "--method none keeps 8 units, whatever --keep says"),
+        (("--method", "random:recompute=1", "--keep", "0.5"), "10 draws, of which scores taken anew can follow one"),
+        (("--method", "dsp-joint:cooldown=2", "--keep", "0.5"), "option cooldown=2: expected a number, at least 0"),
+        (("--method", "michel", "--keep", "0.5", "--seed", "-1"), "--seed: expected a whole number, at least 0"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(prune, tmp_path, capsys, flags, said):
+    try:
+        code = prune(*flags)
+    except SystemExit as error:
+        code = error.code
+    complaint = capsys.readouterr().err
+    assert code == 2 and said in complaint and complaint.count("\n") == 1
+    assert not (tmp_path / "small").exists()
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(prune, tmp_path, capsys, file_size_limit):
+    with file_size_limit(4000):
+        assert prune("--method", "michel", "--keep", "0.5") == 2
+    assert capsys.readouterr().err == "headbench: error: File too large\n"
+    assert not (tmp_path / "small").exists() and not list(tmp_path.glob(".small*"))
+
+
+def test_a_folder_that_is_there_is_not_overwritten(prune, tmp_path, capsys):
+    (tmp_path / "small").mkdir()
+    assert prune("--method", "michel", "--keep", "0.5") == 2
+    assert "exists already" in capsys.readouterr().err and not any((tmp_path / "small").iterdir())
+
+
+def test_a_damaged_pruned_checkpoint_is_named_in_one_line(prune, tmp_path, capsys):
+    assert prune("--method", "michel", "--keep", "0.5") == 0
+    (tmp_path / "small" / "pruning.json").write_text("{}")
+    capsys.readouterr()
+    assert prune("--method", "michel", "--keep", "0.5", out="other", model=tmp_path / "small") == 2
+    complaint = capsys.readouterr().err
+    assert "no whole pruned model" in complaint and complaint.count("\n") == 1
+
+
+@pytest.mark.parametrize(("text", "units"), [("0.5", 8), ("50%", 8), ("0.0", 0), ("1.0", 16), ("1", 1), ("16", 16)])
+def test_a_share_has_a_point_or_a_percent_sign_and_a_number_has_neither(text, units):
+    assert units_to_keep(text, 16) == units
+
+
+@pytest.mark.parametrize("text", ["17", "-1", "1.5", "101%", "nan", "inf", "", "%"])
+def test_a_budget_that_cannot_be_is_refused(text):
+    with pytest.raises(InputError, match="expected a share"):
+        units_to_keep(text, 16)
+
+
+def test_weights_that_are_not_numbers_are_one_line(prune, tiny_model, tmp_path, capsys):
+    broken = AutoModelForSequenceClassification.from_pretrained(tiny_model)
+    with torch.no_grad():
+        broken.bert.encoder.layer[0].attention.self.query.weight[0, 0] = torch.nan
+    broken.save_pretrained(tmp_path / "broken")
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path / "broken")
+    for method in ("michel", "magnitude"):
+        assert prune("--method", method, "--keep", "0.5", model=tmp_path / "broken") == 2
+        said = capsys.readouterr().err.strip().splitlines()[-1]
+        assert said.startswith("headbench: error: nothing was pruned: ")
+    assert not (tmp_path / "small").exists()

@@ -1,0 +1,92 @@
+"""The paper's figures stand beside those measured, and say that they are not."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from bench.report.tables.published import METRICS, ROWS, beside_published
+from bench.suites.files import load_suite
+
+
+@pytest.fixture
+def make(make_record):
+    """A record of a method at levels of 32 units, where each accuracy is 0.5 less a hundredth a unit removed."""
+
+    def record(label: str, removed=(0, 3, 7, 10, 32), draws=(0.0,), **cell):
+        made = copy.deepcopy(
+            make_record(label=label, removed=removed, quality=[[0.5] * len(removed)] * len(draws), **cell)
+        )
+        made["result"] |= {
+            "units": 32,
+            "metrics": [
+                [dict.fromkeys((*METRICS, "piqa/acc"), 0.5 - count / 100 + draw) for count in removed] for draw in draws
+            ],
+        }
+        return made
+
+    return record
+
+
+def rows(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")][2:]
+
+
+def test_means_of_the_paper_are_those_of_its_five_tasks():
+    for row in ROWS:
+        *five, mean = row.accuracies
+        assert sum(five) / 5 == pytest.approx(mean, abs=0.011), row  # as printed
+
+
+def test_each_published_row_is_followed_by_what_does_the_same_here(make):
+    random = "random:allocation=layer,draws=3,parts=both"
+    labels = ("none", "amp", "inverse-amp", random, "amp-recovered", "amp-recovered:choice=random", "michel")
+    table = rows(beside_published([make(label) for label in labels]))
+    seven = [(row[1].replace("\\", ""), row[2]) for row in table if row[0] == "7 of 32"]
+    assert seven == [
+        ("AMP (published)", "61.56"),
+        ("amp", "43.00"),
+        ("amp-recovered", "43.00"),
+        ("random (published)", "58.72"),
+        ("amp-recovered:choice=random", "43.00"),
+        (random, "43.00"),
+        ("reversed (published)", "47.91"),
+        ("inverse-amp", "43.00"),
+    ]
+    assert [row[1] for row in table[:3]] == ["unpruned (published)", "unpruned", "AMP (published)"]
+    assert [row[1] for row in table if row[0] == "30 of 32"] == ["heads alone (published)"]  # not measured
+
+
+def test_draws_and_seeds_are_averaged_and_accuracies_are_per_cent(make):
+    records = [make("amp", draws=(0.0, 0.1)), make("amp", draws=(0.05, 0.25), seed=1)]
+    (row,) = [row for row in rows(beside_published(records)) if row[:2] == ["3 of 32", "amp"]]
+    assert row[2:] == ["57.00"] * 6 + ["–"]
+
+
+def test_the_speed_of_generation_is_at_the_same_level(make):
+    record = make("amp")
+    record["measured"]["generation"] = {"samples": {"0": [3.0, 2.0, 4.0], "7": [2.0, 1.0, 3.0], "3": [3.0]}}
+    speed = {row[0]: row[-1] for row in rows(beside_published([record])) if row[1] in ("amp", "unpruned")}
+    assert speed == {"0 of 32": "1.00", "3 of 32": "1.00", "7 of 32": "1.50", "10 of 32": "–"}
+    assert [row[-1] for row in rows(beside_published([record])) if row[:2] == ["7 of 32", "AMP (published)"]] == [
+        "1.19"
+    ]
+
+
+def test_what_is_published_says_so_and_there_is_nothing_beside_other_tasks(make, make_record):
+    text = beside_published([make("amp")])
+    assert text.count("(published)") == len(ROWS) and "of LLaMA-2-7B, and were not measured here" in text
+    other = make("amp")
+    del other["result"]["metrics"][0][0]["piqa/acc_norm"]
+    assert beside_published([other]) == "" == beside_published([])
+
+
+def test_every_row_at_a_level_of_the_suite_is_measured_by_it(make):
+    """The suite of AMP runs a method for each published row but those of heads or neurons alone, which need more."""
+    suite = load_suite("amp")
+    records = [make(spec.label, removed=suite.removed(32)) for spec in suite.methods]
+    table = rows(beside_published(records))
+    alone = [row[1] for row, after in zip(table, [*table[1:], ["", "x (published)"]], strict=True)
+             if "(published)" in row[1] and "(published)" in after[1]]  # fmt: skip
+    assert alone == ["neurons alone (published)", "heads alone (published)"]

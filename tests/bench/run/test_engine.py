@@ -1,0 +1,61 @@
+"""Jobs run in order in one process or several, and outlive a process that dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import closing
+from functools import partial
+
+import pytest
+
+from bench.run.engine import run_jobs
+
+NOTHING = partial(int)  # importable by a worker, as a function of this module is not
+
+
+def values(jobs, workers: int) -> dict:
+    return {done.index: done.value for done in run_jobs(jobs, workers, NOTHING)}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_job_is_done_once(workers):
+    assert values([partial(pow, 2, power) for power in range(9)], workers) == {i: 2**i for i in range(9)}
+    assert values([], workers) == {}
+
+
+def test_jobs_start_in_their_order():
+    assert list(values([partial(pow, 2, power) for power in range(4)], 1)) == [0, 1, 2, 3]
+
+
+def test_what_a_job_raises_comes_back():
+    for workers in (1, 2):
+        (done,) = run_jobs([partial(int, "x")], workers, NOTHING)
+        assert isinstance(done.error, ValueError) and "Traceback" in done.error.__notes__[0]
+
+
+def test_a_process_that_dies_costs_its_job_only():
+    jobs = [
+        partial(pow, 2, 1),
+        partial(signal.raise_signal, signal.SIGKILL),
+        partial(os._exit, 7),
+        partial(pow, 2, 2),
+        partial(pow, 2, 3),
+        partial(os._exit, 0),
+    ]
+    done = {done.index: done for done in run_jobs(jobs, 2, NOTHING)}
+    assert [done[index].value for index in (0, 3, 4)] == [2, 4, 8]
+    assert done[1].died == "its process ended with signal SIGKILL, as when memory runs out"
+    assert done[2].died == "its process ended with exit code 7"
+    assert done[5].died == "its process ended with exit code 0"
+
+
+def test_processes_end_when_the_caller_stops():
+    begin = time.perf_counter()
+    with closing(run_jobs([partial(os.getpid), partial(time.sleep, 60)], 2, NOTHING)) as ended:
+        worker = next(ended).value
+        assert worker != os.getpid()
+    assert time.perf_counter() - begin < 40
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)

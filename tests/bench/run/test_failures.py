@@ -1,0 +1,141 @@
+"""A method or model that fails costs its own cells only, and the record says why."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+METHODS = """
+import os, signal
+import torch
+from methods import scorer, selector
+
+@scorer("raises", source="test")
+def raises(view):
+    raise KeyError("the method's own fault\\nwith a second line")
+
+@scorer("kills", source="test")
+def kills(view):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+@scorer("nan-importance", source="test")
+def nan_importance(view):
+    return torch.where(torch.arange(8) == 6, torch.nan, torch.arange(8.0))
+
+@scorer("misses-a-file", source="test")
+def misses_a_file(view):
+    return torch.load("/nowhere/scores.pt")
+
+@scorer("leaks", source="test")
+def leaks(view):
+    torch.set_default_dtype(torch.float64)
+    torch.set_grad_enabled(False)
+    return torch.arange(8.0)
+
+@scorer("writes", source="test")
+def writes(view):
+    next(view.model.parameters()).data[0] += 1
+    return torch.arange(8.0)
+
+@scorer("leaves", source="test")
+def leaves(view):
+    raise SystemExit("enough")
+
+@selector("wrong-mask", source="test")
+def wrong_mask(view, keep):
+    return torch.ones(8)
+
+@scorer("global-draw", source="test")
+def global_draw(view):
+    return torch.rand(8)
+"""
+
+
+def test_a_method_that_ends_its_process_does_not_end_the_run(place, plugin, capsys):
+    plugin(METHODS)
+    assert place.run("--methods", "leaves,none", "--jobs", "1") == 1
+    records = place.records()
+    assert records["leaves/seed0"]["reason"] == "SystemExit: enough"
+    assert records["none/seed0"]["status"] == "done"
+
+
+def test_what_a_method_leaves_behind_reaches_no_other(place, plugin):
+    plugin(METHODS)
+    assert place.run("--methods", "random,voita", "--jobs", "1") == 0
+    alone = {name: record["result"] for name, record in place.records().items()}
+    shutil.rmtree(place.out)
+    assert place.run("--methods", "leaks,writes,random,voita", "--jobs", "1") == 1
+    records = place.records()
+    assert records["leaks/seed0"]["reason"].startswith("Touched: the method changed gradients being on from True to")
+    assert records["writes/seed0"]["reason"].startswith("Touched: the method changed weights of the model: ")
+    assert {name: records[name]["result"] for name in alone} == alone
+
+
+def test_whatever_goes_wrong_costs_its_own_cell(place, plugin, capsys):
+    plugin(METHODS)
+    bad = "raises,kills,nan-importance,misses-a-file,wrong-mask"
+    assert place.run("--methods", f"{bad},none,random,michel,global-draw", "--jobs", "2") == 1
+    records = {name.removesuffix("/seed0"): record for name, record in place.records().items()}
+    reasons = {name: record["reason"] for name, record in records.items() if record["status"] == "failed"}
+    assert "KeyError" in reasons["raises"] and "the method's own fault" in reasons["raises"]
+    assert reasons["kills"] == "its process ended with signal SIGKILL, as when memory runs out"
+    assert reasons["nan-importance"].startswith(
+        "NonFiniteScore: method nan-importance: importance nan for head 2 of bert.encoder.layer.1"
+    )
+    assert "FileNotFoundError" in reasons["misses-a-file"] and "/nowhere/scores.pt" in reasons["misses-a-file"]
+    assert reasons["wrong-mask"].startswith("ValueError: mask of shape (8,) and torch.float32")
+    assert set(reasons) == set(bad.split(","))
+    assert "in raises\n" in records["raises"]["traceback"]
+    assert set(records) - set(reasons) == {"none", "random", "michel", "global-draw"}
+    output = capsys.readouterr().out
+    assert all(f"{name}/seed0: {reason}" in output for name, reason in reasons.items())
+    assert "| michel " in output  # the summary is shown all the same
+    # One process gives the same, bit for bit.
+    assert place.run("--methods", "none,random,michel,global-draw", out=place.folder / "serial") == 0
+    serial = place.results(place.folder / "serial")
+    assert len(serial) == 4
+    assert {name: place.results()[name] for name in serial} == serial
+    assert serial["random/seed0"]["result"]["quality"] != serial["michel/seed0"]["result"]["quality"]
+
+
+def test_weights_that_are_not_numbers_fail_the_cells_of_that_model_only(place, capsys):
+    broken = place.folder / "broken-bert"
+    shutil.copytree(place.model, broken)
+    weights = load_file(broken / "model.safetensors")
+    weights["bert.encoder.layer.0.attention.self.query.weight"][0, 0] = torch.nan
+    save_file(weights, broken / "model.safetensors", {"format": "pt"})
+    suite = "methods = 'none,random,michel,ae'\nseeds = 1\nlevels = [0.5]\n"
+    assert place.run_suite(suite + place.task(model=str(broken)) + place.task()) == 1
+    records = [json.loads(content) for name, content in place.files().items() if name.endswith(".json")]
+    assert {(r["cell"]["model"], r["status"]) for r in records} == {("broken-bert", "failed"), ("tiny-bert", "done")}
+    assert len(records) == 8
+    reasons = [record["reason"] for record in records if record["status"] == "failed"]
+    assert all("not finite" in reason or "importance nan" in reason for reason in reasons)
+    assert "## Overall" in capsys.readouterr().out
+    assert "- failed: none, tiny, broken-bert, seed 0" in (place.out / "leaderboard.md").read_text()
+
+
+def test_a_training_that_fails_is_reported_by_every_cell_that_needs_it(place, monkeypatch, capsys):
+    def diverges(*_, **__):
+        raise FloatingPointError("loss is nan at step 3")
+
+    monkeypatch.setattr("tasks.models.train.train", diverges)
+    assert place.run("--methods", "none,random", "--finetune") == 1
+    assert {record["reason"] for record in place.records().values()} == {"FloatingPointError: loss is nan at step 3"}
+    assert "training tiny-bert, tiny, seed 0: failed: loss is nan at step 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("error", [RuntimeError("out of memory"), RuntimeError()])
+def test_a_training_that_raises_does_not_end_the_run(place, monkeypatch, error):
+    def breaks(*_, **__):
+        raise error
+
+    monkeypatch.setattr("tasks.models.train.train", breaks)
+    assert place.run("--methods", "none", "--finetune") == 1
+    (record,) = place.records().values()
+    assert record["reason"] == f"RuntimeError: {str(error) or 'no message'}"
+    assert list(place.cache.iterdir()) == []

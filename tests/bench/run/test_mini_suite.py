@@ -1,0 +1,64 @@
+"""The built-in suite is worth running: trained by the command line as a newcomer would, judged by its records alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.__main__ import main
+from bench.analysis.cell_metrics import curve
+from bench.records.schema import Record
+from bench.records.store import Store
+
+ENOUGH = {
+    "classification": 0.95,
+    "harness": 0.95,
+    "language_id": 0.95,
+    "mnli": 0.90,
+}  # test accuracy of the unpruned model
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    """Records of ``none`` and ``random`` on every task and three seeds, with models trained here."""
+    out = tmp_path_factory.mktemp("mini")
+    former = os.environ.get("HEADBENCH_CACHE")
+    os.environ["HEADBENCH_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    try:
+        assert main(["run", "--methods", "none,random", "--device", "cpu", "--out", str(out)]) == 0
+    finally:
+        os.environ.pop("HEADBENCH_CACHE")
+        if former is not None:
+            os.environ["HEADBENCH_CACHE"] = former
+    assert [path.name for path in Path(out).rglob("*.tmp")] == []
+    return list(Store(out).all())
+
+
+def _of(records: list[Record], method: str, task: str) -> list[Record]:
+    found = [r for r in records if r["cell"]["method"] == method and r["cell"]["task"] == task]
+    assert [r["cell"]["seed"] for r in found] == [0, 1, 2]
+    return found
+
+
+@pytest.mark.parametrize("task", ENOUGH)
+def test_every_seed_learns_its_task(records: list[Record], task: str) -> None:
+    for record in _of(records, "none", task):
+        assert record["result"]["quality"][0][0] >= ENOUGH[task], record["cell"]["seed"]
+
+
+@pytest.mark.parametrize("task", ENOUGH)
+def test_without_heads_accuracy_is_chance(records: list[Record], task: str) -> None:
+    for record in _of(records, "random", task):
+        assert abs(np.array(record["result"]["quality"])[:, -1] - record["result"]["chance"]).max() <= 0.03
+
+
+@pytest.mark.parametrize("task", ENOUGH)
+def test_half_of_the_heads_at_random_cost_ten_points(records: list[Record], task: str) -> None:
+    losses = []
+    for record in _of(records, "random", task):
+        share, quality = curve(record)
+        losses.append(quality[0] - quality[list(share).index(0.5)])
+    assert np.mean(losses) >= 0.10

@@ -1,0 +1,382 @@
+"""Every check finds the fault that it is there for, and names it."""
+
+from __future__ import annotations
+
+import copy
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+
+from bench.suites.plugins import load_plugins
+from methods import METHODS, Trained, joint, scorer, selector
+from methods.checks import CHECKS, SCENES, Case, Failure, NotApplicable, Subject, cases
+from methods.contract.choosing import select
+
+load_plugins()
+BY_NAME = {check.name: check for check in CHECKS}
+BERT, ALBERT = SCENES[:2]
+SCORES = torch.tensor([5.0, 2.0, 8.0, 1.0, 7.0, 3.0, 6.0, 4.0])
+
+
+def constant(view):
+    """Any importances, the same for the same map of heads."""
+    return SCORES[: len(view.heads)].clone()
+
+
+def first(view, keep):
+    return torch.arange(len(view.heads)) < keep
+
+
+def layer(view):
+    return view.model.get_submodule("bert.encoder.layer.0.attention.self.query")
+
+
+def too_few(view):
+    return torch.ones(3)
+
+
+def complex_scores(view):
+    return constant(view).to(torch.complex64)
+
+
+def listed_scores(view):
+    return constant(view).tolist()
+
+
+def one_too_many(view, keep):
+    return first(view, keep + 1)
+
+
+def wrong_dtype(view, keep):
+    return first(view, keep).float()
+
+
+def one_budget_only(view, budgets):
+    yield Trained(first(view, budgets[0]), view.model)
+
+
+def global_draws(view):
+    return torch.rand(len(view.heads))
+
+
+def global_draws_hidden(view):
+    with torch.random.fork_rng():
+        return torch.rand(len(view.heads))
+
+
+def python_draws(view):
+    return torch.tensor([random.random() for _ in range(len(view.heads))])
+
+
+def python_draws_in_training(view, budgets):
+    for keep in budgets:
+        model = copy.deepcopy(view.model)
+        with torch.no_grad():
+            next(model.parameters())[0, 0] = random.random()
+        yield Trained(first(view, keep), model)
+
+
+def counts_padding(view):
+    with torch.no_grad():
+        return constant(view) * sum(batch.inputs["input_ids"].shape[1] for batch in view.batches)
+
+
+def mean_of_batches(view):
+    with torch.no_grad():
+        return constant(view) * sum(view.loss(batch).mean() for batch in view.batches) / len(view.batches)
+
+
+def chooses_by_batches(view, keep):
+    return first(view, keep).roll(len(view.batches))
+
+
+def four_heads_a_layer(view):
+    assert all(site.num_heads == 4 for site in view.heads.sites), "a layer has lost heads"
+    return constant(view)
+
+
+def divides_by_fewest_heads(view):
+    left = torch.bincount(view.heads.site_of_unit[view.kept], minlength=len(view.heads.sites)).min()
+    return constant(view) * left / left
+
+
+def turns_around(view):
+    return constant(view) * (1 if len(view.heads) == 8 else -1)
+
+
+def remembers_scores(view):
+    if view.memory is None:
+        return _norms(view)
+    left = torch.tensor([sum(site.num_heads for site in view.heads.sites)])
+    return _norms(view) * (1 if left == view.memory.setdefault("first", left) else -1)
+
+
+def _norms(view):
+    parts = []
+    for index, site in enumerate(view.heads.sites):
+        weight = view.model.get_submodule(site.output).weight.detach()
+        parts.append(view.per_unit(index, weight.unflatten(1, (site.num_heads, site.head_dim)).norm(dim=(0, 2))))
+    return torch.cat(parts)
+
+
+def float32_only(view):
+    return constant(view) @ torch.eye(len(view.heads), dtype=next(view.model.parameters()).dtype)
+
+
+def too_coarse(view):
+    return constant(view) * (1 if next(view.model.parameters()).dtype == torch.float32 else 2)
+
+
+def hides_nan(view):
+    with torch.no_grad():
+        return constant(view) + sum(view.loss(batch).nan_to_num().sum() for batch in view.batches)
+
+
+def trains_on_nan(view, budgets):
+    with torch.no_grad():
+        loss = view.loss(view.batches[0]).sum()
+    for keep in budgets:
+        yield Trained(first(view, keep).roll(int(loss.isnan())), view.model)
+
+
+def leaves_hook(view):
+    layer(view).register_forward_hook(lambda *_: None)
+    return constant(view)
+
+
+def changes_weight(view):
+    with torch.no_grad():
+        layer(view).weight[1, 1] += 1e-7
+    return constant(view)
+
+
+def changes_buffer(view):
+    view.model.get_buffer("bert.embeddings.position_ids").add_(1)
+    return constant(view)
+
+
+def leaves_gradient(view):
+    layer(view).weight.grad = torch.zeros_like(layer(view).weight)
+    return constant(view)
+
+
+def zeroes_gradients(view):
+    view.model.zero_grad()
+    return constant(view)
+
+
+def requires_gradients(view):
+    view.model.requires_grad_(True)
+    return constant(view)
+
+
+def trains_dropout(view):
+    view.model.bert.train()
+    return constant(view)
+
+
+def leaves_eager(view):
+    view.model.set_attn_implementation("eager")
+    return constant(view)
+
+
+def replaces_forward(view):
+    layer(view).forward = lambda x: x
+    return constant(view)
+
+
+def leaves_gradients_off(view):
+    torch.set_grad_enabled(False)
+    return constant(view)
+
+
+def removes_padding(view):
+    view.batches[0].inputs.pop("attention_mask")
+    return constant(view)
+
+
+def marks_kept(view):
+    view.kept[0] = False
+    return constant(view)
+
+
+def hook_until_the_end(view):
+    hook = layer(view).register_forward_hook(lambda *_: None)
+    view.logits(view.batches[0])
+    hook.remove()
+    return constant(view)
+
+
+def trains_on(view, budgets):
+    model = copy.deepcopy(view.model)
+    for keep in budgets:
+        with torch.no_grad():
+            model.get_parameter("classifier.bias").add_(1)
+        yield Trained(first(view, keep), model)
+
+
+def in_training_mode(view, budgets):
+    return (Trained(first(view, keep), copy.deepcopy(view.model).train()) for keep in budgets)
+
+
+def hooked(view, budgets):
+    for keep in budgets:
+        model = copy.deepcopy(view.model)
+        model.classifier.register_forward_hook(lambda *_: None)
+        yield Trained(first(view, keep), model)
+
+
+def nothing_trained(view, budgets):
+    return iter(())
+
+
+def reports_nan(view, budgets):
+    return (Trained(first(view, keep), view.model, {"temperature": float("nan")}) for keep in budgets)
+
+
+Q = r"bert\.encoder\.layer\.0\.attention\.self\.query"
+HEAD = r"head \d of bert\.encoder\.layer\.\d\.attention\.self"
+FAULTS = [
+    (scorer, too_few, "an-answer-for-every-budget", r"importance of shape \(3,\), expected \(8,\)"),
+    (scorer, complex_scores, "an-answer-for-every-budget", "the importance is of torch.complex64, expected real numb"),
+    (scorer, listed_scores, "an-answer-for-every-budget", r"is a list, expected a tensor of shape \(8,\)"),
+    (selector, one_too_many, "an-answer-for-every-budget", "mask keeps 8 units, the budget is 7"),
+    (selector, wrong_dtype, "an-answer-for-every-budget", r"mask of shape \(8,\) and torch\.float32"),
+    (joint, one_budget_only, "an-answer-for-every-budget", "gave results for 1 of 8 budgets"),
+    (scorer, global_draws, "the-same-for-a-seed", f"{HEAD} is kept by one run and not by the other.*view.generator"),
+    (scorer, global_draws_hidden, "the-same-for-a-seed", f"{HEAD} is kept by one run"),
+    (scorer, python_draws, "the-same-for-a-seed", f"{HEAD} is kept by one run"),
+    (joint, python_draws_in_training, "the-same-for-a-seed", "word_embeddings.weight differs between two runs"),
+    (scorer, counts_padding, "padding-and-batches-do-not-matter", f"in one batch, against one by one: .* for {HEAD}"),
+    (scorer, mean_of_batches, "padding-and-batches-do-not-matter", rf"for {HEAD} \(8 of 8 differ\)"),
+    (selector, chooses_by_batches, "padding-and-batches-do-not-matter", f"against one by one: .* for {HEAD}"),
+    (scorer, four_heads_a_layer, "a-layer-may-be-without-heads", r"AssertionError: a layer has.*test_checks\.py:\d"),
+    (scorer, divides_by_fewest_heads, "a-layer-may-be-without-heads", f"without heads: importance nan for {HEAD}"),
+    (scorer, turns_around, "a-layer-may-be-without-heads", f"{HEAD} is below {HEAD} if .* above it if they are gone"),
+    (scorer, remembers_scores, "greedy-scores-what-is-left", rf"step 2 removes {HEAD} \(.*\) before {HEAD}"),
+    (scorer, float32_only, "works-in-bfloat16", r"RuntimeError: expected .* same dtype.*test_checks\.py:\d"),
+    (scorer, too_coarse, "works-in-bfloat16", f"bfloat16 against float32: 10 instead of 5|16 instead of 8 for {HEAD}"),
+    (scorer, hides_nan, "a-nan-is-never-silent", f"weight of {Q} nan the answer is finite but another"),
+    (joint, trains_on_nan, "a-nan-is-never-silent", "the answer is finite but another"),
+    (scorer, leaves_hook, "left-as-found", rf"number of forward hooks of {Q} was 0, is 1"),
+    (
+        scorer,
+        changes_weight,
+        "left-as-found",
+        rf"\(sdpa attention, the model is frozen\): weight {Q}\.weight was changed",
+    ),
+    (scorer, changes_buffer, "left-as-found", r"buffer bert\.embeddings\.position_ids was changed"),
+    (scorer, leaves_gradient, "left-as-found", rf"gradient of {Q}\.weight was none, is there"),
+    (scorer, zeroes_gradients, "left-as-found", r"eager.*gradient of \S+ was there, is none; .* and \d+ more"),
+    (scorer, requires_gradients, "left-as-found", r"requires_grad of \S+ was False, is True"),
+    (scorer, trains_dropout, "left-as-found", r"training mode of bert was False, is True"),
+    (scorer, leaves_eager, "left-as-found", r"attention implementation of the model was sdpa, is eager"),
+    (scorer, replaces_forward, "left-as-found", rf"attribute forward of {Q} is new"),
+    (scorer, leaves_gradients_off, "left-as-found", "gradients being on was True, is False"),
+    (scorer, removes_padding, "left-as-found", "attention_mask of batch 0 is gone"),
+    (scorer, marks_kept, "left-as-found", "view.kept was changed"),
+    (scorer, global_draws, "left-as-found", "torch's global random state was changed"),
+    (scorer, python_draws, "left-as-found", "Python's global random state was changed"),
+    (scorer, hook_until_the_end, "left-as-found-after-an-error", rf"raised\): number of forward hooks of {Q}"),
+    (joint, trains_on, "trained-models-are-ready", "bias of the model for 7 of 8 units changed after it was given"),
+    (joint, in_training_mode, "trained-models-are-ready", "the model is in training mode in the model for 7 of 8"),
+    (joint, hooked, "trained-models-are-ready", "classifier has a hook in the model for 7 of 8 units"),
+    (joint, nothing_trained, "trained-models-are-ready", "0 results for the 3 budgets"),
+    (joint, reports_nan, "trained-models-are-ready", "report of the model for 7 of 8 units says {'temperature': nan}"),
+]
+
+
+@pytest.fixture
+def register():
+    """Register a method for one test."""
+
+    def add(shape, function, name="faulty", **settings) -> Subject:
+        shape(name, source="test", **settings)(function)
+        return Subject.of(name)
+
+    before = dict(METHODS)
+    yield add
+    METHODS.clear()
+    METHODS.update(before)
+
+
+@pytest.mark.parametrize(("shape", "function", "check", "said"), FAULTS, ids=lambda part: getattr(part, "__name__", ""))
+def test_a_fault_is_found_and_named(register, shape, function, check, said):
+    case = Case(BY_NAME[check], register(shape, function), BERT)
+    before = torch.get_rng_state(), random.getstate(), torch.is_grad_enabled()
+    with pytest.raises(Failure, match=said):
+        case.run()
+    assert torch.equal(before[0], torch.get_rng_state()) and before[1:] == (random.getstate(), torch.is_grad_enabled())
+    assert case.command == f"headbench check faulty --only {check} --on bert"
+
+
+def test_every_check_can_fail():
+    assert {check for _, _, check, _ in FAULTS} | {"works-on-cuda"} == set(BY_NAME)
+
+
+def test_a_gpu_is_used_where_there_is_one(register, monkeypatch):
+    """A stand-in: what the check asks of the GPU is asked of the CPU, by a method that answers otherwise each time."""
+    calls = []
+
+    def another_each_time(view):
+        calls.append(view)
+        return constant(view) + len(calls)
+
+    subject = register(scorer, another_each_time)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_rng_state", lambda: torch.zeros(1))
+    view = type(BERT).view
+    monkeypatch.setattr(type(BERT), "view", lambda self, **settings: view(self, **settings | {"device": "cpu"}))
+    with pytest.raises(Failure, match=f"CUDA against CPU: .* for {HEAD}"):
+        BY_NAME["works-on-cuda"].function(subject, BERT)
+
+
+def test_a_head_that_comes_back_is_found(register, monkeypatch):
+    """The run sees to it that none does: here it does not."""
+
+    def reversed_masks(method, options, view, removed):
+        chosen = select(method, options, view, removed)
+        back = [
+            replace(choice, mask=choice.mask.flip(0)) if place % 2 else choice
+            for place, choice in enumerate(chosen.choices[0])
+        ]
+        return replace(chosen, choices=[back])
+
+    monkeypatch.setattr("methods.checks.case.select", reversed_masks)
+    with pytest.raises(Failure, match=f"{HEAD} is back when 2 units are removed"):
+        Case(BY_NAME["an-answer-for-every-budget"], register(scorer, constant), BERT).run()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "check", "scene", "said"),
+    [
+        ("random", {}, "greedy-scores-what-is-left", BERT, "several draws"),
+        ("random", {"draws": 1}, "greedy-scores-what-is-left", BERT, "draws at random"),
+        ("amp", {}, "greedy-scores-what-is-left", BERT, "ranks neurons too"),
+        ("amp-mlp", {}, "an-answer-for-every-budget", BERT, "removes neurons alone"),
+        ("none", {}, "greedy-scores-what-is-left", BERT, "only a scorer has a schedule"),
+        ("none", {}, "a-layer-may-be-without-heads", ALBERT, "nothing to choose"),
+        ("none", {}, "trained-models-are-ready", BERT, "only a joint method trains"),
+        ("gnorm", {"variant": "batch"}, "padding-and-batches-do-not-matter", BERT, "depends on the batch"),
+    ],
+)
+def test_what_does_not_apply_is_skipped_with_the_reason(name, options, check, scene, said):
+    with pytest.raises(NotApplicable, match=said):
+        Case(BY_NAME[check], Subject.of(name, **options), scene).run()
+
+
+def test_a_method_may_depend_on_the_batch_if_it_says_so(register):
+    check = BY_NAME["padding-and-batches-do-not-matter"]
+    with pytest.raises(NotApplicable):
+        Case(check, register(scorer, mean_of_batches, batch_dependent={}), BERT).run()
+    with pytest.raises(Failure):
+        Case(check, register(scorer, mean_of_batches, "other", batch_dependent={"inverse": True}), BERT).run()
+
+
+def test_a_function_is_asked_once_whatever_its_names(register):
+    register(scorer, constant, variants={"backwards": {"inverse": True}})
+    some = list(cases([Subject.of("faulty"), Subject.of("backwards"), Subject.of("none")], [BERT]))
+    asked = [[case.check for case in some if case.subject.label == name] for name in ("faulty", "backwards", "none")]
+    assert asked == [CHECKS, [check for check in CHECKS if not check.once], CHECKS]

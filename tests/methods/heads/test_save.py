@@ -1,0 +1,159 @@
+"""A saved model must come back bit for bit, also in another process, and a damaged folder must say so."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import transformers as t
+
+from methods.heads import HeadMap, find_mlps, load_pruned, remove_heads, remove_neurons, save_pruned
+from methods.heads.surgery.save import _skeleton
+
+IN_A_NEW_PROCESS = """
+import sys, torch
+from methods.heads import load_pruned
+torch.set_num_threads(1)
+for path, batch, expected in torch.load(sys.argv[1]):
+    with torch.no_grad():
+        assert torch.equal(load_pruned(path)(**batch).logits, expected), path
+"""
+
+
+def _prune(zoo, model, name="random"):
+    smaller = remove_heads(model, zoo.masks(HeadMap.of(model))[name])
+    keep = {mlp.name: range(index % 3, mlp.width) for index, mlp in enumerate(find_mlps(smaller))}
+    return remove_neurons(smaller, keep)
+
+
+def test_saved_models_come_back(zoo, family, tmp_path):
+    batch = zoo.batch(family)
+    for name in ("random", "no head in the first site", "all kept"):
+        smaller = _prune(zoo, zoo.model(family), name)
+        path = tmp_path / name
+        save_pruned(smaller, path)
+        loaded = load_pruned(path)
+        with torch.no_grad():
+            assert torch.equal(loaded(**batch).logits, smaller(**batch).logits)
+        assert HeadMap.of(loaded).sites == HeadMap.of(smaller).sites
+        fewer = _prune(zoo, loaded)  # goes on where it was left
+        save_pruned(fewer, tmp_path / f"{name} again")
+        with torch.no_grad():
+            assert torch.equal(load_pruned(tmp_path / f"{name} again")(**batch).logits, fewer(**batch).logits)
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted(
+        f"{name}{again}" for name in ("random", "no head in the first site", "all kept") for again in ("", " again")
+    )
+
+
+def test_saved_models_come_back_in_a_new_process(zoo, tmp_path):
+    expected = []
+    for name in ("bert", "gpt2", "phi3", "t5"):
+        model, batch = _prune(zoo, zoo.model(name, dtype=torch.bfloat16)), zoo.batch(name)
+        save_pruned(model, tmp_path / name)
+        with torch.no_grad():
+            expected.append((str(tmp_path / name), batch, model(**batch).logits))
+    torch.save(expected, tmp_path / "expected")
+    command = [sys.executable, "-c", IN_A_NEW_PROCESS, str(tmp_path / "expected")]
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[3])
+
+
+@pytest.mark.parametrize("name", ["llama", "llama-gqa", "qwen3", "mistral"])
+def test_uniform_shapes_load_without_us(zoo, name, tmp_path):
+    model, batch = zoo.model(name), zoo.batch(name)
+    heads = HeadMap.of(model)
+    smaller = remove_heads(model, heads.mask({site.name: site_heads(site) for site in heads.sites}), heads)
+    smaller = remove_neurons(smaller, {mlp.name: range(11) for mlp in find_mlps(smaller)})
+    save_pruned(smaller, tmp_path / "model")
+    plain = t.AutoModelForSequenceClassification.from_pretrained(tmp_path / "model").eval()
+    with torch.no_grad():
+        assert torch.equal(plain(**batch).logits, smaller(**batch).logits)
+        assert torch.equal(load_pruned(tmp_path / "model")(**batch).logits, smaller(**batch).logits)
+
+
+def test_uneven_shapes_do_not_load_without_us_by_mistake(zoo, tmp_path):
+    save_pruned(_prune(zoo, zoo.model("bert")), tmp_path / "model")
+    with pytest.raises(RuntimeError, match="size"):
+        t.AutoModelForSequenceClassification.from_pretrained(tmp_path / "model")
+
+
+def test_generation_settings_are_kept(tmp_path):
+    sizes = {"vocab_size": 40, "hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4}
+    model = t.LlamaForCausalLM(t.LlamaConfig(intermediate_size=20, tie_word_embeddings=True, **sizes)).eval()
+    model.generation_config.update(max_new_tokens=3, temperature=0.5)
+    save_pruned(model, tmp_path / "model")
+    loaded = load_pruned(tmp_path / "model")
+    assert loaded.generation_config.to_dict() == model.generation_config.to_dict()
+    assert loaded.lm_head.weight is loaded.model.embed_tokens.weight
+
+
+def site_heads(site):
+    """Half of the heads, other ones in every layer: whole groups."""
+    first = site.layer % 2 * (site.num_heads // 2)
+    return range(first, first + site.num_heads // 2)
+
+
+def test_saving_refuses_what_exists_and_loading_what_is_damaged(zoo, tmp_path):
+    model = zoo.model("bert")
+    path = tmp_path / "model"
+    save_pruned(model, path)
+    with pytest.raises(FileExistsError, match="exists already"):
+        save_pruned(model, path)
+    with pytest.raises(ValueError, match=r"cannot be rebuilt .* pooler"):
+        save_pruned(t.BertModel(model.config, add_pooling_layer=False), tmp_path / "without pooler")
+    with pytest.raises(ValueError, match="no whole pruned model"):
+        load_pruned(tmp_path / "nowhere")
+    model.save_pretrained(tmp_path / "foreign")
+    with pytest.raises(ValueError, match="no whole pruned model"):
+        load_pruned(tmp_path / "foreign")
+    pruning = json.loads((path / "pruning.json").read_text())
+    site = next(iter(pruning["heads"]))
+    for damage in (
+        {"format": 2},
+        {"class": "Trainer"},
+        {"heads": {}},
+        {"heads": {**pruning["heads"], site: [0, 9]}},
+        {"heads": {**pruning["heads"], site: [0]}},
+        {"neurons": {}, "config": {}},
+    ):
+        (path / "pruning.json").write_text(json.dumps({**pruning, **damage}))
+        with pytest.raises(ValueError, match="no whole pruned model") as error:
+            load_pruned(path)
+        assert "\n" not in str(error.value)
+    (path / "pruning.json").write_text(json.dumps(pruning))
+    for name in ("model.safetensors", "buffers.safetensors", "pruning.json"):
+        content = (path / name).read_bytes()
+        (path / name).write_bytes(content[: len(content) // 2])
+        with pytest.raises(ValueError, match="no whole pruned model"):
+            load_pruned(path)
+        (path / name).write_bytes(content)
+    load_pruned(path)
+
+
+def test_a_number_of_heads_that_the_configuration_refuses(zoo, tmp_path):
+    """Llama wants its width to be a multiple of its heads; a smaller one with others is saved all the same."""
+    config = t.LlamaConfig(
+        vocab_size=40, hidden_size=32, num_hidden_layers=2, num_attention_heads=8, intermediate_size=20
+    )
+    model = t.LlamaForCausalLM(config).eval()
+    heads = HeadMap.of(model)
+    smaller = remove_heads(model, torch.arange(len(heads)) % 8 < 5, heads)
+    assert not save_pruned(smaller, tmp_path / "small")
+    batch = zoo.batch("llama")
+    with torch.no_grad():
+        assert torch.equal(load_pruned(tmp_path / "small")(**batch).logits, smaller(**batch).logits)
+
+
+def test_weights_yet_to_be_read_take_no_memory(zoo, family, tmp_path):
+    smaller = _prune(zoo, zoo.model(family))
+    save_pruned(smaller, tmp_path / "small")
+    empty = _skeleton(json.loads((tmp_path / "small" / "pruning.json").read_text()), "cpu")
+    assert all(parameter.is_meta for parameter in empty.parameters())
+    found = load_pruned(tmp_path / "small")
+    assert len(list(found.parameters())) == len(list(smaller.parameters()))  # what was tied is tied
+    assert not any(tensor.is_meta for tensor in (*found.parameters(), *found.buffers()))
+    for module in found.modules():  # nor what is neither a parameter nor a buffer
+        assert not any(isinstance(each, torch.Tensor) and each.is_meta for each in vars(module).values())

@@ -1,0 +1,23 @@
+"""The architectures that these tests verify, as a table (``pytest -s`` prints it), and as the README states them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from methods.heads import HeadMap
+
+
+def test_the_readme_states_what_is_verified(zoo):
+    lines = []
+    for family in zoo.families():
+        model = zoo.model(family)
+        heads = HeadMap.of(model)
+        kinds = ", ".join(dict.fromkeys(site.kind for site in heads.sites))
+        grouped = any(site.queries_per_group > 1 for site in heads.sites)
+        tied = any(site.calls > 1 for site in heads.sites)
+        fused = any(site.layout.fused for site in heads.sites)
+        notes = [note for note, holds in (("grouped", grouped), ("tied", tied), ("fused", fused)) if holds]
+        lines.append(f"| {family} | {kinds} | {', '.join(notes)} |")
+    print("", *lines, sep="\n")
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    assert "\n".join(lines) in readme

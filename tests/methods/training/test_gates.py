@@ -1,0 +1,149 @@
+"""The training loop of gates: against the same training written out, and what it leaves behind."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from itertools import islice
+
+import pytest
+import torch
+from torch import nn
+
+from methods.heads import gated
+from methods.training.gates import Seeds, train_gates
+from methods.training.loop import training_of
+
+SEEDS = Seeds(gates=1, dropout=2)
+STEPS = 4
+
+
+@pytest.fixture
+def view(tiny, architecture):
+    """A model with dropout, and three batches for four steps."""
+    return scene(tiny, architecture)
+
+
+def scene(tiny, architecture, dtype=torch.float32):
+    batches = [tiny.batch(tiny.sentences(seed), extra=seed) for seed in range(3)]
+    view = tiny.view(tiny.model(architecture, dtype=dtype), batches, tiny.unit(architecture))
+    return dataclasses.replace(view, training=dataclasses.replace(view.training, steps=STEPS))
+
+
+def parameter(view, value=0.6):
+    return torch.full((len(view.heads),), value, dtype=torch.float64, requires_grad=True)
+
+
+def ones(view):
+    return lambda step: torch.ones(len(view.heads), dtype=torch.float64)
+
+
+def run(view, parameter, gates, **changes):
+    return train_gates(view, parameter, gates, **{"learning_rate": 0.1, "frozen": False, "seeds": SEEDS, **changes})
+
+
+def spying(view):
+    """The view, and a list that fills with (train mode, whether weights require a gradient, dtypes) of each forward."""
+    seen = []
+
+    def forward(model, batch):
+        parameters = list(model.parameters())
+        seen.append((model.training, {p.requires_grad for p in parameters}, {p.dtype for p in parameters}))
+        return view.forward(model, batch)
+
+    return dataclasses.replace(view, forward=forward), seen
+
+
+def test_the_training_written_out(tiny, architecture):
+    """Weights and gates, with dropout, a penalty, clipping apart, Adam and both schedules.
+
+    In float64: some biases have no gradient but for rounding, which Adam in float32 would blow up to whole steps.
+    """
+    view = scene(tiny, architecture, torch.float64)
+    w = parameter(view)
+    trained = run(view, w, lambda step: w * (1 + step), penalty=lambda: 0.3 * w.square().sum())
+    model, gate = copy.deepcopy(view.model).train().requires_grad_(True), parameter(view)
+    optimizer, schedule = view.training.optimizer(model)
+    first, second = torch.zeros_like(gate), torch.zeros_like(gate)  # Adam's moments
+    with torch.random.fork_rng():
+        torch.manual_seed(SEEDS.dropout)
+        for step, batch in enumerate(islice(view.training.batches(), STEPS)):
+            with gated(model, gate * (1 + step), view.heads):
+                losses = view.loss_of_logits(model(**batch.inputs).logits, batch)
+            (losses.sum() / len(batch.labels) + 0.3 * gate.square().sum()).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+            gradient = gate.grad * min(1.0, 1 / (gate.grad.norm().item() + 1e-6))
+            first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+            change = (first / (1 - 0.9 ** (step + 1))) / ((second / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8)
+            gate = (gate - 0.1 * (1 - step / STEPS) * change).detach().requires_grad_()
+    torch.testing.assert_close(w, gate, rtol=1e-9, atol=1e-9)
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(trained.state_dict()[name], value, rtol=1e-6, atol=1e-8)
+
+
+def test_frozen_weights_stay_and_get_no_gradient(view):
+    watched, seen = spying(view)
+    w = parameter(view)
+    trained = run(watched, w, lambda step: w, frozen=True)
+    assert seen == [(True, {False}, {torch.float32})] * STEPS
+    assert not torch.equal(w, parameter(view))
+    for name, value in view.model.state_dict().items():
+        assert torch.equal(trained.state_dict()[name], value)
+
+
+def test_what_comes_back(view):
+    before = copy.deepcopy(view.model.state_dict())
+    view.model.requires_grad_(True)
+    view.loss(view.batches[0]).sum().backward()  # gradients of its own, which the copy must not take over
+    with torch.no_grad():
+        trained = run(view, parameter(view), ones(view))
+    assert not any(module.training for module in trained.modules())
+    assert not any(p.requires_grad or p.grad is not None for p in trained.parameters())
+    assert not any(module._forward_pre_hooks or module._forward_hooks for module in trained.modules())
+    assert all(p.requires_grad for p in view.model.parameters())
+    assert any(p.grad is not None for p in view.model.parameters())
+    assert any(not torch.equal(trained.state_dict()[name], value) for name, value in before.items())
+    assert all(torch.equal(view.model.state_dict()[name], value) for name, value in before.items())
+
+
+def test_half_precision_is_trained_in_float32_and_rounded_at_the_end(view):
+    halves = dataclasses.replace(view, model=copy.deepcopy(view.model).bfloat16())
+    watched, seen = spying(halves)
+    trained = run(watched, parameter(view), ones(view))
+    assert seen == [(True, {True}, {torch.float32})] * STEPS
+    whole = dataclasses.replace(view, model=copy.deepcopy(halves.model).float())
+    expected = run(whole, parameter(view), ones(view))
+    for (name, value), weight in zip(expected.named_parameters(), trained.parameters(), strict=True):
+        assert weight.dtype == torch.bfloat16
+        torch.testing.assert_close(weight.float(), value.bfloat16().float(), rtol=0.01, atol=1e-3, msg=name)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite_is_named(view, bad):
+    calls = []
+
+    def loss(logits, batch):
+        calls.append(batch)
+        return logits.sum(1) * (1.0 if len(calls) < 3 else bad)
+
+    broken = dataclasses.replace(view, loss_of_logits=loss)
+    with pytest.raises(FloatingPointError, match=r"^loss is -?(nan|inf) at step 3 of 4 of training gates: .*0\.1$"):
+        run(broken, parameter(view), ones(view))
+    calls.clear()
+    with pytest.raises(FloatingPointError, match=r"^loss is -?(nan|inf) at step 3 of 4 of training weights$"):
+        train_gates(broken, None, ones(view), learning_rate=0.0, frozen=False, seeds=Seeds.draw(broken))
+
+
+def test_a_view_without_training_examples_is_refused(tiny):
+    with pytest.raises(ValueError, match="no training examples"):
+        training_of(dataclasses.replace(tiny.scene("bert"), training=None))
+
+
+def test_seeds_come_from_the_view_alone(tiny):
+    model = tiny.model("bert")
+    first, same, other = (Seeds.draw(tiny.view(model, [], seed=seed)) for seed in (0, 0, 1))
+    assert first == same and first != other and first.gates != first.dropout
+    assert torch.equal(torch.rand(3, generator=first.noise()), torch.rand(3, generator=first.noise()))
