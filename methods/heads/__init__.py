@@ -2,7 +2,7 @@
 
 from methods.heads.finding.head_map import HeadMap, Unit
 from methods.heads.finding.layouts import UnsupportedArchitecture
-from methods.heads.finding.sites import Site
+from methods.heads.finding.site import Site
 from methods.heads.incremental.restart import restarting
 from methods.heads.surgery.count import count_megabytes, count_parameters
 from methods.heads.surgery.neurons import Mlp, find_mlps, gated_neurons, remove_neurons

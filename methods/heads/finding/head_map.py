@@ -9,7 +9,8 @@ from functools import cached_property
 import torch
 from torch import nn
 
-from methods.heads.finding.sites import Site, find_sites
+from methods.heads.finding.site import Site
+from methods.heads.finding.sites import find_sites
 
 UNITS = ("group", "query")
 

@@ -112,6 +112,6 @@ def match_layout(path: str, modules: dict[str, nn.Module]) -> Layout | None:
     if fitting:
         raise UnsupportedArchitecture(
             f"{name} at {path} has the parts of {', '.join(fitting[0].classes)}, but was never checked to work alike; "
-            "a class that does needs its name in methods/heads/layouts.py"
+            "a class that does needs its name in methods/heads/finding/layouts.py"
         )
     return None

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import inspect
 from types import CodeType
-from typing import TYPE_CHECKING
 
 from torch import nn
 
 from methods.heads.finding.layouts import HEAD_DIM, UnsupportedArchitecture, geometry
-
-if TYPE_CHECKING:
-    from methods.heads.finding.sites import Site
+from methods.heads.finding.site import Site
 
 # Arguments of an attention module's forward that hold nothing for each head.
 ARGUMENTS = {
@@ -49,7 +46,7 @@ NUMBERS = {
 COUNTS = {*geometry(1, 1, 1), "num_kv_heads", "n_head", "num_heads", "embed_dim", "hidden_size", "d_model", "n_embd"}
 
 
-def audit_site(site: Site, module: nn.Module) -> None:
+def verify_site(site: Site, module: nn.Module) -> None:
     """Raise UnsupportedArchitecture if anything but the known projections may depend on the number of heads."""
     _check_parameters(site, module)
     signature = set(inspect.signature(type(module).forward).parameters)
@@ -65,7 +62,7 @@ def audit_site(site: Site, module: nn.Module) -> None:
         _refuse(site, module, f"reads {', '.join(sorted(strange))}", "how to change that for one layer alone")
 
 
-def audit_model(model: nn.Module, sites: list[Site]) -> None:
+def verify_model(model: nn.Module, sites: list[Site]) -> None:
     """Raise UnsupportedArchitecture if attention is left that belongs to no site, or sites share weights."""
     names = [site.name for site in sites]
     for path, module in model.named_modules():
@@ -73,7 +70,7 @@ def audit_model(model: nn.Module, sites: list[Site]) -> None:
         if attends and not any(_within(path, name) or _within(name, path) for name in names):
             raise UnsupportedArchitecture(
                 f"{type(module).__name__} at {path} looks like attention but has none of the known projections; "
-                "a new naming needs an entry in methods/heads/layouts.py"
+                "a new naming needs an entry in methods/heads/finding/layouts.py"
             )
         if any(name.startswith("relative_position_bias") for name, _ in module.named_parameters(recurse=False)):
             raise UnsupportedArchitecture(

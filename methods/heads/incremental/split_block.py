@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from methods.heads.finding.layouts import ROLES
-from methods.heads.finding.sites import Site
+from methods.heads.finding.site import Site
 
 
 @contextmanager

@@ -12,11 +12,11 @@ from transformers import Cache, DynamicLayer, EncoderDecoderCache
 
 from methods.heads.finding.layouts import UnsupportedArchitecture, geometry
 from methods.heads.finding.linear import Linear, features, update_features
-from methods.heads.finding.sites import Site
+from methods.heads.finding.site import Site
 from methods.heads.finding.verify import reads_head_count
 
 
-def adapt_site(model: nn.Module, site: Site, kept: list[int]) -> None:
+def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
     """Tell a site, whose weights have been narrowed already, that of its heads only ``kept`` are left."""
     for path in {*site.projections.values(), site.output}:
         update_features(cast(Linear, model.get_submodule(path)))
@@ -39,7 +39,7 @@ def adapt_site(model: nn.Module, site: Site, kept: list[int]) -> None:
             module.register_forward_hook(_count_cached_tokens, with_kwargs=True)
 
 
-def refuse_headless(model: nn.Module, site: Site) -> None:
+def check_runs_without_heads(model: nn.Module, site: Site) -> None:
     """Raise UnsupportedArchitecture if the site could not run without any head."""
     module = model.get_submodule(site.name)
     if not reads_head_count(module) or site.layout.position_bias:  # T5 reads it for nothing but that bias

@@ -10,8 +10,8 @@ from torch import nn
 
 from methods.heads.finding.head_map import HeadMap
 from methods.heads.finding.linear import Linear, select_inputs, select_outputs
-from methods.heads.finding.sites import Site
-from methods.heads.surgery.head_counts import adapt_site, refuse_headless
+from methods.heads.finding.site import Site
+from methods.heads.surgery.head_counts import check_runs_without_heads, update_head_counts
 
 
 def remove_heads(
@@ -40,11 +40,11 @@ def keep_heads(model: nn.Module, sites: tuple[Site, ...], kept: dict[str, list[i
     narrowed: dict[int, nn.Parameter] = {}  # id of a parameter -> what is left of it
     for site in sites:
         if site.num_heads and not kept[site.name]:
-            refuse_headless(model, site)
+            check_runs_without_heads(model, site)
         narrowed |= _narrow_site(model, site, kept[site.name])
     smaller = replace_parameters(model, narrowed, in_place=in_place)
     for site in sites:
-        adapt_site(smaller, site, kept[site.name])
+        update_head_counts(smaller, site, kept[site.name])
     return smaller
 
 

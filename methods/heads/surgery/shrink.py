@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from methods.heads.finding.head_map import HeadMap, Unit
-from methods.heads.finding.sites import Site
+from methods.heads.finding.site import Site
 from methods.heads.surgery.remove import keep_heads
 
 Model = TypeVar("Model", bound=nn.Module)

@@ -13,7 +13,7 @@ from transformers import PretrainedConfig
 
 from methods.heads.finding.head_map import HeadMap
 from methods.heads.finding.layouts import ROLES
-from methods.heads.finding.sites import Site
+from methods.heads.finding.site import Site
 from methods.heads.surgery.neurons import find_mlps
 
 Tensors = dict[str, torch.Tensor]
