@@ -18,10 +18,11 @@ from transformers import AutoConfig, GenerationConfig, PretrainedConfig, PreTrai
 from transformers.initialization import no_init_weights
 
 from methods.heads.finding.layouts import UnsupportedArchitecture
+from methods.heads.finding.mlps import find_mlps
 from methods.heads.finding.site import Site
 from methods.heads.finding.sites import find_sites
 from methods.heads.surgery.head_counts import kept_heads
-from methods.heads.surgery.neurons import find_mlps, remove_neurons
+from methods.heads.surgery.neurons import remove_neurons
 from methods.heads.surgery.remove import keep_heads, replace_parameters
 
 FORMAT = 1

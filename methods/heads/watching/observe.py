@@ -13,8 +13,8 @@ from transformers import PretrainedConfig
 
 from methods.heads.finding.head_map import HeadMap
 from methods.heads.finding.layouts import ROLES
+from methods.heads.finding.mlps import find_mlps
 from methods.heads.finding.site import Site
-from methods.heads.surgery.neurons import find_mlps
 
 Tensors = dict[str, torch.Tensor]
 
