@@ -4,7 +4,7 @@ from methods.heads.finding.head_map import HeadMap, Unit
 from methods.heads.finding.layouts import UnsupportedArchitecture
 from methods.heads.finding.mlps import Mlp, find_mlps
 from methods.heads.finding.site import Site
-from methods.heads.incremental.restart import restarting
+from methods.heads.incremental import restarting
 from methods.heads.surgery.count import count_megabytes, count_parameters
 from methods.heads.surgery.neurons import remove_neurons
 from methods.heads.surgery.remove import remove_heads
