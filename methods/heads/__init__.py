@@ -1,4 +1,7 @@
-"""What a head is: find, gate, observe, remove, count, save and load the attention heads of a transformers model."""
+"""Attention heads of transformers models: find, gate, observe, remove, count, save and load them.
+
+Models come in; head maps, gated or smaller models and observations go out. Knows no method that scores heads.
+"""
 
 from methods.heads.finding.head_map import HeadMap, Unit
 from methods.heads.finding.layouts import UnsupportedArchitecture

@@ -25,7 +25,7 @@ from methods.heads.finding.verify import verify_model, verify_site
 def find_sites(model: nn.Module) -> tuple[Site, ...]:
     """Every attention module of ``model``, in the order in which the model registers them.
 
-    Raises UnsupportedArchitecture where there is none, or where one is not understood.
+    Raises UnsupportedArchitecture if there is none, or if one cannot be pruned exactly.
     """
     modules = dict(model.named_modules())
     sites = []
@@ -37,25 +37,25 @@ def find_sites(model: nn.Module) -> tuple[Site, ...]:
     if not sites:
         wanted = ", ".join("/".join(layout.paths()) for layout in LAYOUTS)
         raise UnsupportedArchitecture(
-            f"{type(model).__name__} has no attention module with projections named as one of: {wanted}; "
-            "a new naming needs an entry in methods/heads/finding/layouts.py"
+            f"{type(model).__name__} has no attention module with known projections ({wanted}); "
+            "add its names to methods/heads/finding/layouts.py"
         )
     verify_model(model, sites)
     return tuple(sites)
 
 
 def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
-    """Describe the attention module at ``path``, checking that its parts fit together."""
+    """Describe the attention module at ``path`` and check that the shapes of its projections fit together."""
     module = modules[path]
     name = type(module).__name__
     for linear in (part(path, each) for each in layout.paths()):
         if not is_linear(modules[linear]):
             kind = type(modules[linear]).__name__
-            raise UnsupportedArchitecture(f"{name} has a {kind} as {linear}, where a plain linear layer is needed")
+            raise UnsupportedArchitecture(f"{name} at {path}: {linear} is a {kind}, not a plain linear layer")
     head_dim = next((getattr(module, each) for each in HEAD_DIM if hasattr(module, each)), None)
     if not head_dim:
         raise UnsupportedArchitecture(
-            f"{name} at {path} does not give the width of a head: looked for {', '.join(HEAD_DIM)}"
+            f"{name} at {path} has no attribute for the width of a head; known are {', '.join(HEAD_DIM)}"
         )
     output = part(path, layout.output)
     num_heads = features(cast(Linear, modules[output]))[0] // head_dim
@@ -85,8 +85,8 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
     for each, (found, wanted) in expected.items():
         if found != wanted:
             raise UnsupportedArchitecture(
-                f"{name} at {path}: {each} = {found}, where {num_heads} heads of width {head_dim} in "
-                f"{num_key_value_heads} groups make {wanted}"
+                f"{name} at {path}: {each} = {found}, but {num_heads} heads of width {head_dim} in "
+                f"{num_key_value_heads} groups require {wanted}"
             )
     return site
 
@@ -99,7 +99,7 @@ def _kind(path: str, module: nn.Module) -> str:
 
 
 def _layers(path: str, module: nn.Module) -> tuple[int, ...]:
-    """Layers that run the module at ``path``: the first number in the path, or all layers of ALBERT's group."""
+    """Layers that run the module at ``path``: the first number in the path, or all layers of a group in ALBERT."""
     numbers = [int(name) for name in path.split(".") if name.isdecimal()]
     if "albert_layer_groups" in path.split("."):
         config: Any = module.config

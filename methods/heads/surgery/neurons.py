@@ -20,10 +20,11 @@ def remove_neurons(
 ) -> nn.Module:
     """Remove all neurons but those to keep, and return the smaller model.
 
-    keep: for each feed-forward layer, by name, the indices of the neurons that stay, or a BoolTensor (width,). All
-    layers are listed, and one may lose all its neurons. Otherwise as ``remove_heads``.
+    keep: by name of the feed-forward layer, the indices of the neurons that stay, or a BoolTensor (width,), for every
+        layer. A layer may lose all its neurons.
 
-    Raises ValueError for an unknown or missing layer, or for neurons that it does not have.
+    Parameters, hooks and ``in_place`` as in ``remove_heads``. Raises ValueError for an unknown or missing layer, or for
+    neurons that a layer does not have.
     """
     mlps = find_mlps(model)
     check_names(mlps, keep, "keep")
@@ -49,7 +50,7 @@ def remove_neurons(
 
 
 def _forward_without_inputs(self: Conv1D, x: torch.Tensor) -> torch.Tensor:
-    """What Conv1D computes, without the view of its own that is ambiguous for no input: the bias, (..., d)."""
+    """As Conv1D, but without its ``view``, which is ambiguous without inputs: the bias, (..., d)."""
     return x @ self.weight + self.bias
 
 
@@ -58,9 +59,9 @@ def _indices(mlp: Mlp, keep: Sequence[int] | torch.Tensor) -> torch.Tensor:
     chosen = torch.as_tensor(keep)
     if chosen.dtype == torch.bool:
         if chosen.shape != (mlp.width,):
-            raise ValueError(f"a mask of {mlp.name} has shape ({mlp.width},), not {tuple(chosen.shape)}")
+            raise ValueError(f"a mask of {mlp.name} must have shape ({mlp.width},), not {tuple(chosen.shape)}")
         return chosen.nonzero().flatten().cpu()
     indices = chosen.long().unique()
     if indices.numel() != chosen.numel() or (indices.numel() and not 0 <= indices[0] <= indices[-1] < mlp.width):
-        raise ValueError(f"{mlp.name} has neurons 0 to {mlp.width - 1}, each of which can be kept once")
+        raise ValueError(f"neurons to keep in {mlp.name} must be distinct, from 0 to {mlp.width - 1}")
     return indices.cpu()

@@ -15,8 +15,10 @@ from methods.heads.finding.mlps import check_names, find_mlps
 def gated_neurons(model: nn.Module, gates: Mapping[str, torch.Tensor]) -> Iterator[None]:
     """Inside, multiply each neuron by its gate, just before the down projection.
 
-    gates: for each feed-forward layer, by name, float or bool (width,). 1 keeps, 0 removes. All layers are listed. May
-    require grad. Contexts nest, also with ``gated``: gates multiply. The activations keep their dtype.
+    gates: by name of the feed-forward layer, float or bool (width,), for every layer. 1 keeps, 0 removes. May require
+        grad.
+
+    Contexts nest, also with ``gated``: gates multiply. The activations keep their dtype.
 
     Raises ValueError for an unknown or missing layer, or for gates of another shape or dtype.
     """
@@ -26,7 +28,7 @@ def gated_neurons(model: nn.Module, gates: Mapping[str, torch.Tensor]) -> Iterat
         gate = gates[mlp.name]
         if gate.shape != (mlp.width,) or not (gate.is_floating_point() or gate.dtype == torch.bool):
             raise ValueError(
-                f"gates of {mlp.name} are float or bool of shape ({mlp.width},), "
+                f"gates of {mlp.name} must be float or bool of shape ({mlp.width},), "
                 f"not {gate.dtype} of shape {tuple(gate.shape)}"
             )
     with ExitStack() as hooks:
