@@ -1,4 +1,4 @@
-"""The store of records: one JSON file per cell, written atomically and validated when read, with its arrays beside it."""
+"""The store of records: one JSON file per cell, written atomically, validated when read; its arrays lie beside it."""
 
 from __future__ import annotations
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis.above_chance import at_chance
-from bench.analysis.cell_metrics import frame, removes
+from bench.analysis.cell_metrics import metrics_table
+from bench.analysis.curves import removes
+from bench.analysis.excluded_tasks import tasks_at_chance
+from bench.analysis.naming import short_names
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.records.store import read_current
@@ -27,8 +29,8 @@ class Board:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """``bench.analysis.cell_metrics.frame`` of the records."""
-        return frame(self.records[path] for path in sorted(self.records))
+        """``bench.analysis.cell_metrics.metrics_table`` of the records."""
+        return metrics_table(self.records[path] for path in sorted(self.records))
 
     @cached_property
     def tasks(self) -> list[TaskKey]:
@@ -38,7 +40,7 @@ class Board:
     @cached_property
     def at_chance(self) -> dict[TaskKey, str]:
         """Tasks that have no area, as their unpruned model is no better than chance, and what it had."""
-        return at_chance(self.table)
+        return tasks_at_chance(self.table)
 
     @cached_property
     def averaged(self) -> list[TaskKey]:
@@ -89,8 +91,7 @@ class Board:
 
     def name(self, task: TaskKey) -> str:
         """The adapter's name, or that with data and model where another task has the same."""
-        alone = [other[0] for other in self.tasks].count(task[0]) == 1
-        return task[0] if alone else f"{task[0]} ({task[1]}, {task[2]})"
+        return short_names(self.tasks)[task]
 
 
 def read(folder: Path) -> Board:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis.above_chance import averaged
-from bench.analysis.cell_metrics import frame
-from bench.analysis.quality_scale import measure
+from bench.analysis.cell_metrics import metrics_table
+from bench.analysis.excluded_tasks import exclusion_note, rows_to_average, tasks_at_chance
+from bench.analysis.quality import quality_name
+from bench.analysis.summary import over_seeds
 from bench.records.files import locked, write_whole
 from bench.records.schema import FinishedRecord, Record
 from bench.records.store import finished, read_current
@@ -99,7 +100,7 @@ def markdown(records: list[Record], table: pd.DataFrame) -> str:
             parts += [
                 f"## {literal(f'{task}: {data}, {model}')}",
                 "",
-                f"Unpruned {measure(of_task[0])} {100 * part['base'].mean():.1f} %, "
+                f"Unpruned {quality_name(of_task[0])} {100 * part['base'].mean():.1f} %, "
                 f"chance {100 * first.chance:.1f} %, {first['mb_base']:.3f} MB; "
                 f"seeds {', '.join(map(str, sorted(set(part['seed']))))}.",
                 "",
@@ -126,12 +127,14 @@ def to_csv(table: pd.DataFrame) -> str:
 def _read(folder: Path) -> tuple[list[Record], pd.DataFrame]:
     """All current records, and the figures of the finished ones."""
     records, _ = read_current(folder)
-    return list(records.values()), frame(finished(records))
+    return list(records.values()), metrics_table(finished(records))
 
 
 def _overall(table: pd.DataFrame) -> str:
     """Mean over tasks whose model is above chance, of the methods that have each; what is left out is named below."""
-    table, left_out = averaged(table)
+    excluded = {literal(", ".join(task)): quality for task, quality in tasks_at_chance(table).items()}
+    some_remain = len(excluded) < table.groupby(TASK).ngroups
+    table = rows_to_average(table)
     tasks = table.groupby(TASK).ngroups
     per_seed = table.groupby([*ROW, "seed"])[list(COLUMNS)].mean(skipna=False)
     whole = table.groupby([*ROW, "seed"]).size() == tasks
@@ -139,16 +142,15 @@ def _overall(table: pd.DataFrame) -> str:
     if not whole.all():
         missing = sorted({f"{label} (seed {seed})" for label, *_, seed in per_seed[~whole].index})
         parts += ["", f"Not shown, as some task is missing: {literal(', '.join(missing))}."]
-    if left_out:
-        parts += ["", left_out]
+    if excluded:
+        parts += ["", exclusion_note(excluded, some_remain)]
     return "\n".join(parts)
 
 
 def _table(per_seed: pd.DataFrame) -> str:
     """Methods, best area first, with mean and spread over the seeds in ``per_seed`` (ROW, seed)."""
     columns = {name: shown for name, shown in COLUMNS.items() if per_seed[name].notna().any()}
-    by_method = per_seed.groupby(ROW)
-    means, spreads = by_method.mean(skipna=False), by_method.std()  # a mean over some seeds only would mislead
+    means, spreads = over_seeds(per_seed, ROW)
     order = means.sort_index().sort_values("area", ascending=False, kind="stable")
     order = order.loc[sorted(order.index, key=lambda row: row[2] != "heads")]  # what cannot be compared comes last
     rows = [["method", *(heading for heading, _, _ in columns.values())]]

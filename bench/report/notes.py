@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from bench.analysis.pairing import in_seeds
-from bench.analysis.settings import in_words
+from bench.analysis.comparable import differences_in_words
+from bench.analysis.naming import seeds_in_words
 from bench.records.schema import FailedRecord, FinishedRecord, Record, TaskKey
 
 
@@ -61,31 +61,16 @@ def _seeds(records: Sequence[FinishedRecord]) -> list[str]:
             if some != every:
                 fewer[tuple(sorted(some))].append(label)
         found += [
-            f"{', '.join(names)}: of {len(every)} seeds, {', '.join(labels)}: {in_seeds(list(some))} alone"
+            f"{', '.join(names)}: of {len(every)} seeds, {', '.join(labels)}: {seeds_in_words(some)} alone"
             for some, labels in sorted(fewer.items())
         ]
     return found
 
 
 def _mixed_settings(records: Sequence[FinishedRecord]) -> list[str]:
-    """Tasks whose records were measured in different ways: their means should not be compared."""
-    settings: dict[TaskKey, Counter[str]] = defaultdict(Counter)
-    origins: dict[TaskKey, Counter[str]] = defaultdict(Counter)
-    shares: dict[TaskKey, Counter[str]] = defaultdict(Counter)
-    for record in records:
-        if isinstance(record, FinishedRecord):
-            cell = record.cell
-            names = record.task
-            settings[names][in_words(record)] += 1
-            if cell.origin:
-                origins[names][f"data or model {cell.origin[:8]}"] += 1
-            if cell.trained:
-                shares[names][f"trained {100 * cell.trained:.3g} %"] += 1
-    return [
-        f"{', '.join(names)}: records of several settings: {'; '.join(f'{k} ({n})' for k, n in sorted(kinds.items()))}"
-        for names, kinds in sorted([*settings.items(), *origins.items(), *shares.items()])
-        if len(kinds) > 1
-    ]
+    """Tasks whose records were measured under different settings: their means should not be compared."""
+    found = differences_in_words(records, len)
+    return [f"{', '.join(task)}: records of several settings: {told}" for task, told in found.items()]
 
 
 def _where(record: Record) -> str:

@@ -6,8 +6,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from bench.analysis.cell_metrics import curve
-from bench.analysis.quality_scale import measure
+from bench.analysis.curves import curve
+from bench.analysis.quality import quality_name
 from bench.analysis.regression.cells import twins
 from bench.analysis.regression.screen import cut, origin
 from bench.analysis.regression.verdict import Limits, Verdict, verdicts
@@ -60,6 +60,6 @@ def _lines(label: str, record: Record, verdict: Verdict | None) -> list[str]:
         return [f"  FAILED   {label}: {record.reason}"]
     shares, quality = curve(record)
     middle = len(shares) // 2
-    kept = f"{measure(record)} {quality[0]:.3f}, {quality[middle]:.3f} with {shares[middle]:.0%} removed"
+    kept = f"{quality_name(record)} {quality[0]:.3f}, {quality[middle]:.3f} with {shares[middle]:.0%} removed"
     line = f"  {status:8} {label}: {kept}"
     return [line, *(f"           {reason}" for reason in cut(verdict.reasons if verdict else ()))]

@@ -10,9 +10,9 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.analysis.cell_metrics import curve as mean_curve
-from bench.analysis.cell_metrics import removes
-from bench.analysis.quality_scale import measure
+from bench.analysis.curves import curve as mean_curve
+from bench.analysis.curves import removes
+from bench.analysis.quality import quality_name
 from bench.measure.cost import duration
 from bench.records.errors import InputError
 from bench.records.schema import Record
@@ -184,7 +184,7 @@ def _outcome(job: TrainJob | CellJob, value: Record) -> str:
         if cell.method.name == "none"
         else f", {curve[middle]:.3f} with {share[middle]:.0%} of the {removes(value)} gone"
     )
-    return f"{cell.method.label} on {where}: {measure(value)} {curve[0]:.3f}{left}"
+    return f"{cell.method.label} on {where}: {quality_name(value)} {curve[0]:.3f}{left}"
 
 
 def check_writable(out: Path) -> None:

@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from bench.analysis.cell_metrics import curve
-from bench.analysis.quality_scale import Scale
+from bench.analysis.curves import curve
 from bench.analysis.stats.across import performance_profile
 from bench.records.schema import FinishedRecord
 from bench.report.figures.lines import GREY, Line, Look
 from bench.report.figures.picture import FAINT, INK, MUTED, PAPER
+from bench.report.figures.quality_axis import QualityAxis
 from bench.report.standing import Standing
 
 SIZE = (4.4, 3.7)  # inches
@@ -30,7 +30,7 @@ def curves(
     looks: Mapping[str, Look],
     title: str,
     x: str,
-    scale: Scale,
+    scale: QualityAxis,
     limits: tuple[float | None, float | None] | None,
 ) -> Figure:
     """Quality against what is removed; a band is one standard deviation over seeds.
@@ -49,7 +49,9 @@ def curves(
     return figure
 
 
-def boxes(records: Sequence[FinishedRecord], line: Line, look: Look, title: str, random: str, scale: Scale) -> Figure:
+def boxes(
+    records: Sequence[FinishedRecord], line: Line, look: Look, title: str, random: str, scale: QualityAxis
+) -> Figure:
     """Random removal at each level, a box over seeds and draws, against one method (Figure 4 of Greedy-Gnorm).
 
     A box is the middle half, its line the median, whiskers reach to the farthest draw within 1.5 times the box, and
@@ -174,7 +176,7 @@ def short(label: str) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
-def _fit(axis: Axes, scale: Scale) -> None:
+def _fit(axis: Axes, scale: QualityAxis) -> None:
     axis.axhline(scale.chance, color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)))
     axis.annotate(
         "chance", (0.005, scale.chance), xycoords=("axes fraction", "data"), xytext=(0, 2), textcoords="offset points",

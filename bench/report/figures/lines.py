@@ -8,7 +8,8 @@ from statistics import median
 
 import numpy as np
 
-from bench.analysis.cell_metrics import curve, forward_samples, parameters_removed
+from bench.analysis.costs import forward_samples
+from bench.analysis.curves import curve, parameters_removed
 from bench.analysis.stats.across import normalise
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board, keeps_all, kind, removes_heads

@@ -11,9 +11,10 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from bench.analysis.cell_metrics import curve, frame, parameters_removed
-from bench.analysis.quality_scale import Scale
+from bench.analysis.cell_metrics import metrics_table
+from bench.analysis.curves import curve, parameters_removed
 from bench.records.schema import FinishedRecord, TaskKey
+from bench.report.figures.quality_axis import QualityAxis
 
 # Okabe and Ito's colours, told apart without full colour vision; markers do the same in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -47,7 +48,7 @@ def draw(records: list[FinishedRecord]) -> bytes:
         axes = figure.subplots(2, len(panels), squeeze=False)
         left = ""
         for column, (names, panel) in zip(axes.T, sorted(panels.items()), strict=True):
-            scale = Scale.of(next(iter(panel.values()))[0])
+            scale = QualityAxis.of(next(iter(panel.values()))[0])
             _panel(column[0], _without_neurons(panel), styles, "heads", scale)
             _panel(column[1], panel, styles, "parameters", scale)
             for axis in column if scale.name != left else ():
@@ -78,7 +79,7 @@ def _styles(records: list[FinishedRecord]) -> dict[str, dict[str, Any]]:
 
     What removes neurons comes after all that do not: its area is of other shares of the model.
     """
-    table = frame(records).assign(neurons=lambda table: table["removes"] != "heads")
+    table = metrics_table(records).assign(neurons=lambda table: table["removes"] != "heads")
     areas = table.groupby(["neurons", "label", "control"])["area"].mean().reset_index()
     areas = areas.sort_values(["neurons", "area", "label"], ascending=[True, False, True], kind="stable")
     inverse = {r.cell.label for r in records if r.cell.options.get("inverse")}
@@ -100,7 +101,9 @@ def _without_neurons(panel: dict[str, list[FinishedRecord]]) -> dict[str, list[F
     return {label: [r for r in records if not r.result.neurons] for label, records in panel.items()}
 
 
-def _panel(axis, panel: dict[str, list[FinishedRecord]], styles: dict[str, dict], what: str, scale: Scale) -> None:
+def _panel(
+    axis, panel: dict[str, list[FinishedRecord]], styles: dict[str, dict], what: str, scale: QualityAxis
+) -> None:
     for label, records in sorted(panel.items()):
         style = styles.get(label, OTHER_STYLE)
         by_levels: dict[tuple[float, ...], list[np.ndarray]] = defaultdict(list)

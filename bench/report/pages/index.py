@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.analysis.above_chance import ERRORS
+from bench.analysis.quality import CHANCE_ERRORS
 from bench.report.board import Board, kind, removes_heads
 from bench.report.figures.picture import Picture
 from bench.report.pages.layout import figure, grid, listed, page, section, shown
@@ -18,7 +18,7 @@ HOW_TO_READ = (
     "area: mean quality over all shares of heads removed, scaled so that chance is 0 and the unpruned model is 1. "
     "Quality is the share of right answers on test data that no method has seen; a language model's is the mean over "
     "its sub-tasks or, where it only scores texts, the probability of a byte. "
-    f"A task whose unpruned model is not better than chance by {ERRORS} standard errors in every seed has none.",
+    f"A task whose unpruned model is not better than chance by {CHANCE_ERRORS} standard errors in every seed has none.",
     "tier: methods of one tier are practically equal, or the seeds cannot tell them from the tier's best, at the 5 % "
     f"level for all pairs together and with a margin of {MARGIN:g} points of area (of 100).",
     "[low, high]: 95 % bootstrap interval over seeds; ±: standard deviation over seeds. Every number leads to the "

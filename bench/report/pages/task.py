@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 
-from bench.analysis.quality_scale import measure
+from bench.analysis.quality import quality_name
 from bench.records.schema import TaskKey
 from bench.report.board import Board
 from bench.report.figures.picture import Picture
@@ -42,7 +42,7 @@ def task_page(
         ("data", task[1]),
         ("model", task[2]),
         ("asked for", ", ".join(f"{name} {value}" for name, value in asked.items()) or "what is built in"),
-        (f"unpruned {measure(records[0])}", f"{100 * sum(base) / len(base):.1f} %"),
+        (f"unpruned {quality_name(records[0])}", f"{100 * sum(base) / len(base):.1f} %"),
         ("chance", f"{100 * result.chance:.1f} %"),
         ("test examples", ", ".join(f"{name} {size}" for name, size in result.parts.items()) or "texts only"),
         ("units", f"{result.units} in {len(result.shape)} attention modules"),

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import pandas as pd
 
-from bench.analysis.cell_metrics import removes
+from bench.analysis.curves import removes
 from bench.records.schema import TaskKey
 from bench.report.board import Board, keeps_all, kind
 from bench.report.leaderboard import COLUMNS

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from bench.analysis.cell_metrics import generation_speedup
+from bench.analysis.costs import generation_speedup
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord
 from bench.report.tables.markdown import aligned, literal
