@@ -17,15 +17,8 @@ from bench.records.store import read_outcomes
 EVERYWHERE = ("units", "shape", "neurons", "removed")
 SIZES = ("parameters", "megabytes")  # the same wherever the same units are removed
 FAILS_NOW, FAILED_BEFORE = "fails now", "failed before"
-CAUSES = (
-    "training",
-    "units",
-    "shape",
-    "passes",
-    "orders",
-    "kept",
-    "method_training",
-)  # named first, as they explain other changes
+# Named first, as they explain other changes.
+CAUSES = ("training", "units", "shape", "passes", "orders", "kept", "method_training")
 NAMES = {
     "shape": "heads by layer",
     "removed": "levels",
@@ -47,7 +40,7 @@ class Change:
 
 
 def changes(twin: Twin) -> list[Change]:
-    """Every part of the result that differs, causes first; of cells from other environments, only parts that must agree.
+    """Every part of the result that differs, causes first; if the environment changed, only parts that must agree.
 
     For a failure: that the cell fails now, or failed before. Raises InputError if the arrays are corrupt.
     """
