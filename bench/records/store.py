@@ -151,14 +151,9 @@ def finished(records: Mapping[Path, Record]) -> Iterator[FinishedRecord]:
     return (record for record in records.values() if isinstance(record, FinishedRecord))
 
 
-<<<<<<< HEAD
-def read_outcomes(path: Path) -> np.ndarray:
-    """Per-example outcomes of the record at ``path``, (draws, levels, N) bool. Raises CorruptRecord."""
-=======
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of the record at ``path``, by name; ``outcomes`` is (draws, levels, N) bool. Raises CorruptRecord."""
     beside = path.with_suffix(".safetensors")
->>>>>>> restructure
     try:
         content = beside.read_bytes()
         arrays = load(content)
@@ -166,18 +161,13 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         examples = int(json.loads(content[8 : 8 + size])["__metadata__"]["examples"])
         outcomes = np.unpackbits(arrays["outcomes"], axis=-1, count=examples).astype(bool)
     except (OSError, SafetensorError, KeyError, ValueError) as error:
-<<<<<<< HEAD
-        raise CorruptRecord(f"corrupt arrays {path.with_suffix('.safetensors')}: {error}") from error
-    return np.unpackbits(packed, axis=-1, count=examples).astype(bool)
-=======
-        raise CorruptRecord(f"{beside}: {error}") from error
+        raise CorruptRecord(f"corrupt arrays {beside}: {error}") from error
     return arrays | {"outcomes": outcomes}
 
 
 def read_outcomes(path: Path) -> np.ndarray:
-    """Outcomes of the record at ``path``, (draws, levels, N) bool. Raises CorruptRecord."""
+    """Per-example outcomes of the record at ``path``, (draws, levels, N) bool. Raises CorruptRecord."""
     return read_arrays(path)["outcomes"]
->>>>>>> restructure
 
 
 def _protocol(content: dict[str, Any]) -> Any:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file
 
 from bench.analysis.regression.cells import Twin
 from bench.records.schema import FailedRecord, FinishedRecord, Record, Result
-from bench.records.store import read_outcomes
+from bench.records.store import read_arrays
 
 # Parts of a result that are the same on every machine and under every version.
 EVERYWHERE = ("units", "shape", "neurons", "removed")
@@ -106,9 +105,8 @@ def _orders(old: Sequence[Sequence[int]], new: Sequence[Sequence[int]]) -> str:
 
 def _arrays(twin: Twin) -> list[Change]:
     """What differs in the arrays that both have, except for scores: rounding may change them and no order."""
-    paths = twin.before.path, twin.after.path
-    old, new = map(read_outcomes, paths)
-    before, after = (load_file(path.with_suffix(".safetensors")) for path in paths)
+    before, after = (read_arrays(run.path) for run in (twin.before, twin.after))
+    old, new = before["outcomes"], after["outcomes"]
     if old.shape != new.shape:
         return [Change("test outcomes", f"{old.shape} -> {new.shape}")]
     if changed := int((old != new).sum()):
