@@ -36,9 +36,7 @@ class CellInfo(Part):
     task: str = Field(description="name of the task adapter")
     data: str = Field(description="name of the data set")
     model: str = Field(description="name of the model")
-    origin: str | None = Field(
-        None, description="digest of the data and, if the model was not trained here, of the model"
-    )
+    origin: str | None = Field(None, description="digest of the data and of a model that was not trained here")
     method: str = Field(description="registered name of the method")
     label: str = Field(description="name of the method with the options that differ from its defaults")
     options: dict[str, Any] = Field(description="every option of the method with its value")
@@ -128,7 +126,7 @@ class Result(Part):
     passes: Passes = Field(description="cost of scoring; 0 for a joint method, whose cost is that of its training")
     gap: float = Field(
         0.0,
-        description="largest difference between the logits of the gated and the smaller model, relative to their scale",
+        description="largest difference of logits between the gated and the smaller model, relative to their scale",
     )
     training: ModelTraining = Field(description="how the task's model was trained")
     method_training: MethodTraining | None = Field(None, description="what a joint method trained; null for others")

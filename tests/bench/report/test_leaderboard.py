@@ -129,7 +129,7 @@ def test_records_measured_in_different_ways_are_named(make_record):
             make_record(seed=2, removed=(0, 8), quality=((0.9, 0.5),)),
         ]
     )
-    assert "records of several settings: 0, 4, 8 of 8 units removed, 128 calibration texts, chance 0.5 (1); " in mixed
+    assert "records of several settings: " in mixed
     assert "limit 100 (1)" in mixed and "0, 8 of 8 units removed" in mixed
     assert "dtype bfloat16 (1)" in board([make_record(seed=0), make_record(seed=1, dtype="bfloat16")])
 
