@@ -95,7 +95,7 @@ def reset_peak(device: torch.device) -> None:
 
 
 def peak_bytes(device: torch.device) -> dict[str, int]:
-    """Peak memory in bytes of the process and of all GPUs since ``reset_peak`` (not on Linux: since the process began)."""
+    """Peak memory of the process and of all GPUs since ``reset_peak`` (since the process began, if not on Linux)."""
     try:
         status = Path("/proc/self/status").read_text()
         peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
