@@ -130,7 +130,7 @@ def test_records_measured_in_different_ways_are_named(make_record):
         ]
     )
     assert "records of several settings: " in mixed
-    assert "limit 100 (1)" in mixed and "0, 8 of 8 units removed" in mixed
+    assert "limit 100 (1)" in mixed and "units removed 0, 8 of 8 (1)" in mixed
     assert "dtype bfloat16 (1)" in board([make_record(seed=0), make_record(seed=1, dtype="bfloat16")])
 
 

@@ -155,7 +155,8 @@ def test_records_of_another_model_of_the_same_name_are_told_and_not_compared(pla
     assert "records of several settings: digest of data and model" in (place.out / "leaderboard.md").read_text()
     capsys.readouterr()
     assert main(["compare", "michel", "random", str(place.out)]) == 2
-    assert "measured under different settings, which cannot be compared: digest of data and model" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "measured under different settings, which cannot be compared: digest of data and model" in error
 
 
 def test_a_name_too_long_for_a_file_is_shortened(place):
