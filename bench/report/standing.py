@@ -13,7 +13,7 @@ from bench.analysis.stats.across import FEWEST, Estimate, Scores, iqm, seed_boot
 from bench.analysis.stats.many import Ranking, ranking
 from bench.analysis.stats.tiers import Tiers, tiers
 from bench.records.schema import TaskKey
-from bench.report.board import Board, removes_heads
+from bench.report.board import Board, count, removes_heads
 
 MARGIN = 0.5  # points of normalised area (chance 0, unpruned 100) below which methods are practically equal
 
@@ -148,7 +148,7 @@ def _best(found: Standing) -> list[str]:
     top = found.largest(found.labels)
     best, area = found.labels[top], found.area
     numbers = sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})
-    seeds = _count(numbers[0], "seed") if len(numbers) == 1 else f"{numbers[0]} to {numbers[1]} seeds a task"
+    seeds = count(numbers[0], "seed") if len(numbers) == 1 else f"{numbers[0]} to {numbers[1]} seeds a task"
     if area.low is None or area.high is None:
         return [
             f"{best} has the largest area, {area.value[top]:.3f}, in {seeds}; intervals need at least {FEWEST} seeds, "
@@ -165,7 +165,7 @@ def _by_tier(found: Standing) -> list[str]:
     head, number = found.labels[0], found.tiers.seeds
     shared = any(len(seeds) > number for seeds in found.seeds)
     if number < found.tiers.needed:
-        which = f"The {_count(number, 'seed')} that all tasks share" if shared else _count(number, "seed")
+        which = f"The {count(number, 'seed')} that all tasks share" if shared else count(number, "seed")
         return [
             f"{which} cannot show any method to be better than another at the 5 % level: all that are ranked stand in "
             f"one tier ({found.tiers.needed} seeds could)."
@@ -176,7 +176,7 @@ def _by_tier(found: Standing) -> list[str]:
         said.append(f"Tiers are made of the {number} seeds that all tasks share, in which {head} {verb} the largest.")
     alike = len(found.tiers.members[0]) - 1
     said.append(
-        f"{_count(alike, 'other method')} in its tier cannot be told from it, or "
+        f"{count(alike, 'other method')} in its tier cannot be told from it, or "
         f"{'keeps' if alike == 1 else 'keep'} less by at most {MARGIN:g} points."
         if alike
         else f"Each other ranked method was shown to keep less{there}, by more than {MARGIN:g} points."
@@ -188,7 +188,3 @@ def _not_ranked(unranked: dict[str, str]) -> list[str]:
     return (
         [f"Not ranked: {'; '.join(f'{label} ({why})' for label, why in sorted(unranked.items()))}."] if unranked else []
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("s" if number != 1 else "")
