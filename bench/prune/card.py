@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.analysis.quality_scale import ACCURACY, BYTE
+from bench.analysis.quality import ACCURACY, BYTE_PROBABILITY
 from bench.records.provenance import provenance
 
 LOAD = """\
@@ -104,7 +104,7 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
 
 
 def _quality(pruned: Pruned) -> str:
-    return f"{ACCURACY if pruned.examples else BYTE} (%)"
+    return f"{ACCURACY if pruned.examples else BYTE_PROBABILITY} (%)"
 
 
 def _row(name: str, pair: Sequence[float], form: str, change: str, difference: bool = False) -> tuple[str, ...]:

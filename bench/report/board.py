@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis.above_chance import at_chance
-from bench.analysis.cell_metrics import frame, removes
+from bench.analysis.cell_metrics import metrics_table
+from bench.analysis.curves import removes
+from bench.analysis.excluded_tasks import tasks_at_chance
+from bench.analysis.naming import short_names
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord, Record, TaskKey
 from bench.records.store import read_current
@@ -28,8 +30,8 @@ class Board:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row per finished cell, as ``bench.analysis.cell_metrics.frame`` makes it."""
-        return frame(self.records[path] for path in sorted(self.records))
+        """One row per finished cell, as ``bench.analysis.cell_metrics.metrics_table`` makes it."""
+        return metrics_table(self.records[path] for path in sorted(self.records))
 
     @cached_property
     def tasks(self) -> list[TaskKey]:
@@ -39,7 +41,7 @@ class Board:
     @cached_property
     def at_chance(self) -> dict[TaskKey, str]:
         """Tasks whose unpruned model is no better than chance, so that they have no area, with its quality."""
-        return at_chance(self.table)
+        return tasks_at_chance(self.table)
 
     @cached_property
     def averaged(self) -> list[TaskKey]:
@@ -92,10 +94,13 @@ class Board:
         )
         return max(sets, key=lambda seeds: (sets[seeds], len(seeds), seeds))
 
+    @cached_property
+    def _names(self) -> dict[TaskKey, str]:
+        return short_names(self.tasks)
+
     def name(self, task: TaskKey) -> str:
-        """The adapter's name, with data and model where several tasks share it."""
-        alone = [other[0] for other in self.tasks].count(task[0]) == 1
-        return task[0] if alone else f"{task[0]} ({task[1]}, {task[2]})"
+        """The shortest name of a task that is clear among the board's tasks."""
+        return self._names[task]
 
 
 def read(folder: Path) -> Board:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis.above_chance import averaged
-from bench.analysis.quality_scale import measure
+from bench.analysis.excluded_tasks import exclusion_note, rows_to_average
+from bench.analysis.quality import quality_name
+from bench.analysis.summary import over_seeds
 from bench.records.files import locked, write_whole
 from bench.report.board import Board, read
 from bench.report.tables.columns import COLUMNS
@@ -60,7 +61,7 @@ def show(folder: Path, form: str) -> str:
 def summary(folder: Path) -> str:
     """The overall table, for a terminal."""
     board = read(folder)
-    return _overall(board.table) if board.records else "no cell has a result yet"
+    return _overall(board) if board.records else "no cell has a result yet"
 
 
 def markdown(board: Board) -> str:
@@ -68,7 +69,7 @@ def markdown(board: Board) -> str:
     parts = ["# Leaderboard", ""]
     if board.records:
         parts += [f"![Quality against the shares of heads and of parameters removed]({PICTURE})", ""]
-        parts += [_overall(board.table), ""]
+        parts += [_overall(board), ""]
         for task in board.tasks:
             of_task = board.of_task(task)
             part = board.table[(board.table[TASK] == list(task)).all(axis=1)]
@@ -76,7 +77,7 @@ def markdown(board: Board) -> str:
             parts += [
                 f"## {literal(f'{task.task}: {task.data}, {task.model}')}",
                 "",
-                f"Unpruned {measure(of_task[0])} {100 * part['base'].mean():.1f} %, "
+                f"Unpruned {quality_name(of_task[0])} {100 * part['base'].mean():.1f} %, "
                 f"chance {100 * first['chance']:.1f} %, {first['mb_base']:.3f} MB; "
                 f"seeds {', '.join(map(str, sorted(set(part['seed']))))}.",
                 "",
@@ -101,9 +102,9 @@ def to_csv(board: Board) -> str:
     return table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
 
 
-def _overall(table: pd.DataFrame) -> str:
+def _overall(board: Board) -> str:
     """Means over the tasks above chance, of the methods that have all of them; what is left out is named below."""
-    table, left_out = averaged(table)
+    table = rows_to_average(board.table)
     tasks = table.groupby(TASK).ngroups
     per_seed = table.groupby([*ROW, "seed"])[list(COLUMNS)].mean(skipna=False)
     whole = table.groupby([*ROW, "seed"]).size() == tasks
@@ -111,16 +112,16 @@ def _overall(table: pd.DataFrame) -> str:
     if not whole.all():
         missing = sorted({f"{label} (seed {seed})" for label, *_, seed in per_seed[~whole].index})
         parts += ["", f"Not shown, as some task is missing: {literal(', '.join(missing))}."]
-    if left_out:
-        parts += ["", left_out]
+    if board.at_chance:
+        excluded = {literal(", ".join(task)): quality for task, quality in board.at_chance.items()}
+        parts += ["", exclusion_note(excluded, some_remain=bool(board.averaged))]
     return "\n".join(parts)
 
 
 def _table(per_seed: pd.DataFrame) -> str:
     """Methods by area, with mean and standard deviation over the seeds in ``per_seed``, indexed by (ROW, seed)."""
     columns = {name: column for name, column in COLUMNS.items() if per_seed[name].notna().any()}
-    by_method = per_seed.groupby(ROW)
-    means, spreads = by_method.mean(skipna=False), by_method.std()  # a mean over some seeds only would mislead
+    means, spreads = over_seeds(per_seed, ROW)
     order = means.sort_index().sort_values("area", ascending=False, kind="stable")
     order = order.loc[sorted(order.index, key=lambda row: row[2] != "heads")]  # others cannot be compared: last
     rows = [["method", *(column.heading for column in columns.values())]]

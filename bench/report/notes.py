@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from bench.analysis.pairing import in_seeds
-from bench.analysis.settings import in_words
+from bench.analysis.comparable import differences_in_words
+from bench.analysis.naming import seeds_in_words
 from bench.records.schema import FailedRecord, FinishedRecord, Record, TaskKey
 
 
@@ -66,29 +66,16 @@ def _fewer_seeds(records: Sequence[FinishedRecord]) -> list[str]:
             if some != every:
                 fewer[tuple(sorted(some))].append(label)
         found += [
-            f"{', '.join(task)}: of {len(every)} seeds, {', '.join(labels)}: only {in_seeds(list(some))}"
+            f"{', '.join(task)}: of {len(every)} seeds, {', '.join(labels)}: only {seeds_in_words(some)}"
             for some, labels in sorted(fewer.items())
         ]
     return found
 
 
 def _mixed_settings(records: Sequence[FinishedRecord]) -> list[str]:
-    """Tasks whose records were measured in different ways: their means should not be compared."""
-    settings: dict[TaskKey, Counter[str]] = defaultdict(Counter)
-    origins: dict[TaskKey, Counter[str]] = defaultdict(Counter)
-    shares: dict[TaskKey, Counter[str]] = defaultdict(Counter)
-    for record in records:
-        cell, task = record.cell, record.task
-        settings[task][in_words(record)] += 1
-        if cell.origin:
-            origins[task][f"data or model {cell.origin[:8]}"] += 1
-        if cell.trained:
-            shares[task][f"trained {100 * cell.trained:.3g} %"] += 1
-    return [
-        f"{', '.join(task)}: records of several settings: {'; '.join(f'{k} ({n})' for k, n in sorted(kinds.items()))}"
-        for task, kinds in sorted([*settings.items(), *origins.items(), *shares.items()])
-        if len(kinds) > 1
-    ]
+    """Tasks whose records were measured under different settings: their means should not be compared."""
+    found = differences_in_words(records, len)
+    return [f"{', '.join(task)}: records of several settings: {settings}" for task, settings in found.items()]
 
 
 def _where(record: Record) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.analysis.above_chance import left_out
-from bench.analysis.pairing import in_seeds
+from bench.analysis.excluded_tasks import exclusion_note
+from bench.analysis.naming import seeds_in_words
 from bench.analysis.stats.across import FEWEST, Estimate, Scores, iqm, seed_bootstrap, task_means
 from bench.analysis.stats.many import Ranking, ranking
 from bench.analysis.stats.tiers import Tiers, tiers
@@ -97,7 +97,7 @@ def _complete(
         lacks: dict[str, list[str]] = {}
         for task, of_task in zip(above, seeds, strict=True):
             if missing := [seed for seed in of_task if (*task, label, seed) not in areas]:
-                lacks.setdefault(in_seeds(missing), []).append(board.name(task))
+                lacks.setdefault(seeds_in_words(missing), []).append(board.name(task))
         if lacks:
             told = (f"for {missing} on {', '.join(where)}" for missing, where in lacks.items())
             unranked[label] = f"no result {', and '.join(told)}"
@@ -111,7 +111,7 @@ def _complete(
 
 def _left_out(board: Board, tasks: Sequence[TaskKey]) -> str:
     low = {board.name(task): board.at_chance[task] for task in tasks if task in board.at_chance}
-    return left_out(low, others=len(low) < len(tasks))
+    return exclusion_note(low, some_remain=len(low) < len(tasks))
 
 
 def _scores(found: dict[str, list[np.ndarray]], order: Sequence[str]) -> list[np.ndarray]:

@@ -6,8 +6,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from bench.analysis.cell_metrics import curve
-from bench.analysis.quality_scale import measure
+from bench.analysis.curves import curve
+from bench.analysis.quality import quality_name
 from bench.analysis.regression.cells import twins
 from bench.analysis.regression.screen import cut, origin
 from bench.analysis.regression.verdict import Limits, Verdict, verdicts
@@ -43,7 +43,9 @@ def check_recorded(methods: str, baseline: Path | None) -> int:
     told = ", ".join(sorted({f"{cell.task.task} seed {cell.seed}" for cell in cells}))
     print(f"On the suite {SUITE} ({told}), against {baseline or RECORDED}:", flush=True)
     with tempfile.TemporaryDirectory(prefix="headbench-check-") as folder:
-        records = {cell.method.label: CellJob(cell, default_root(), Path(folder))() for cell in cells}
+        records: dict[str, Record] = {}
+        for cell in cells:
+            records[cell.method.label] = CellJob(cell, default_root(), Path(folder))()
         both = twins(baseline or RECORDED, Path(folder), list(records))
         found = {verdict.label: verdict for verdict in verdicts(both, (), Limits())}
     for label, record in records.items():
@@ -60,6 +62,6 @@ def _lines(label: str, record: Record, verdict: Verdict | None) -> list[str]:
         return [f"  FAILED   {label}: {record.reason}"]
     shares, quality = curve(record)
     middle = len(shares) // 2
-    kept = f"{measure(record)} {quality[0]:.3f}, {quality[middle]:.3f} with {shares[middle]:.0%} removed"
+    kept = f"{quality_name(record)} {quality[0]:.3f}, {quality[middle]:.3f} with {shares[middle]:.0%} removed"
     line = f"  {status:8} {label}: {kept}"
     return [line, *(f"           {reason}" for reason in cut(verdict.reasons if verdict else ()))]

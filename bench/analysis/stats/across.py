@@ -96,26 +96,6 @@ def seed_bootstrap(
     return _estimate(value, statistic(drawn), fewest - 1, alpha)
 
 
-def task_bootstrap(
-    statistic: Callable[[np.ndarray], np.ndarray],
-    scores: Scores,
-    alpha: float = 0.05,
-    draws: int = 1000,
-    seed: int = 0,
-) -> Estimate:
-    """``statistic`` of the means over seeds, (..., methods, tasks) -> (..., methods), with a bootstrap over tasks.
-
-    It speaks of tasks like these, where ``seed_bootstrap`` speaks of these tasks: wider, and hardly more than a warning
-    with few tasks; no interval below five. Drawn and expanded as seeds are there. Raises ValueError as there.
-    """
-    _check(scores)
-    means = task_means(scores)
-    if len(scores) < FEWEST:
-        return Estimate(statistic(means), None, None)
-    drawn = _drawn(np.random.default_rng(seed), means, draws)
-    return _estimate(statistic(means), statistic(drawn), len(scores) - 1, alpha)
-
-
 def _drawn(rng: np.random.Generator, values: np.ndarray, draws: int) -> np.ndarray:
     """Of the n last entries of ``values``, (methods, n), n - 1 drawn with replacement: (draws, methods, n - 1)."""
     n = values.shape[-1]

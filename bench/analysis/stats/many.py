@@ -59,7 +59,8 @@ def mean_ranks(table: np.ndarray) -> np.ndarray:
 def friedman(table: np.ndarray) -> float:
     """p-value of Friedman's test that all methods rank alike, by chi-square with the correction for ties.
 
-    1 where every block is one tie. Raises ValueError as ``ranking`` does.
+    1 if all methods tie in every block. ``scipy.stats.friedmanchisquare`` gives the same, but refuses two methods and
+    is NaN for ties alone. Raises ValueError as ``ranking`` does.
     """
     ranks = rankdata(_check(table), axis=1)
     blocks, methods = ranks.shape
@@ -88,13 +89,6 @@ def pairwise_wilcoxon(table: np.ndarray) -> np.ndarray:
     p = holm([wilcoxon(values[:, i] - values[:, j]) for i, j in zip(first, second, strict=True)])
     adjusted[first, second] = adjusted[second, first] = p
     return adjusted
-
-
-def nemenyi(table: np.ndarray) -> np.ndarray:
-    """p-values of Nemenyi's test on mean ranks, for all pairs together: (methods, methods), 1 on the diagonal."""
-    ranks = mean_ranks(_check(table))
-    gap = np.abs(ranks[:, None] - ranks) / _rank_error(len(ranks), len(table))
-    return np.where(np.eye(len(ranks), dtype=bool), 1.0, studentized_range.sf(gap * np.sqrt(2), len(ranks), np.inf))
 
 
 def critical_difference(methods: int, blocks: int, alpha: float = 0.05) -> float:

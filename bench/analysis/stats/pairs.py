@@ -43,7 +43,8 @@ def difference(a: np.ndarray, b: np.ndarray, alpha: float = 0.05, tests: int = 1
 def holm(p: Sequence[float] | np.ndarray) -> np.ndarray:
     """p-values, (m,), adjusted for m tests by the step-down method of Holm (1979), in the order given.
 
-    The i-th smallest is multiplied by m - i + 1, is no smaller than the one before, and at most 1.
+    The i-th smallest is multiplied by m - i + 1, is no smaller than the one before, and at most 1. (The same as
+    ``statsmodels.stats.multitest.multipletests``, which takes more than a second to import.)
     """
     values = np.asarray(p, dtype=float)
     order = np.argsort(values, kind="stable")

@@ -8,13 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.analysis.cell_metrics import curve
-from bench.analysis.quality_scale import Scale
+from bench.analysis.curves import curve
 from bench.analysis.stats.across import performance_profile
 from bench.records.schema import FinishedRecord
 from bench.report.figures.canvas import canvas, legend, short
 from bench.report.figures.lines import GREY, Line, Look
 from bench.report.figures.picture import FAINT, INK, MUTED, PAPER
+from bench.report.figures.quality_axis import QualityAxis
 from bench.report.standing import Standing
 
 
@@ -23,7 +23,7 @@ def curves(
     looks: Mapping[str, Look],
     title: str,
     x: str,
-    scale: Scale,
+    scale: QualityAxis,
     limits: tuple[float | None, float | None] | None,
 ) -> Figure:
     """Quality against what is removed, with bands of one standard deviation over seeds.
@@ -40,7 +40,9 @@ def curves(
     return figure
 
 
-def boxes(records: Sequence[FinishedRecord], line: Line, look: Look, title: str, random: str, scale: Scale) -> Figure:
+def boxes(
+    records: Sequence[FinishedRecord], line: Line, look: Look, title: str, random: str, scale: QualityAxis
+) -> Figure:
     """Random removal at each level, one box over seeds and draws, against one method (Figure 4 of Greedy-Gnorm).
 
     A box is the middle half, its line the median; whiskers reach to the farthest draw within 1.5 times the box.
@@ -77,7 +79,7 @@ def profile(found: Standing, looks: Mapping[str, Look]) -> Figure:
     return figure
 
 
-def draw_lines(axis: Axes, lines: Sequence[Line], looks: Mapping[str, Look], scale: Scale) -> None:
+def draw_lines(axis: Axes, lines: Sequence[Line], looks: Mapping[str, Look], scale: QualityAxis) -> None:
     """Curves, those in ``looks`` with bands and above the others, on an axis of quality with a line at chance."""
     for line in sorted(lines, key=lambda line: line.label in looks):
         _plot(axis, line.x, line.y, line.label, looks)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from bench.analysis.quality_scale import Scale
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.agreement import Agreement
@@ -16,6 +15,7 @@ from bench.report.figures import lines
 from bench.report.figures import ranks as rank_figures
 from bench.report.figures import score_changes as change_figures
 from bench.report.figures.picture import FORMS, Picture, picture
+from bench.report.figures.quality_axis import QualityAxis
 from bench.report.links import slug, task_slug
 from bench.report.standing import Standing
 
@@ -44,7 +44,7 @@ def areas(board: Board, found: Standing) -> Picture:
 def overall_curves(board: Board, looks: Looks) -> list[Picture]:
     """Mean over tasks, against each of ``AXES``; latency apart for each machine."""
     pictures = []
-    scale = Scale(NORMALISED, 0.0)
+    scale = QualityAxis(NORMALISED, 0.0)
     for axis, suffix, where, part in _axes(board):
         what, limits, points = AXES[axis]
         if drawn := lines.overall(part, points):
@@ -57,7 +57,7 @@ def overall_curves(board: Board, looks: Looks) -> list[Picture]:
 def task_curves(board: Board, task: TaskKey, looks: Looks) -> list[Picture]:
     """The same on one task, in the unit of its quality."""
     name = board.name(task)
-    scale = Scale.of(board.of_task(task)[0])
+    scale = QualityAxis.of(board.of_task(task)[0])
     pictures = []
     for axis, suffix, where, part in _axes(board):
         what, limits, points = AXES[axis]
@@ -183,7 +183,7 @@ def boxes(board: Board, task: TaskKey, label: str, look: lines.Look, forms: Sequ
     line = lines.of_method(board, task, label, lines.by_heads)
     if not random or label == random or not line or not board.of(task, random):
         return []
-    scale = Scale.of(records[0])
+    scale = QualityAxis.of(records[0])
     drawn = picture(
         f"random-{slug(label)}-{task_slug(task)}",
         f"{label} against random removal",

@@ -8,8 +8,10 @@ from statistics import median
 
 import numpy as np
 
-from bench.analysis.cell_metrics import curve, forward_samples, parameters_removed
+from bench.analysis.costs import forward_samples
+from bench.analysis.curves import curve, parameters_removed
 from bench.analysis.stats.across import normalise
+from bench.analysis.summary import mean_and_spread
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board, keeps_all, kind, removes_heads
 from bench.report.figures.picture import FAINT, MUTED, SERIES
@@ -139,6 +141,5 @@ def _line(label: str, found: list[Points]) -> Line | None:
     same = [each for each in found if len(each[0]) == len(found[0][0])]
     if not same:
         return None
-    y = np.array([quality for _, quality in same])
-    spread = y.std(0, ddof=1) if len(y) > 1 else np.full(y.shape[1], np.nan)
-    return Line(label, np.mean([x for x, _ in same], axis=0), y.mean(0), spread)
+    mean, spread = mean_and_spread(np.array([quality for _, quality in same]))
+    return Line(label, np.mean([x for x, _ in same], axis=0), mean, spread)

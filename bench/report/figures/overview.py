@@ -7,12 +7,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from bench.analysis.quality_scale import Scale
 from bench.report.board import Board
 from bench.report.figures import lines
 from bench.report.figures.canvas import short
 from bench.report.figures.curves import draw_lines
 from bench.report.figures.picture import MUTED, picture
+from bench.report.figures.quality_axis import QualityAxis
 
 TITLE = "Quality against the shares of heads and of parameters removed"
 
@@ -32,7 +32,7 @@ def _draw(board: Board) -> Figure:
     entries: dict[str, Any] = {}
     left = ""
     for column, task in zip(axes.T, board.tasks, strict=True):
-        scale = Scale.of(board.of_task(task)[0])
+        scale = QualityAxis.of(board.of_task(task)[0])
         for axis, what, points in zip(
             column, ("heads", "parameters"), (lines.by_heads, lines.by_parameters), strict=True
         ):

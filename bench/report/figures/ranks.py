@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.analysis.cell_metrics import cost_in_passes
+from bench.analysis.costs import cost_in_passes
+from bench.analysis.summary import mean_and_spread
 from bench.report.board import Board, kind
 from bench.report.figures.canvas import canvas, short
 from bench.report.figures.picture import FAINT, INK, MUTED, PAPER, SERIES
@@ -74,7 +75,7 @@ def areas(board: Board, found: Standing) -> Figure:
 def _areas(axis: Axes, board: Board, found: Standing, members: Sequence[str], top: float) -> None:
     """The rows of ``members``, the first at ``top``."""
     value = found.area.value
-    spread = np.mean([s.std(1, ddof=1) if s.shape[1] > 1 else np.zeros(len(s)) for s in found.scores], axis=0)
+    spread = np.nan_to_num(np.mean([mean_and_spread(scores.T)[1] for scores in found.scores], axis=0))
     low = value - spread if found.area.low is None else found.area.low
     high = value + spread if found.area.high is None else found.area.high
     before = None

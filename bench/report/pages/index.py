@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench.analysis.above_chance import ERRORS
+from bench.analysis.quality import CHANCE_ERRORS
 from bench.report.board import Board, count, kind, removes_heads
 from bench.report.figures import gallery, lines
 from bench.report.figures.picture import Picture
@@ -36,7 +36,7 @@ def index(board: Board, found: Standing | None, looks: Mapping[str, lines.Look],
         lead=" ".join([_size(board), *lead(board, found)]),
         main=main,
         table=table,
-        errors=ERRORS,
+        errors=CHANCE_ERRORS,
         margin=MARGIN,
         overall=overall[1:],
         by_task=by_task,

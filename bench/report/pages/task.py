@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench.analysis.quality_scale import measure
+from bench.analysis.quality import quality_name
 from bench.records.schema import TaskKey
 from bench.report.agreement import agreement, pairs
 from bench.report.board import Board
@@ -67,7 +67,7 @@ def _facts(board: Board, task: TaskKey) -> list[tuple[str, str]]:
         ("data", task.data),
         ("model", task.model),
         ("settings", ", ".join(f"{name} {value}" for name, value in settings.items()) or "defaults"),
-        (f"unpruned {measure(records[0])}", f"{100 * sum(base) / len(base):.1f} %"),
+        (f"unpruned {quality_name(records[0])}", f"{100 * sum(base) / len(base):.1f} %"),
         ("chance", f"{100 * result.chance:.1f} %"),
         ("test examples", ", ".join(f"{name} {size}" for name, size in result.parts.items()) or "texts only"),
         ("units", f"{result.units} in {len(result.shape)} attention modules"),

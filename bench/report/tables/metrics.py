@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from statistics import mean
 
-from bench.analysis.cell_metrics import removes
+from bench.analysis.curves import removes
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord
 

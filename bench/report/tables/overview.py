@@ -8,7 +8,8 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import pandas as pd
 
-from bench.analysis.cell_metrics import removes
+from bench.analysis.curves import removes
+from bench.analysis.summary import over_seeds
 from bench.records.schema import TaskKey
 from bench.report.board import Board, keeps_all, kind
 from bench.report.links import method_link, records_link, task_link
@@ -34,7 +35,7 @@ def standings(
     part = pd.concat([table.loc[[task]] for task in tasks])
     per_seed = part.groupby(["label", "seed"])[list(COLUMNS)].mean(skipna=False)
     per_seed = per_seed[part.groupby(["label", "seed"]).size() == len(tasks)]
-    means, spreads = per_seed.groupby("label").mean(skipna=False), per_seed.groupby("label").std()
+    means, spreads = over_seeds(per_seed, ["label"])
     rest = [label for label in means.index if not found or label not in found.labels]
     rest.sort(key=lambda label: (removes(board.any_of(label)) != "heads", -np.nan_to_num(means["area"].loc[label])))
     rows, marks = [], []
@@ -66,8 +67,8 @@ def standings(
 def by_task(board: Board, label: str, file: str) -> Table:
     """A row for each task that a method has: means over its seeds, with their standard deviation."""
     columns = ["area", *_columns(board)]
-    own = board.table[board.table["label"] == label].groupby(["task", "data", "model"])[list(COLUMNS)]
-    means, spreads = own.mean(skipna=False), own.std()  # a mean over some seeds only would mislead
+    own = board.table[board.table["label"] == label].set_index(["task", "data", "model"])[list(COLUMNS)]
+    means, spreads = over_seeds(own, ["task", "data", "model"])
     rows = []
     for task in board.tasks:
         if records := board.of(task, label):
@@ -92,8 +93,7 @@ def speeds(board: Board) -> list[Table]:
         return []
     found = []
     for count, which in enumerate(board.machines, 1):
-        groups = board.on(which).table.groupby("label")[list(TIMED)]
-        means, spreads = groups.mean(), groups.std()
+        means, spreads = over_seeds(board.on(which).table.set_index("label")[list(TIMED)], ["label"])
         rows = tuple(
             (name(label, method_link(label)), *_cells(means, spreads, label, TIMED, records_link(label)))
             for label in board.on(which).labels

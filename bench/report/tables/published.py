@@ -13,7 +13,7 @@ from statistics import mean
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
-from bench.analysis.cell_metrics import generation_speedup
+from bench.analysis.costs import generation_speedup
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord
 from bench.report.tables.markdown import aligned, literal

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.analysis.cell_metrics import frame
+from bench.analysis.cell_metrics import metrics_table
 from bench.records.errors import InputError
 from bench.records.store import Store
 from bench.report.figures.overview import draw
@@ -22,7 +22,7 @@ from tasks.contract import TaskSpec
 
 
 def board(records) -> str:
-    return markdown(records, frame(records))
+    return markdown(records, metrics_table(records))
 
 
 def tables(records) -> str:
@@ -81,7 +81,7 @@ def test_failures_and_trainings_short_of_their_target_are_named(make_record):
     assert "- failed: broken, data, model, seed 0: RuntimeError: no" in text
     assert "short of its target (0.500 of 0.900 on validation)" in text
     alone = board([failed])
-    assert "RuntimeError: no" in alone and to_csv(frame([failed])) == ""
+    assert "RuntimeError: no" in alone and to_csv(metrics_table([failed])) == ""
 
 
 def test_rows_that_remove_neurons_are_marked(make_record):
@@ -159,7 +159,7 @@ def test_odd_names_stay_in_their_cell(make_record, label):
     drawn = ElementTree.fromstring(draw(records))
     words = " ".join("".join(drawn.itertext()).split())
     assert " ".join(label.split()) in words
-    assert frame(records)["label"].tolist() == [label, "m"]
+    assert metrics_table(records)["label"].tolist() == [label, "m"]
 
 
 def test_the_same_records_give_the_same_bytes_in_any_order(make_record):
@@ -169,11 +169,11 @@ def test_the_same_records_give_the_same_bytes_in_any_order(make_record):
         for label in ("a", "b", "c")
         for seed in (0, 2, 10)
     ]
-    table = frame(records)
+    table = metrics_table(records)
     expected = markdown(records, table), to_csv(table), draw(records)
     for seed in range(3):
         random.Random(seed).shuffle(records)
-        table = frame(records)
+        table = metrics_table(records)
         assert (markdown(records, table), to_csv(table), draw(records)) == expected
 
 

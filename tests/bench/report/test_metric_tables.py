@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.analysis.cell_metrics import frame
+from bench.analysis.cell_metrics import metrics_table
 from bench.report.leaderboard import markdown
 from bench.report.tables.metrics import metric_tables
 
@@ -44,7 +44,7 @@ def test_one_metric_of_each_sub_task_best_method_first(with_metrics):
         ["b", "50.0", "1235"],
         ["all", "90.0", "20"],  # removes neurons too: last
     ]
-    assert "| a        |        70.0 |                   30 |" in markdown(records, frame(records))
+    assert "| a        |        70.0 |                   30 |" in markdown(records, metrics_table(records))
 
 
 def test_of_many_levels_the_usual_ones(with_metrics):

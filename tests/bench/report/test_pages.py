@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bench.__main__ import main
-from bench.analysis.cell_metrics import frame
+from bench.analysis.cell_metrics import metrics_table
 from bench.analysis.stats.across import iqm, seed_bootstrap, task_means
 from bench.analysis.stats.tiers import tiers
 from bench.records.store import read_current
@@ -80,7 +80,7 @@ def test_a_hostile_name_is_text_everywhere(made, pages, hostile):
 
 def test_its_numbers_are_those_of_frame_and_statistics(made, parse):
     out, folder = made
-    table = frame(read_current(folder)[0].values())
+    table = metrics_table(read_current(folder)[0].values())
     page = parse((out / "index.html").read_text())
     ranked = [cells[0][1] for cells in page.tables[0][1:] if cells[2][0] != "–"]
     assert ranked[0] == "voita" and ranked[-1] == "random" and len(ranked) == 5

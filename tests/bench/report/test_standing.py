@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.analysis.cell_metrics import frame
+from bench.analysis.cell_metrics import metrics_table
 from bench.report.board import Board, read
 from bench.report.pages.index import lead
 from bench.report.standing import standing, why_none, words
@@ -105,7 +105,7 @@ def test_a_task_at_chance_is_left_out_by_name(run):
         "Left out of the mean, as the unpruned model is not better than chance by 2 standard errors: classification "
         "(beta, model) (26.0 %, chance 25.0 %)."
     )
-    table = frame(board.records.values())
+    table = metrics_table(board.records.values())
     assert table[table["data"] == "beta"]["area"].isna().all() and "no result" not in said(board)
 
 
