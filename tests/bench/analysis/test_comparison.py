@@ -312,9 +312,7 @@ def test_unequal_shares_of_training_are_refused(keep):
     folder = keep("michel")
     keep("michel", seed=1)
     for a, b in (("ste", "dsp-joint"), ("dsp-joint", "michel"), ("voita", "ste")):
-        with pytest.raises(
-            InputError, match=r"measured in different ways.*trained for .* % of the task's own training"
-        ):
+        with pytest.raises(InputError, match=r"measured under different settings.*training .* % of the task's own"):
             compare(folder, a, b)
     assert "Mind that ste was trained at each level, for 10 %" in words(compare(folder, "michel", "ste"))
 
@@ -330,7 +328,7 @@ def test_models_of_different_weights_are_named(keep):
     keep("michel", training={"weights": "a"})
     folder = keep("ae", training={"weights": "b"})
     assert compare(folder, "michel", "ae").remarks == (
-        "on classification the two pruned models of different weights in seed 0",
+        "on classification the two methods pruned models of different weights in seed 0",
     )
 
 
@@ -357,20 +355,20 @@ def test_the_verb_prints_the_answer_first(ten_seeds, capsys):
     [
         (["michl", "ae"], "unknown method 'michl': did you mean 'michel'?"),
         (["michel", "michel"], "michel is named twice"),
-        (["michel", "tis"], "tis has no result: it failed in all of its 1 cells: it broke"),
+        (["michel", "tis"], "tis has no result: all of its 1 cells failed: it broke"),
         (["michel", "ste"], "no task and seed in common"),
-        (["michel", "amp", "--level", "0.9"], "both reach 0.500 only, not 0.9"),
-        (["none", "amp"], "removes no parameter"),
+        (["michel", "amp", "--level", "0.9"], "both reach only 0.500, not 0.9"),
+        (["none", "amp"], "removes no parameters"),
         (["michel", "ae", "--task", "classificatio"], "unknown task 'classificatio': did you mean 'classification'?"),
         (
             ["michel", "ae", "--level", "0.25"],
-            "level 0.25 was not measured on classification, data, model: there is 0, 0.5, 1",
+            "level 0.25 was not measured on classification, data, model: available: 0, 0.5, 1",
         ),
         (["michel", "ae", "--level", "2%"], "level 0.02 rounds to none of the 8 units on classification, data, model"),
-        (["michel", "ae", "--level", "0.98"], "rounds to all of the 8 units on classification, data, model: there is"),
+        (["michel", "ae", "--level", "0.98"], "rounds to all of the 8 units on classification, data, model: available"),
         (["michel", "ae", "--level", "2"], "--level: expected a share from 0 to 1, or a percentage"),
         (["michel", "ae", "--alpha", "1"], "--alpha 1: expected a probability between 0 and 1"),
-        (["michel", "gnorm"], "measured in different ways"),
+        (["michel", "gnorm"], "measured under different settings"),
         (["michel"], "required: B"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What quality is called and how far its axis goes: accuracy, or the probability of a byte."""
+"""The axis of quality, and the panels that are drawn on it: accuracy, or the probability of a byte."""
 
 from __future__ import annotations
 
@@ -7,24 +7,20 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.figure import Figure
 
-from bench.analysis.cell_metrics import frame
-from bench.analysis.quality_scale import Scale, measure
+from bench.analysis.cell_metrics import metrics_table
 from bench.report.figures.overview import COLOURS, draw
+from bench.report.figures.quality_axis import QualityAxis
 from bench.report.leaderboard import markdown
 
 
 @pytest.fixture
 def texts(make_record):
     """A record of a language model that scores texts, and answers no question."""
-    record = make_record(data="texts", quality=[[0.06, 0.05, 0.004]])
-    record["result"] |= {"parts": {}, "chance": 1 / 256}
-    return record
+    return make_record(data="texts", quality=[[0.06, 0.05, 0.004]], chance=1 / 256, result={"parts": {}})
 
 
-def test_a_record_of_texts_alone_has_no_accuracy(make_record, texts):
-    assert (measure(make_record()), measure(texts)) == ("accuracy", "probability of a byte")
-    assert "Unpruned probability of a byte 6.0 %, chance 0.4 %" in markdown([texts], frame([texts]))
-    assert frame([texts])[["within1", "within5"]].isna().all(axis=None)  # a point is a sixth of what it has
+def test_the_leaderboard_names_the_quality_of_texts(texts):
+    assert "Unpruned probability of a byte 6.0 %, chance 0.4 %" in markdown([texts], metrics_table([texts]))
 
 
 @pytest.mark.parametrize("drawn", [0.06, 0.4])
@@ -33,7 +29,7 @@ def test_the_axis_ends_at_a_perfect_model_or_else_at_the_best_one_drawn(make_rec
     for record in (make_record(), texts):
         axis = Figure().subplots()
         axis.plot([0, 1], [0, drawn])
-        Scale.of(record).fit(axis)
+        QualityAxis.of(record).fit(axis)
         tops.append(axis.get_ylim()[1])
     assert tops == pytest.approx([1.02, 1.05 * drawn])
 
