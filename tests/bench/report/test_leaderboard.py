@@ -13,7 +13,6 @@ import pytest
 from bench.records.errors import InputError
 from bench.records.store import Store
 from bench.report.figures.overview import overview
-from bench.report.figures.picture import SERIES
 from bench.report.leaderboard import markdown, show, summary, to_csv, write
 from bench.report.tables.columns import COLUMNS
 
@@ -189,20 +188,6 @@ def test_speed_is_a_dash_where_a_method_was_not_timed_and_no_column_where_none_w
     text = board([untimed, make_record(label="b")])
     assert row(text, "a")[column("speedup1")] == "–" and row(text, "b")[column("speedup1")] == "2.00"
     assert "| speed-up" not in board([untimed])
-
-
-def test_curves_name_what_cannot_be_drawn_by_heads(make_record, board_of):
-    neurons = make_record(label="amp", neurons=True)
-    alone, both = overview(board_of([neurons])).decode(), overview(board_of([make_record(), neurons])).decode()
-    assert "no method removes heads alone" in alone and SERIES[0] in alone and "no method" not in both
-
-
-def test_panels_name_their_axis_where_it_changes(make_record, changed, board_of):
-    texts = changed(make_record(data="texts", quality=[[0.06, 0.05, 0.004]]), result={"parts": {}, "chance": 1 / 256})
-    svg = overview(board_of([make_record(data="first"), make_record(data="second"), texts])).decode()
-    words = [element.text for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
-    assert words.count("share of heads removed") == 3
-    assert (words.count("test accuracy"), words.count("probability of a byte")) == (2, 2)  # heads, then parameters
 
 
 def test_the_committed_leaderboard_is_drawn_from_the_committed_records(tmp_path):

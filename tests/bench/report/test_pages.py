@@ -149,7 +149,7 @@ def test_too_few_seeds_for_an_interval_are_said_so(run, parse):
 def test_one_seed_and_one_task_make_a_report(run, parse):
     folder = run(seeds=1, data=("alpha",), labels=("michel",))
     page = parse(report(folder, folder / "report").read_text())
-    assert "michel alone is ranked, so there is nothing to compare it with." in page.text
+    assert "Only michel is ranked, so there is nothing to compare it with." in page.text
     assert row(page.tables[0], "michel")["area"][0] and "±" not in row(page.tables[0], "michel")["area"][0]
 
 

@@ -44,7 +44,7 @@ def test_a_single_ranked_method_stands_beside_those_that_are_not(run, write):
     folder = run(seeds=2, labels=("michel", "none"), data=("alpha",))
     write("ae", 99, 0, "alpha")
     assert said(read(folder)) == (
-        "michel alone is ranked, so there is nothing to compare it with. Not ranked: ae (no result for seed 1 on "
+        "Only michel is ranked, so there is nothing to compare it with. Not ranked: ae (no result for seed 1 on "
         "classification)."
     )
 
@@ -65,9 +65,9 @@ def test_text_and_table_agree_where_tasks_have_other_seeds(unequal):
     assert found is not None and found.labels[0] == "michel" and found.labels[found.largest(found.labels)] == "ae"
     text = " ".join(words(found))
     assert text.startswith(f"ae has the largest area, {found.area.value[1]:.3f} (95 % interval ")
-    assert "over 6 to 12 seeds a task). " in text and text.endswith(
-        "Tiers are made of the 6 seeds that all tasks share, in which michel has the largest. Each other ranked method "
-        "was shown to keep less there, by more than 0.5 points."
+    assert "over 6 to 12 seeds per task). " in text and text.endswith(
+        "Tiers are made of the 6 seeds that all tasks share, in which michel has the largest area. Each other ranked "
+        "method was shown to keep less there, by more than 0.5 points."
     )
     rows = {row[0].value: row for row in standings(unequal, unequal.tasks, found, "t", "t").rows}
     assert max(rows, key=lambda label: rows[label][1].value) == "ae" and rows["michel"][2].shown == "1"
