@@ -101,7 +101,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
 
 @contextmanager
 def _one_line(options: PruneOptions) -> Iterator[None]:
-    """Tell of options that do not go together, and of weights that are not numbers, as of any other bad input."""
+    """Report options that do not fit together, and weights that are not finite, as bad input in one line."""
     try:
         yield
     except OptionError as error:
@@ -120,7 +120,7 @@ def units_to_keep(text: str, units: int) -> int:
 
 
 def _trained(report: Mapping[str, float]) -> str:
-    """What a joint method says of its training, in words; empty for other methods."""
+    """The report of a joint method's training, in words; empty for other methods."""
     said = [f"{name.replace('_', ' ')} {value:.4g}" for name, value in report.items()]
     return f"which trained on the training split ({', '.join(said)})" if report else ""
 
@@ -131,7 +131,7 @@ def _medians(samples: Samples) -> tuple[float, float]:
 
 
 def _save(smaller: Any, task: Task, pruned: Pruned, out: Path) -> str:
-    """Write checkpoint, tokenizer and card to a folder beside ``out``, then give it its name; the card."""
+    """Write checkpoint, tokenizer and card to a temporary folder, then rename it to ``out``; returns the card."""
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary, system_errors():
         folder = Path(temporary) / out.name
         text = card(pruned, out.name, plain=save_pruned(smaller.cpu(), folder))
