@@ -28,7 +28,7 @@ from methods import METHODS
 from methods.contract.choice import Choice
 from methods.contract.choosing import select
 from methods.contract.schedule import Trajectory
-from methods.contract.side_effects import untouched
+from methods.contract.side_effects import no_side_effects
 from tasks.contract import Answers
 from tasks.models.cache import Cache
 
@@ -93,7 +93,12 @@ def _measure(cell: Cell, cache: Cache, beat: Heartbeat) -> tuple[dict[str, Any],
         # Where generation is timed, a model is large: no training for other levels than those asked for.
         timed = set(cell.removed) if cell.generate else {count_at(level, units) for level in LEVELS}
         asked = sorted(timed.union(cell.removed))
-        with untouched(model), counting(model) as passes, turn.timing(device) as choosing, working() as choosing_work:
+        with (
+            no_side_effects(model),
+            counting(model) as passes,
+            turn.timing(device) as choosing,
+            working() as choosing_work,
+        ):
             beat.at(lambda: f"choosing, {passes.forward} examples sent forward and {passes.backward} backward")
             arrivals = Arrivals(task, cell.removed, timed, passes, turn, device)
             selection = select(method, cell.method.options, view, asked, arrivals)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from methods.contract.side_effects import kept_switches
+from methods.contract.side_effects import restored_switches
 
 
 def random_states() -> dict[str, Any]:
@@ -38,7 +38,7 @@ def seed_everything(seed: int) -> None:
 def sealed() -> Iterator[None]:
     """Whatever happens inside to random states and switches does not last."""
     numpy, python = np.random.get_state(), random.getstate()
-    with torch.random.fork_rng(), kept_switches():
+    with torch.random.fork_rng(), restored_switches():
         try:
             seed_everything(0)
             yield
