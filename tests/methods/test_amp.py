@@ -167,7 +167,7 @@ def test_bfloat16_is_added_up_in_float32(tiny, architecture):
 
 
 def test_parts_are_what_they_are_together(tiny, architecture):
-    view = tiny.scene(architecture)
+    view = tiny.random_view(architecture)
     calls = []
     view = dataclasses.replace(view, forward=lambda model, batch: calls.append(batch) or model(**batch.inputs).logits)
     both = amp(view)
@@ -180,7 +180,7 @@ def test_parts_are_what_they_are_together(tiny, architecture):
 
 
 def test_what_is_gated_passes_nothing_on(tiny, architecture):
-    view = tiny.scene(architecture)
+    view = tiny.random_view(architecture)
     units = torch.arange(len(view.heads)) % 3 != 0
     neurons = {mlp.name: torch.arange(mlp.width) % 2 == 0 for mlp in find_mlps(view.model)}
     with gated(view.model, units, view.heads), gated_neurons(view.model, neurons):
@@ -190,7 +190,7 @@ def test_what_is_gated_passes_nothing_on(tiny, architecture):
 
 
 def test_a_layer_without_heads_or_neurons(tiny, architecture):
-    view, sentences = tiny.scene(architecture), tiny.sentences(0)
+    view, sentences = tiny.random_view(architecture), tiny.sentences(0)
     units = view.heads.site_of_unit != 0
     widths = {mlp.name: range(mlp.width if number else 0) for number, mlp in enumerate(find_mlps(view.model))}
     smaller = remove_neurons(remove_heads(view.model, units, view.heads), widths)
@@ -202,7 +202,7 @@ def test_a_layer_without_heads_or_neurons(tiny, architecture):
 
 @pytest.mark.parametrize("name", ["amp", "amp-heads", "amp-mlp", "inverse-amp"])
 def test_every_layer_loses_the_same_share_of_its_least_important(tiny, architecture, name):
-    view = tiny.scene(architecture)
+    view = tiny.random_view(architecture)
     importance, sign = amp(view), -1 if name == "inverse-amp" else 1
     layers, per_layer = len(view.heads.shape), view.heads.shape[0]
     removed = [layers * count for count in range(per_layer + 1)]

@@ -123,11 +123,11 @@ def test_what_is_removed_has_no_part_in_it(tiny, architecture):
 @pytest.mark.parametrize("choice", ["amp", "inverse", "random"])
 def test_without_learning_it_is_what_was_chosen(tiny, architecture, choice, parts):
     options = {"amp": {}, "inverse": {"inverse": True}, "random": {"draws": 1, "allocation": "layer"}}[choice]
-    removed = range(1, len(tiny.scene(architecture).heads) + 1)
+    removed = range(1, len(tiny.random_view(architecture).heads) + 1)
     scorer = chosen(
-        "random" if choice == "random" else "amp", tiny.scene(architecture), removed, parts=parts, **options
+        "random" if choice == "random" else "amp", tiny.random_view(architecture), removed, parts=parts, **options
     )
-    view = tiny.scene(architecture)
+    view = tiny.random_view(architecture)
     found = chosen("amp-recovered", view, removed, choice=choice, parts=parts, learning_rate=0)
     assert torch.equal(found.masks, scorer.masks)
     for own, other in zip(found.choices[0], scorer.choices[0], strict=True):

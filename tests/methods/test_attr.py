@@ -112,7 +112,7 @@ def test_values_of_fused_projections(tiny, family, monkeypatch):
 @pytest.mark.parametrize("layer", [0, 1])
 def test_the_oracle_is_complete(tiny, architecture, layer, monkeypatch):
     """Integrated gradients add up to the change of F between no map and the whole one, as steps grow."""
-    view = tiny.scene(architecture, dtype=torch.float64)
+    view = tiny.random_view(architecture, dtype=torch.float64)
     scaled = Scaled(view.model, monkeypatch)
     (text,) = tiny.alone(tiny.sentences(0, count=1, longest=6, shortest=6))
     each, (nothing, whole) = attributions(view, text, layer, 50, 0.5, scaled)

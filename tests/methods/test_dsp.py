@@ -31,7 +31,7 @@ def same_weights(one, other):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_budget_is_met_and_only_joint_training_touches_weights(tiny, architecture, name):
-    view = tiny.scene(architecture)
+    view = tiny.random_view(architecture)
     budgets = list(range(len(view.heads) + 1))
     for keep, found in zip(budgets, train(name, view, budgets), strict=True):
         assert found.mask.dtype == torch.bool and int(found.mask.sum()) == keep

@@ -92,7 +92,7 @@ def test_one_backward_for_a_batch(tiny, architecture, objective):
 
 
 def test_a_tied_layer_sums_its_gradients_before_the_norm(tiny):
-    view = tiny.scene("albert", dtype=torch.float64)
+    view = tiny.random_view("albert", dtype=torch.float64)
     assert [site.calls for site in view.heads.sites] == [2]
     assert len(gnorm(view)) == 4
 

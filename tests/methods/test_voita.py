@@ -18,7 +18,7 @@ def train(view, budgets, **options):
 
 
 def view_with(tiny, steps):
-    view = tiny.scene("bert")
+    view = tiny.random_view("bert")
     return dataclasses.replace(view, training=dataclasses.replace(view.training, steps=steps))
 
 
@@ -27,7 +27,7 @@ def opened(report):
 
 
 def test_every_budget_is_met(tiny, architecture):
-    view = tiny.scene(architecture)
+    view = tiny.random_view(architecture)
     budgets = list(range(len(view.heads) + 1))
     found = train(view, budgets, weights=2)
     assert [int(each.mask.sum()) for each in found] == budgets

@@ -139,7 +139,7 @@ def test_a_loss_that_is_not_finite_is_named(view, bad):
 
 def test_a_view_without_training_examples_is_refused(tiny):
     with pytest.raises(ValueError, match="no training examples"):
-        training_of(dataclasses.replace(tiny.scene("bert"), training=None))
+        training_of(dataclasses.replace(tiny.random_view("bert"), training=None))
 
 
 def test_seeds_come_from_the_view_alone(tiny):
