@@ -4,7 +4,7 @@ In: a registered method with its options. Out: one case per rule and tiny model,
 Nothing here knows a particular method, a task or a record.
 """
 
-from methods.checks import numerics, results, side_effects, training  # noqa: F401  each registers its checks
+from methods.checks import results, robustness, side_effects, training  # noqa: F401  each registers its checks
 from methods.checks.case import CHECKS, Case, Check, ConfiguredMethod, Failure, NotApplicable, cases
 from methods.checks.tiny_models import TINY_MODELS, TinyModel
 
