@@ -78,9 +78,9 @@ def check(options: argparse.Namespace) -> int:
     code = check(options.methods, options.only, options.on)
     if options.only or options.on:
         return code
-    from bench.run.recorded_cells import check_recorded
+    from bench.run.check_against_records import check_against_records
 
-    return max(code, check_recorded(options.methods, options.baseline))
+    return max(code, check_against_records(options.methods, options.baseline))
 
 
 def leaderboard(options: argparse.Namespace) -> int:

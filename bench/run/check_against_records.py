@@ -1,4 +1,4 @@
-"""The second half of the verb ``check``: a method's cells on a small suite, against those recorded."""
+"""The second part of the verb ``check``: a method's cells of a small suite, compared with recorded ones."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ SUITE = "smoke"
 RECORDED = Path("results")
 
 
-def check_recorded(methods: str, baseline: Path | None) -> int:
-    """Run the cells of ``methods``, as a command line writes them, and print a line for each method.
+def check_against_records(methods: str, baseline: Path | None) -> int:
+    """Run the cells of ``methods``, as given on a command line, and print a line for each method.
 
-    baseline: folder of recorded cells; None for ``results``, and nothing is run where there are no records in it.
-    Returns 1 where a cell failed or is not what was recorded. Raises InputError.
+    baseline: folder with recorded cells; None for ``results``, in which case nothing is run if it has no records.
+    Returns 1 if a cell failed or differs from its record. Raises InputError.
     """
     try:
         read_current(baseline or RECORDED)
@@ -40,10 +40,12 @@ def check_recorded(methods: str, baseline: Path | None) -> int:
     start_process()
     suite = replace(load_suite(SUITE), methods=parse_methods(methods))
     cells = plan(suite, "cpu")
-    told = ", ".join(sorted({f"{cell.task.task} seed {cell.seed}" for cell in cells}))
-    print(f"On the suite {SUITE} ({told}), against {baseline or RECORDED}:", flush=True)
+    on = ", ".join(sorted({f"{cell.task.task} seed {cell.seed}" for cell in cells}))
+    print(f"On the suite {SUITE} ({on}), against {baseline or RECORDED}:", flush=True)
     with tempfile.TemporaryDirectory(prefix="headbench-check-") as folder:
-        records = {cell.method.label: CellJob(cell, default_root(), Path(folder))() for cell in cells}
+        records: dict[str, Record] = {}
+        for cell in cells:
+            records[cell.method.label] = CellJob(cell, default_root(), Path(folder))()
         both = twins(baseline or RECORDED, Path(folder), list(records))
         found = {verdict.label: verdict for verdict in verdicts(both, (), Limits())}
     for label, record in records.items():
@@ -54,7 +56,7 @@ def check_recorded(methods: str, baseline: Path | None) -> int:
 
 
 def _lines(label: str, record: Record, verdict: Verdict | None) -> list[str]:
-    """The method's verdict, and what it keeps; why, where it failed."""
+    """The method's verdict and accuracy; the reason, if it failed."""
     status = verdict.status if verdict else "new"
     if isinstance(record, FailedRecord):
         return [f"  FAILED   {label}: {record.reason}"]

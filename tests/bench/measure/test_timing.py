@@ -7,9 +7,9 @@ import weakref
 import pytest
 import torch
 
-from bench.measure import timed_models as sizes
-from bench.measure.latency import latency
-from bench.measure.timed_models import Sizes
+from bench.measure import timing
+from bench.measure.latency import forward_latency
+from bench.measure.timing import groups, timed_levels
 from methods.contract.choice import Choice
 from methods.heads import HeadMap, find_mlps
 
@@ -50,18 +50,19 @@ def alive(monkeypatch) -> list[int]:
 def test_large_models_are_there_one_at_a_time_and_small_ones_at_once(
     tiny_task, choices, alive, monkeypatch, most, together
 ):
-    monkeypatch.setattr(sizes, "TOGETHER", most)
-    models = Sizes(choices)
-    logits = {removed: tiny_task.task.logits(models[removed], _probe(tiny_task)) for removed in choices}
-    times = latency(tiny_task.task, models.groups(), torch.device("cpu"))
-    assert times["interleaved"] is together
-    assert {len(samples) for by in times["samples"].values() for samples in by.values()} == {20}
-    assert all(list(by) == ["0", "3", "8"] for by in times["samples"].values())
-    assert alive == ([1, 2, 3] if together else [1] * 6)  # made for the look at the logits, and again to be timed
-    for group in models.groups():
-        for removed, model in group.items():
-            assert torch.equal(tiny_task.task.logits(model, _probe(tiny_task)), logits[removed])
-        del group, model
+    monkeypatch.setattr(timing, "TOGETHER", most)
+    times = forward_latency(tiny_task.task, groups(choices), torch.device("cpu"))
+    assert times.interleaved is together
+    assert {len(samples) for by in times.samples.values() for samples in by.values()} == {20}
+    assert all(list(by) == [0, 3, 8] for by in times.samples.values())
+    assert alive == ([1, 2, 3] if together else [1, 1, 1])
+
+
+def test_levels_are_timed_that_were_measured_and_are_nearest_to_the_usual_shares():
+    assert timed_levels((0, 2, 4, 6, 8, 10, 12, 14, 16), 16, generate=False) == [0, 4, 8, 12, 14]
+    assert timed_levels((0, 8, 16), 16, generate=False) == [0, 8, 16]
+    assert timed_levels((0, 3, 8), 8, generate=False) == [0, 3, 8]
+    assert timed_levels((0, 2, 4, 5, 16), 16, generate=True) == [0, 2, 4, 5, 16]
 
 
 def test_whole_weights_are_shared_with_the_model(tiny_task, choices):
@@ -72,7 +73,3 @@ def test_whole_weights_are_shared_with_the_model(tiny_task, choices):
     assert new and all(".layer.0.attention." in name for name in new)  # where three of four heads went
     whole = Choice(tiny_task.model, choices[0].heads, choices[0].mask).smaller()
     assert {id(weight) for weight in whole.parameters()} == own
-
-
-def _probe(tiny_task):
-    return tiny_task.task.probe(4, torch.device("cpu"))

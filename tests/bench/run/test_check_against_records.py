@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from bench.__main__ import main
-from bench.run import recorded_cells as recorded
+from bench.run import check_against_records
 from bench.suites.files import load_suite
 from methods import METHODS
 
@@ -17,7 +17,7 @@ def check(place, monkeypatch, capsys):
     """Check methods against the records in ``out``, on tiny data instead of the suite; only a quick generic check."""
     suite = place.folder / "tiny.toml"
     suite.write_text(f'seeds = 1\nlevels = "0.5"\nmethods = "none"\n{place.task()}')
-    monkeypatch.setattr(recorded, "SUITE", str(suite))
+    monkeypatch.setattr(check_against_records, "SUITE", str(suite))
     monkeypatch.setattr("bench.cli.check.check", lambda *_: 0)  # its own tests are elsewhere
     monkeypatch.chdir(place.folder)
     assert main(["run", "--suite", str(suite), "--methods", "michel", "--jobs", "1", "--out", str(place.out)]) == 0
