@@ -21,7 +21,7 @@ from methods.heads.finding.linear import transposed
     },
 )
 def amp(
-    view: View, *, parts: Annotated[Literal["both", "heads", "neurons"], "what is ranked, and removed"] = "both"
+    view: View, *, parts: Annotated[Literal["both", "heads", "neurons"], "what is ranked and removed"] = "both"
 ) -> Tensor | Importance:
     """Mean L1 norm of what a head adds to the output of its layer, and mean magnitude of a neuron.
 

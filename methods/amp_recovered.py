@@ -37,12 +37,14 @@ def recovered(
     view: View,
     budgets: Sequence[int],
     *,
-    choice: Annotated[Literal["amp", "inverse", "random"], "what chooses, before any training"] = "amp",
-    parts: Annotated[Literal["both", "heads", "neurons"], "what is ranked, and removed"] = "both",
+    choice: Annotated[
+        Literal["amp", "inverse", "random"], "what chooses the parts to remove, before any training"
+    ] = "amp",
+    parts: Annotated[Literal["both", "heads", "neurons"], "what is ranked and removed"] = "both",
     rank: Annotated[int, "rank of the adapters", AtLeast(1)] = 8,
-    alpha: Annotated[float, "scale of the adapters, times the rank", AtLeast(0)] = 16.0,
-    dropout: Annotated[float, "of the adapters' inputs", AtLeast(0), AtMost(1)] = 0.05,
-    learning_rate: Annotated[float, "of AdamW, at its beginning", AtLeast(0)] = 3e-4,
+    alpha: Annotated[float, "the output of the adapters is multiplied by alpha / rank", AtLeast(0)] = 16.0,
+    dropout: Annotated[float, "dropout on the inputs of the adapters", AtLeast(0), AtMost(1)] = 0.05,
+    learning_rate: Annotated[float, "initial learning rate of AdamW", AtLeast(0)] = 3e-4,
 ) -> Iterator[Trained]:
     """Removes heads and neurons as AMP does, then trains LoRA adapters on what is left and merges them.
 

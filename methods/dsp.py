@@ -27,7 +27,7 @@ def dsp(
         Literal["gumbel", "straight-through"], "noisy soft top-K that is annealed, or hard top-K without noise"
     ] = "gumbel",
     frozen: Annotated[bool, "train the gates only, on the model as it is"] = False,
-    learning_rate: Annotated[float, "of the gates' parameters, at the first step", AtLeast(0)] = 0.5,
+    learning_rate: Annotated[float, "initial learning rate of the gates' parameters", AtLeast(0)] = 0.5,
     start: Annotated[float, "temperature at the first step", AtLeast(1e-12)] = 1000.0,
     end: Annotated[float, "temperature after the cooldown", AtLeast(1e-12)] = 1e-8,
     cooldown: Annotated[float, "share of the steps over which the temperature falls", AtLeast(0), AtMost(1)] = 0.68,

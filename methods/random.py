@@ -14,7 +14,7 @@ def random(
     view: View,
     *,
     draws: Annotated[int, "independent removal orders", AtLeast(1), AtMost(10_000)] = 10,
-    parts: Annotated[Literal["both", "heads", "neurons"], "what is ranked, and removed"] = "heads",
+    parts: Annotated[Literal["both", "heads", "neurons"], "what is ranked and removed"] = "heads",
 ) -> Tensor | Importance:
     """Uniform random importances, one removal order per draw.
 

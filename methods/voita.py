@@ -20,9 +20,9 @@ def voita(
     budgets: Sequence[int],
     *,
     weakest: Annotated[float, "smallest weight of the penalty", AtLeast(1e-12)] = 0.003,
-    spread: Annotated[float, "largest weight of the penalty, in units of the smallest", AtLeast(1)] = 100.0,
-    weights: Annotated[int, "weights of the penalty tried, evenly spaced in their logarithm", AtLeast(1)] = 5,
-    learning_rate: Annotated[float, "of the gates' parameters, at the first step", AtLeast(0)] = 0.5,
+    spread: Annotated[float, "largest weight of the penalty, as a multiple of the smallest", AtLeast(1)] = 100.0,
+    weights: Annotated[int, "number of weights tried, spaced evenly on a log scale", AtLeast(1)] = 5,
+    learning_rate: Annotated[float, "initial learning rate of the gates' parameters", AtLeast(0)] = 0.5,
 ) -> Iterator[Trained]:
     """Trains hard concrete gates with the model, under a penalty on the expected number of open gates.
 

@@ -125,7 +125,7 @@ def test_every_draw_has_its_order(equal):
 @pytest.mark.parametrize("recompute", [0, 1])
 @pytest.mark.parametrize("shape", [(), (7,), (16,), (0, 8), (8, 2), (2, 2, 8)])
 def test_scores_of_a_wrong_shape_are_refused(equal, recompute, shape):
-    with pytest.raises(ValueError, match=r"expected \(8,\): one entry a unit"):
+    with pytest.raises(ValueError, match=r"expected \(8,\): one entry per unit"):
         trajectories(lambda view: torch.zeros(shape), equal, Schedule(recompute=recompute))
 
 
@@ -133,7 +133,7 @@ def test_greedy_follows_one_draw(equal):
     plan = Schedule(recompute=1)
     plant(equal, range(8))
     assert trajectories(lambda view: planted(view)[None], equal, plan)[0].order.tolist() == list(range(8))
-    with pytest.raises(ValueError, match="2 draws"):
+    with pytest.raises(ValueError, match="one draw, not 2"):
         trajectories(lambda view: torch.rand(2, 8), equal, plan)
 
 
@@ -215,9 +215,9 @@ def test_draws_of_units_and_of_neurons_go_together(equal):
 
 
 def test_importances_that_cannot_be_are_refused(equal):
-    with pytest.raises(ValueError, match="importance of nothing"):
+    with pytest.raises(ValueError, match="neither units nor neurons"):
         trajectories(lambda view: Importance(None), equal, Schedule())
-    with pytest.raises(ValueError, match="remove heads alone"):
+    with pytest.raises(ValueError, match="removes heads only"):
         trajectories(lambda view: Importance(torch.rand(8)), equal, Schedule(recompute=1))
     with pytest.raises(NonFiniteScore, match=r"neuron 1 of bert\.encoder\.layer\.0"):
         trajectories(lambda view: Importance(None, neurons(view, torch.tensor([0, math.nan]))), equal, Schedule())
