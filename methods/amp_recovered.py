@@ -37,9 +37,7 @@ def recovered(
     view: View,
     budgets: Sequence[int],
     *,
-    choice: Annotated[
-        Literal["amp", "inverse", "random"], "what chooses the parts to remove, before any training"
-    ] = "amp",
+    choice: Annotated[Literal["amp", "inverse", "random"], "what chooses the parts, before any training"] = "amp",
     parts: Annotated[Literal["both", "heads", "neurons"], "what is ranked and removed"] = "both",
     rank: Annotated[int, "rank of the adapters", AtLeast(1)] = 8,
     alpha: Annotated[float, "the output of the adapters is multiplied by alpha / rank", AtLeast(0)] = 16.0,

@@ -36,9 +36,7 @@ class Importance:
 class Schedule:
     """How importances become a removal order. By default, units are scored once and the least important go first."""
 
-    recompute: Annotated[
-        int, "score again after this many units are removed, 1 is greedy; 0 scores once", AtLeast(0)
-    ] = 0
+    recompute: Annotated[int, "score again after removing this many units, 1 is greedy; 0 scores once", AtLeast(0)] = 0
     inverse: Annotated[bool, "remove the most important first"] = False
     allocation: Annotated[Literal["global", "layer"], "rank all units together, or remove equally from every layer"] = (
         "global"

@@ -1,4 +1,4 @@
-"""The controls of joint methods: a scorer's heads, and weights trained as a joint method trains them."""
+"""The controls of joint methods: heads of a scorer, with weights trained as a joint method trains them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_random_heads_are_nested_and_follow_the_seed(tiny):
 
 @pytest.mark.parametrize("name", ["michel-retrained", "random-retrained"])
 def test_training_is_that_of_the_task_with_the_other_heads_gated_off(tiny, name):
-    """Step by step, by hand; the tiny models have dropout, which is switched off here."""
+    """Written out step by step, with the dropout of the tiny models switched off."""
     view = tiny.random_view("bert", seed=3)
     view.model.config.hidden_dropout_prob = 0.0
     for module in view.model.modules():

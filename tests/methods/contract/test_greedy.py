@@ -1,4 +1,4 @@
-"""A greedy schedule must give what scoring and truly removing heads, step by step, gives."""
+"""A greedy schedule gives the same order as scoring and removing heads step by step."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def on_smaller_model(view, mask):
 
 
 def slow_greedy(view, score, step, inverse):
-    """Score a model from which heads are gone for good, find the worst, map them back, and go on."""
+    """Score a model from which heads are removed, find the worst, map them back, and repeat."""
     left, removed = list(range(len(view.heads))), []
     while left:
         mask = torch.zeros(len(view.heads), dtype=torch.bool)
@@ -57,7 +57,7 @@ def slow_greedy(view, score, step, inverse):
 @pytest.mark.parametrize("inverse", [False, True])
 @pytest.mark.parametrize("step", [1, 3])
 @pytest.mark.parametrize("scorer", list(SCORERS))
-def test_removing_for_good_gives_the_same_order(tiny, architecture, scorer, step, inverse):
+def test_removing_heads_gives_the_same_order(tiny, architecture, scorer, step, inverse):
     view = tiny.random_view(architecture, seed=1, dtype=torch.float64)
     plan = Schedule(recompute=step, inverse=inverse)
     (actual,) = trajectories(SCORERS[scorer], view, plan)
@@ -67,7 +67,7 @@ def test_removing_for_good_gives_the_same_order(tiny, architecture, scorer, step
 
 @pytest.mark.parametrize("scorer", list(SCORERS))
 def test_a_gated_model_scores_like_the_smaller_one(tiny, architecture, scorer):
-    """To rounding, and not just in rank; with no head at all left in the first layer where there is another."""
+    """Up to rounding, not just in rank; with no head left in the first layer, unless it is the only one."""
     view = tiny.random_view(architecture, seed=2, dtype=torch.float64)
     kept = torch.arange(len(view.heads)) % 2 == 0
     kept &= (view.heads.site_of_unit != 0) | (len(view.heads.sites) == 1)
