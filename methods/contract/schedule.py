@@ -11,7 +11,7 @@ from torch import Tensor
 
 from methods.contract.options import AtLeast, OptionError
 from methods.contract.view import View
-from methods.heads.surgery.neurons import check_names, find_mlps
+from methods.heads.finding.mlps import check_names, find_mlps
 from methods.heads.surgery.shrink import shrink, working_copy
 
 

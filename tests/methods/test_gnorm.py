@@ -116,7 +116,7 @@ def test_both_ways_to_the_norm(shape, seed):
 @pytest.mark.parametrize("objective", ["logits", "loss"])
 def test_what_is_kept_between_steps_changes_nothing(tiny, architecture, objective, graph_bytes, monkeypatch):
     """Scores of a model that loses units, with the last step's graph and without; with four layers and two batches."""
-    monkeypatch.setattr("methods.gnorm.GRAPH_BYTES", graph_bytes)
+    monkeypatch.setattr("methods.heads.incremental.graph_segments.GRAPH_BYTES", graph_bytes)
     sentences = tiny.sentences(6, count=5)
     model = working_copy(tiny.model(architecture, dtype=torch.float64, layers=4))
     plain = tiny.view(model, [tiny.batch(sentences[:3]), tiny.batch(sentences[3:])], tiny.unit(architecture))

@@ -133,7 +133,7 @@ def test_a_damaged_pruned_checkpoint_is_named_in_one_line(prune, tmp_path, capsy
     capsys.readouterr()
     assert prune("--method", "michel", "--keep", "0.5", out="other", model=tmp_path / "small") == 2
     complaint = capsys.readouterr().err
-    assert "no whole pruned model" in complaint and complaint.count("\n") == 1
+    assert "not a complete pruned model" in complaint and complaint.count("\n") == 1
 
 
 @pytest.mark.parametrize(("text", "units"), [("0.5", 8), ("50%", 8), ("0.0", 0), ("1.0", 16), ("1", 1), ("16", 16)])
