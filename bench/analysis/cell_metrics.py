@@ -59,7 +59,7 @@ def metrics_table(records: Iterable[FinishedRecord]) -> pd.DataFrame:
     import pandas as pd
 
     rows = [
-        record.cell.model_dump(include={"task", "data", "model", "label", "seed", "control"})
+        {name: getattr(record.cell, name) for name in ("task", "data", "model", "label", "seed", "control")}
         | {"removes": removes(record), "trained": 100 * (record.cell.trained or 0.0)}
         | metrics(record)
         for record in records
