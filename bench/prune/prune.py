@@ -27,7 +27,7 @@ from bench.suites.parse import MethodSpec
 from methods import METHODS, OptionError
 from methods.contract.choosing import select
 from methods.contract.schedule import NonFiniteScore
-from methods.contract.side_effects import Touched, untouched
+from methods.contract.side_effects import SideEffect, no_side_effects
 from methods.heads import HeadMap, save_pruned
 from tasks.contract import Task, TaskSpec
 from tasks.models.cache import Cache, system_errors
@@ -62,7 +62,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         before = evaluate_model(task, model)
         method = METHODS[options.method.name]
         view = view_of(task, model, method, options.seed, options.calibration, options.training, device)
-        with untouched(model):
+        with no_side_effects(model):
             selection = select(method, options.method.options, view, [len(view.heads) - keep])
         choice = selection.choices[0][0]
         if choice.neurons is None and choice.removed != len(view.heads) - keep:
@@ -106,7 +106,7 @@ def _one_line(options: PruneOptions) -> Iterator[None]:
         yield
     except OptionError as error:
         raise InputError(f"--method {options.method.label}: {error}") from error
-    except (NonFiniteScore, FloatingPointError, Touched) as error:
+    except (NonFiniteScore, FloatingPointError, SideEffect) as error:
         raise InputError(f"nothing was pruned: {error}") from error
 
 

@@ -39,7 +39,7 @@ def test_a_difference_that_ten_seeds_show(ten_seeds):
     got = compare(ten_seeds, "michel", "ae", level=0.5)
     assert words(got) == (
         "michel keeps 3.0 points more accuracy than ae at 50 % of heads removed, 95 % interval 2.3 to 3.7; ten seeds, "
-        "two tasks. On second no difference could be shown."
+        "two tasks. No difference was shown on second."
     )
     first, second = got.tasks
     d = np.array([4, 5, 6, 7, 8] * 2)
@@ -59,7 +59,7 @@ def test_the_sides_can_be_changed(ten_seeds):
 def test_the_mean_over_shares_is_the_default_and_is_no_area_of_the_leaderboard(ten_seeds):
     got = compare(ten_seeds, "michel", "ae")
     assert "1.5 points more accuracy than ae on average over the shares of heads removed, 95 %" in words(got)
-    assert "not scaled by chance as the leaderboard's area is" in text(got) and text(got).count("area") == 1
+    assert "not scaled by chance, unlike the leaderboard's area" in text(got) and text(got).count("area") == 1
     assert got.tasks[0].difference.mean == pytest.approx(3)  # half of what it is at the one level that differs
     assert got.tasks[0].documents is None
 
@@ -77,10 +77,10 @@ def test_what_is_kept_is_called_what_it_is(keep):
 def test_one_task_is_not_corrected_for_others(ten_seeds):
     got = compare(ten_seeds, "michel", "ae", ["second"], 0.5)
     assert words(got) == (
-        "No difference could be shown: michel and ae kept as much accuracy at 50 % of heads removed, "
+        "No difference was shown: michel and ae kept as much accuracy at 50 % of heads removed, "
         "95 % interval -1.0 to 1.0, p = 1.000; ten seeds."
     )
-    assert "p (Holm)" not in text(got).partition("On the same documents")[0]
+    assert "p (Holm)" not in text(got).partition("On the same test examples")[0]
 
 
 @pytest.mark.parametrize(("seeds", "said"), [(1, "In this one seed"), (5, "In these five seeds")])
@@ -92,8 +92,8 @@ def test_too_few_seeds_are_told_how_many_would_do(keep, seeds, said):
     got = compare(folder, "michel", "ae")
     assert words(got).startswith(f"{said} (three tasks) michel kept 5.0 points more accuracy than ae on average")
     assert words(got).endswith(
-        "cannot show a difference at the 5 % level: six would do. "
-        "For any one task alone seven would do, corrected for three tasks."
+        "cannot show a difference at the 5 % level: six seeds are needed. "
+        "For a single task, seven seeds are needed, corrected for three tasks."
     )
     assert rows(text(got), "first")[0][5:8] == ["–", "needs 7 seeds", "–"]
     assert "p =" not in words(got) and "*" not in text(got)
@@ -106,7 +106,7 @@ def test_six_seeds_do_for_the_mean_and_not_for_each_of_three_tasks(keep):
             folder = keep("michel", [0.9, 0.8, 0.5], seed=seed, task=task)
     said = words(compare(folder, "michel", "ae"))
     assert said.startswith("michel keeps 5.0 points more") and said.endswith(
-        "For any one task alone seven would do, corrected for three tasks."
+        "For a single task, seven seeds are needed, corrected for three tasks."
     )
 
 
@@ -119,7 +119,7 @@ def test_methods_that_are_the_same_but_for_their_names(keep):
         keep("ae", seed=seed)
         keep("michel", seed=seed)
     six = text(compare(folder, "michel", "ae"))
-    assert six.startswith("No difference could be shown: michel and ae kept as much accuracy on average")
+    assert six.startswith("No difference was shown: michel and ae kept as much accuracy on average")
     assert "95 % interval 0.0 to 0.0, p = 1.000" in six and "-0.0" not in six
 
 
@@ -127,7 +127,7 @@ def test_another_level_of_the_tests(keep):
     for seed in range(4):
         keep("ae", seed=seed)
         folder = keep("michel", [0.9, 0.8, 0.5], seed=seed)
-    assert "at the 5 % level: six would do" in words(compare(folder, "michel", "ae"))
+    assert "at the 5 % level: six seeds are needed" in words(compare(folder, "michel", "ae"))
     assert "80 % interval 5.0 to 5.0; four seeds." in words(compare(folder, "michel", "ae", alpha=0.2))
 
 
@@ -198,10 +198,10 @@ def test_a_trained_method_against_one_that_is_not(keep):
     keep("ste", trained=0.1)
     keep("dsp-joint", trained=0.1)
     folder = keep("michel")
-    assert "Mind that ste was trained at each level, for 10 % of the task's own training, and michel was not" in words(
+    assert "Note that ste was trained at each level, for 10 % of the task's own training, and michel was not" in words(
         compare(folder, "michel", "ste")
     )
-    assert "Mind" not in words(compare(folder, "dsp-joint", "ste"))
+    assert "Note" not in words(compare(folder, "dsp-joint", "ste"))
 
 
 def test_heads_and_neurons_are_compared_by_parameters(keep):
@@ -261,10 +261,10 @@ def test_without_a_shared_seed_each_task_has_a_whole_sentence(no_seed_shared):
         "The tasks share no seed, so there is no mean over them. "
         "michel keeps 10.0 points more accuracy than ae on first, at 50 % of heads removed, 95 % interval 10.0 to "
         "10.0; seven seeds, corrected for three tasks. "
-        "No difference could be shown: michel and ae kept as much accuracy on second, at 50 % of heads removed, 95 % "
+        "No difference was shown: michel and ae kept as much accuracy on second, at 50 % of heads removed, 95 % "
         "interval 0.0 to 0.0, p = 1.000, corrected for three tasks; seven seeds. "
         "In this one seed ae kept 10.0 points more accuracy than michel on third, at 50 % of heads removed, but one "
-        "seed cannot show a difference at the 5 % level: seven would do, corrected for three tasks."
+        "seed cannot show a difference at the 5 % level: seven seeds are needed, corrected for three tasks."
     )
 
 
@@ -275,7 +275,8 @@ def test_one_shared_seed_and_a_task_that_many_seeds_test(keep):
     keep("ae", task="second")
     keep("michel", task="second")
     assert words(compare(folder, "michel", "ae")).endswith(
-        "six would do. On first no difference could be shown. For second alone seven would do, corrected for two tasks."
+        "six seeds are needed. No difference was shown on first. For second alone, seven seeds are needed, corrected "
+        "for two tasks."
     )
 
 
@@ -299,7 +300,7 @@ def test_a_method_that_removes_nothing_is_said_to(keep):
     keep("none", [0.9, 0.9, 0.9], megabytes=[4.0] * 3)
     folder = keep("michel")
     assert words(compare(folder, "none", "michel", level=0.5)).endswith(
-        "Mind that none removes nothing: its accuracy is that of the unpruned model at every level."
+        "Note that none removes nothing: its accuracy is that of the unpruned model at every level."
     )
 
 
@@ -314,7 +315,7 @@ def test_unequal_shares_of_training_are_refused(keep):
     for a, b in (("ste", "dsp-joint"), ("dsp-joint", "michel"), ("voita", "ste")):
         with pytest.raises(InputError, match=r"measured under different settings.*training .* % of the task's own"):
             compare(folder, a, b)
-    assert "Mind that ste was trained at each level, for 10 %" in words(compare(folder, "michel", "ste"))
+    assert "Note that ste was trained at each level, for 10 %" in words(compare(folder, "michel", "ste"))
 
 
 def test_shares_of_training_that_tasks_differ_in_are_all_named(keep):

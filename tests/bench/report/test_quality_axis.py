@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.figure import Figure
 
-from bench.analysis.cell_metrics import metrics_table
-from bench.report.figures.overview import COLOURS, draw
+from bench.report.figures.overview import overview
+from bench.report.figures.picture import SERIES
 from bench.report.figures.quality_axis import QualityAxis
 from bench.report.leaderboard import markdown
 
@@ -19,8 +19,8 @@ def texts(make_record):
     return make_record(data="texts", quality=[[0.06, 0.05, 0.004]], chance=1 / 256, result={"parts": {}})
 
 
-def test_the_leaderboard_names_the_quality_of_texts(texts):
-    assert "Unpruned probability of a byte 6.0 %, chance 0.4 %" in markdown([texts], metrics_table([texts]))
+def test_the_leaderboard_names_the_quality_of_texts(texts, board_of):
+    assert "Unpruned probability of a byte 6.0 %, chance 0.4 %" in markdown(board_of([texts]))
 
 
 @pytest.mark.parametrize("drawn", [0.06, 0.4])
@@ -34,16 +34,14 @@ def test_the_axis_ends_at_a_perfect_model_or_else_at_the_best_one_drawn(make_rec
     assert tops == pytest.approx([1.02, 1.05 * drawn])
 
 
-def test_where_all_methods_remove_neurons_these_have_colours(make_record):
-    svg = draw([make_record(label="amp", neurons=True)]).decode()
-    assert "all methods remove neurons too" in svg and COLOURS[0].lower() in svg
-    assert COLOURS[0].lower() in draw([make_record()]).decode()
-    both = draw([make_record(), make_record(label="amp", neurons=True)]).decode()
-    assert "all methods" not in both
+def test_where_all_methods_remove_neurons_these_have_colours(make_record, board_of):
+    neurons = make_record(label="amp", neurons=True)
+    alone, both = overview(board_of([neurons])).decode(), overview(board_of([make_record(), neurons])).decode()
+    assert "no method removes heads alone" in alone and SERIES[0] in alone and "no method" not in both
 
 
-def test_panels_name_their_axis_where_it_changes(make_record, texts):
-    svg = draw([make_record(data="first"), make_record(data="second"), texts]).decode()
+def test_panels_name_their_axis_where_it_changes(make_record, texts, board_of):
+    svg = overview(board_of([make_record(data="first"), make_record(data="second"), texts])).decode()
     words = [element.text for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
     assert words.count("share of heads removed") == 3
     assert (words.count("test accuracy"), words.count("probability of a byte")) == (2, 2)  # heads, then parameters

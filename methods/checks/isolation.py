@@ -1,4 +1,4 @@
-"""Random states of a process, and how to keep what happens to them, and to switches, from lasting."""
+"""Global random states and switches of the process: read, seed and restore them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from methods.contract.side_effects import kept_switches
+from methods.contract.side_effects import restored_switches
 
 
 def random_states() -> dict[str, Any]:
-    """Global random states, comparable: by what to call them."""
+    """Global random states by name, as values that can be compared."""
     numpy = np.random.get_state(legacy=False)
     states = {
         "torch's global random state": torch.get_rng_state().numpy().tobytes(),
@@ -28,17 +28,17 @@ def random_states() -> dict[str, Any]:
 
 
 def seed_everything(seed: int) -> None:
-    """Begin all global random states at ``seed``."""
+    """Seed all global random generators."""
     torch.manual_seed(seed)
     random.seed(seed)
     np.random.seed(seed)
 
 
 @contextmanager
-def sealed() -> Iterator[None]:
-    """Whatever happens inside to random states and switches does not last."""
+def isolated() -> Iterator[None]:
+    """Run the code inside with all generators seeded with 0, then restore random states and switches."""
     numpy, python = np.random.get_state(), random.getstate()
-    with torch.random.fork_rng(), kept_switches():
+    with torch.random.fork_rng(), restored_switches():
         try:
             seed_everything(0)
             yield
