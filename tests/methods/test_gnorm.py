@@ -91,12 +91,6 @@ def test_one_backward_for_a_batch(tiny, architecture, objective):
     assert not torch.allclose(actual, gnorm(view, objective=objective), rtol=1e-3)
 
 
-def test_a_tied_layer_sums_its_gradients_before_the_norm(tiny):
-    view = tiny.scene("albert", dtype=torch.float64)
-    assert [site.calls for site in view.heads.sites] == [2]
-    assert len(gnorm(view)) == 4
-
-
 SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 12), st.integers(1, 30), st.integers(1, 3), st.integers(1, 5))
 
 

@@ -99,7 +99,7 @@ def test_the_card_says_whether_transformers_alone_loads_it(prune, tiny_model, tm
         (("--method", "michel", "--keep", "9"), "--keep 9: expected a share such as 0.5 or 50%, or a number of units"),
         (("--method", "michel", "--keep", "x"), "--keep x: expected a share"),
         (("--method", "none", "--keep", "0.5"), "--method none keeps 8 units, whatever --keep says"),
-        (("--method", "random:recompute=1", "--keep", "0.5"), "10 draws, of which scores taken anew can follow one"),
+        (("--method", "random:recompute=1", "--keep", "0.5"), "a greedy schedule needs one draw, not 10: use draws=1"),
         (("--method", "dsp-joint:cooldown=2", "--keep", "0.5"), "option cooldown=2: expected a number, at least 0"),
         (("--method", "michel", "--keep", "0.5", "--seed", "-1"), "--seed: expected a whole number, at least 0"),
     ],
