@@ -79,7 +79,7 @@ def test_unknown_architectures_are_refused(zoo):
     wrapped = zoo.model("bert")
     attention = wrapped.bert.encoder.layer[1].attention.self
     attention.query = nn.Sequential(attention.query)
-    with pytest.raises(UnsupportedArchitecture, match="Sequential as bert"):
+    with pytest.raises(UnsupportedArchitecture, match="is a Sequential"):
         HeadMap.of(wrapped)
     tied = zoo.model("bert")
     tied.bert.encoder.layer[1].attention.self.query.weight = tied.bert.encoder.layer[0].attention.self.query.weight
