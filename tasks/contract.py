@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -17,25 +16,7 @@ from tasks.answers import Answers
 from tasks.data.dataset import Dataset
 from tasks.data.encode import Batch
 from tasks.models.cache import Cache
-
-
-@dataclass(frozen=True)
-class TaskSpec:
-    """A task as a suite file or a command line asks for it. Empty fields take what the adapter has built in."""
-
-    task: str
-    data: str = ""  # file, folder or hub id
-    model: str = ""  # folder or hub id
-    text: tuple[str, ...] = ()  # columns of the text, or of the pair of texts
-    label: str = ""  # column of the label
-    finetune: bool = False  # train the model on the training split first
-    limit: int = 0  # most examples of each split; 0 is all
-    mirror: str = ""  # folder with local copies of hub ids
-    harness_tasks: tuple[str, ...] = ()  # tasks of lm-eval, and folders of task files
-    dtype: str = ""  # of the weights of a language model: as torch names it, or auto; float32
-    device_map: str = ""  # auto spreads a language model over all GPUs
-    unit: Literal["group", "query"] = "group"  # what can be removed: a key/value head with its query heads, or the
-    # i-th query head of every key/value head of a layer; the same where each query head has its own
+from tasks.request import TaskSpec
 
 
 class Training(Protocol):

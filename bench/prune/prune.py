@@ -28,7 +28,8 @@ from methods.contract.choosing import select
 from methods.contract.schedule import NonFiniteScore
 from methods.contract.side_effects import Touched, untouched
 from methods.heads import HeadMap, save_pruned
-from tasks.contract import Task, TaskSpec
+from tasks.contract import Task
+from tasks.request import TaskSpec
 from tasks.models.cache import Cache, system_errors
 
 

@@ -14,5 +14,5 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """The error for a name that is none of ``known``, with the nearest of them."""
     names = sorted(known)
     near = get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(names)}"
+    hint = f"did you mean {near[0]!r}?" if near else f"available: {', '.join(names)}"
     return InputError(f"unknown {kind} {name!r}: {hint}")

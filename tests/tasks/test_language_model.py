@@ -11,7 +11,8 @@ import torch
 from methods.heads import HeadMap, gated
 from tasks import language_model
 from tasks.builtin import abilities
-from tasks.contract import Answers, TaskSpec
+from tasks.contract import Answers
+from tasks.request import TaskSpec
 from tasks.language_model import LanguageModel
 from tasks.models.cache import Cache
 
@@ -22,7 +23,7 @@ CPU = torch.device("cpu")
 def opened(tiny_language_model, tiny_texts, tmp_path_factory):
     """The adapter on an untrained model and texts of one's own, and that model."""
     names = ("headbench_copy", "headbench_roles", "headbench_own_texts")
-    spec = TaskSpec("harness", str(tiny_texts), str(tiny_language_model), harness_tasks=names)
+    spec = TaskSpec(task="harness", data=str(tiny_texts), model=str(tiny_language_model), harness_tasks=names)
     task = LanguageModel(spec)
     task.validate()
     return task, task.open(0, Cache(tmp_path_factory.mktemp("cache")), CPU)
@@ -85,7 +86,7 @@ def test_quality_of_texts_alone_is_the_probability_of_a_byte():
 def test_chance_is_that_of_a_guess(opened, tiny_language_model, tiny_texts):
     task, _ = opened
     assert task.chance == 0.25
-    assert LanguageModel(TaskSpec("harness", str(tiny_texts), str(tiny_language_model))).chance == 1 / 256
+    assert LanguageModel(TaskSpec(task="harness", data=str(tiny_texts), model=str(tiny_language_model))).chance == 1 / 256
 
 
 def test_logits_of_that_are_not_finite_are_told(opened):
@@ -111,14 +112,14 @@ def test_batches_are_small_where_logits_are_large(opened, monkeypatch):
 def test_texts_of_several_columns_are_one_text_in_lines(tmp_path, tiny_language_model):
     rows = [{"ask": f"the king {n}", "more": None if n % 2 else "near", "say": "boys"} for n in range(60)]
     (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    spec = TaskSpec("harness", str(tmp_path / "d.jsonl"), str(tiny_language_model), text=("ask", "more", "say"))
+    spec = TaskSpec(task="harness", str(tmp_path / "d.jsonl"), str(tiny_language_model), text=("ask", "more", "say"))
     texts = {e.texts[0] for split in ("train", "validation", "test") for e in getattr(LanguageModel(spec).texts, split)}
     assert texts == {f"the king {n}\nboys" if n % 2 else f"the king {n}\nnear\nboys" for n in range(60)}
 
 
 def test_another_document_makes_another_fingerprint(tiny_language_model, tiny_texts, tmp_path):
     def prints(folder):
-        return LanguageModel(TaskSpec("harness", str(folder), str(tiny_language_model))).fingerprints(0)
+        return LanguageModel(TaskSpec(task="harness", data=str(folder), model=str(tiny_language_model))).fingerprints(0)
 
     copy = tmp_path / "tiny"
     copy.mkdir()

@@ -8,7 +8,8 @@ import pytest
 
 from bench.__main__ import main
 from bench.suites.plugins import load_plugins
-from tasks.contract import TASKS, TaskSpec
+from tasks.contract import TASKS
+from tasks.request import TaskSpec
 from tasks.data.dataset import SPLITS
 
 

@@ -127,11 +127,12 @@ def test_numbers_mean_what_the_file_says_even_where_the_task_orders_its_classes_
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
 def test_mnli_numbers_mean_entailment_neutral_contradiction(tmp_path, labels, ending):
     from bench.suites.plugins import load_plugins
-    from tasks.contract import TASKS, TaskSpec
+    from tasks.contract import TASKS
+from tasks.request import TaskSpec
 
     load_plugins()
     rows = [{"premise": f"p {n}", "hypothesis": "h", "label": labels[n % 3]} for n in range(150)]
-    data = TASKS["mnli"](TaskSpec("mnli", data=str(write(tmp_path / f"m.{ending}", rows)))).dataset
+    data = TASKS["mnli"](TaskSpec(task="mnli", data=str(write(tmp_path / f"m.{ending}", rows)))).dataset
     assert data.labels == ("entailment", "neutral", "contradiction")
     assert all(example.label == int(example.texts[0][2:]) % 3 for example in data.train)
 

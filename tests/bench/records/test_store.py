@@ -16,7 +16,7 @@ from bench.records.store import CorruptRecord, Store, read_outcomes
 from bench.suites.cells import Cell
 from bench.suites.parse import MethodSpec
 from bench.suites.plugins import load_plugins
-from tasks.contract import TaskSpec
+from tasks.request import TaskSpec
 
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 PARTS = st.recursive(
@@ -29,7 +29,7 @@ PARTS = st.recursive(
 @pytest.fixture(scope="module")
 def cell() -> Cell:
     load_plugins()
-    return Cell(TaskSpec("classification"), "data", "model", MethodSpec("none", {}), 0, (0, 8), 128, 1.0, "cpu", "key")
+    return Cell(TaskSpec(task="classification"), "data", "model", MethodSpec("none", {}), 0, (0, 8), 128, 1.0, "cpu", "key")
 
 
 @pytest.fixture

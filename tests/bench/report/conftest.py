@@ -19,7 +19,7 @@ from bench.report.write import report
 from bench.suites.cells import Cell
 from bench.suites.parse import MethodSpec
 from bench.suites.plugins import load_plugins
-from tasks.contract import TaskSpec
+from tasks.request import TaskSpec
 
 UNITS, REMOVED = 8, (0, 2, 4, 6, 8)
 HOSTILE = "<script>alert('x')</script>&\"${}"
@@ -131,7 +131,7 @@ def writer(folder: Path, make_record: Callable[..., dict[str, Any]]) -> Callable
         }
         record["measured"]["latency"] |= {"dtype": "float32", "device": "cpu", "threads": 1, "length": {"32": 9}}
         spec = MethodSpec("none", {})
-        cell = Cell(TaskSpec("classification"), data, f"model-{label}", spec, seed, REMOVED, 8, 1.0, "cpu", "k")
+        cell = Cell(TaskSpec(task="classification"), data, f"model-{label}", spec, seed, REMOVED, 8, 1.0, "cpu", "k")
         Store(folder).write(cell, record, {"outcomes": torch.zeros(draws, len(REMOVED), 4, dtype=torch.bool)})
         return folder
 

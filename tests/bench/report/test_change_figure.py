@@ -16,7 +16,7 @@ from bench.report.figures.choice_changes import Shift, shift, shifts
 from bench.suites.cells import open_task
 from methods import METHODS
 from methods.heads.surgery.shrink import shrink, working_copy
-from tasks.contract import TaskSpec
+from tasks.request import TaskSpec
 from tasks.models.cache import Cache
 
 

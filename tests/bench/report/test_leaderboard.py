@@ -18,7 +18,7 @@ from bench.report.leaderboard import COLUMNS, markdown, show, summary, to_csv, w
 from bench.suites.cells import Cell
 from bench.suites.parse import MethodSpec
 from bench.suites.plugins import load_plugins
-from tasks.contract import TaskSpec
+from tasks.request import TaskSpec
 
 
 def board(records) -> str:
@@ -113,7 +113,7 @@ def test_records_of_an_earlier_protocol_are_left_out(make_record, tmp_path):
     old = make_record()
     del old["cell"]["protocol"]
     store = Store(tmp_path)
-    cell = Cell(TaskSpec("t"), "data", "model", MethodSpec("none", {}), 0, (0, 4, 8), 8, 1.0, "cpu", "k")
+    cell = Cell(TaskSpec(task="t"), "data", "model", MethodSpec("none", {}), 0, (0, 4, 8), 8, 1.0, "cpu", "k")
     store.write(cell, old | {"key": "k", "status": "failed", "reason": "no"}, {})
     with pytest.raises(InputError, match="another protocol"):
         show(tmp_path, "md")
@@ -181,7 +181,7 @@ def test_a_folder_of_records_becomes_three_files(make_record, tmp_path):
     load_plugins()
     store = Store(tmp_path)
     for seed in (0, 1):
-        cell = Cell(TaskSpec("t"), "data", "model", MethodSpec("none", {}), seed, (0, 4, 8), 8, 1.0, "cpu", "k")
+        cell = Cell(TaskSpec(task="t"), "data", "model", MethodSpec("none", {}), seed, (0, 4, 8), 8, 1.0, "cpu", "k")
         record = make_record(seed=seed) | {"key": "k", "status": "failed", "reason": "no"}
         store.write(cell, record, {})
     assert summary(tmp_path) == "no cell has a result yet"

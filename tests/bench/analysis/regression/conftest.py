@@ -17,7 +17,7 @@ from bench.suites.cells import Cell
 from bench.suites.parse import MethodSpec
 from bench.suites.plugins import load_plugins
 from methods import METHODS
-from tasks.contract import TaskSpec
+from tasks.request import TaskSpec
 
 PACKAGES = {"headbench": "0.1.0", "torch": "2.13", "transformers": "5.23"}
 
@@ -60,7 +60,7 @@ def keep(tmp_path: Path, make_record) -> Callable[..., Path]:
                 record, arrays = {k: v for k, v in record.items() if k not in ("result", "measured")}, {}
                 record |= {"status": "failed", "reason": reason}
             spec = MethodSpec(method, METHODS[method].configure({}))
-            cell = Cell(TaskSpec(task), "data", "model", spec, seed, (0, 4, 8), 128, 1.0, "cpu", "k")
+            cell = Cell(TaskSpec(task=task), "data", "model", spec, seed, (0, 4, 8), 128, 1.0, "cpu", "k")
             Store(tmp_path / name).write(cell, record | {"key": "k"}, arrays)
         return tmp_path / name
 

@@ -16,7 +16,7 @@ from bench.suites.cells import Cell
 from bench.suites.parse import MethodSpec
 from bench.suites.plugins import load_plugins
 from methods import METHODS
-from tasks.contract import TaskSpec
+from tasks.request import TaskSpec
 
 EXAMPLES = 100
 
@@ -49,7 +49,7 @@ def keep(tmp_path: Path, make_record) -> Callable[..., Path]:
         name, _, option = method.partition(":")
         options = METHODS[name].configure(dict([option.split("=")]) if option else {})
         data, model = record["cell"]["data"], record["cell"]["model"]
-        cell = Cell(TaskSpec(task), data, model, MethodSpec(name, options), seed, (0, 4, 8), 128, 1.0, "cpu", "k")
+        cell = Cell(TaskSpec(task=task), data, model, MethodSpec(name, options), seed, (0, 4, 8), 128, 1.0, "cpu", "k")
         Store(tmp_path).write(cell, record | {"key": "k"}, arrays)
         return tmp_path
 
