@@ -56,30 +56,31 @@ def counting(model: nn.Module) -> Iterator[Passes]:
         handle.remove()
 
 
-@contextmanager
-def timing(device: torch.device) -> Iterator[list[float]]:
-    """Wall seconds inside, as the only entry of a list that is filled at the end; waits for work queued on a GPU."""
-    seconds: list[float] = []
-    _settle(device)
-    begin = time.perf_counter()
-    yield seconds
-    _settle(device)
-    seconds.append(round(time.perf_counter() - begin, 7))
+class Stopwatch:
+    """Wall and processor seconds, added up over every ``with`` block; waits for work queued on a GPU.
 
-
-@contextmanager
-def working() -> Iterator[list[float]]:
-    """Processor seconds of this process inside, as the only entry of a list that is filled at the end.
-
-    What others do on the machine makes these longer by some per cent, where it may double wall seconds.
+    seconds: wall seconds. processor_seconds: those of this process, which other work on the machine makes longer by
+    some per cent, where it may double wall seconds.
     """
-    seconds: list[float] = []
-    begin = time.process_time()
-    yield seconds
-    seconds.append(round(time.process_time() - begin, 7))
+
+    def __init__(self, device: torch.device):
+        self.seconds = self.processor_seconds = 0.0
+        self._device = device
+
+    def __enter__(self) -> Stopwatch:
+        settle(self._device)
+        self._begin = time.perf_counter(), time.process_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        settle(self._device)
+        wall, processor = self._begin
+        self.seconds += time.perf_counter() - wall
+        self.processor_seconds += time.process_time() - processor
 
 
-def _settle(device: torch.device) -> None:
+def settle(device: torch.device) -> None:
+    """Wait for the work that is queued on a GPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -104,11 +105,3 @@ def peak_bytes(device: torch.device) -> dict[str, int]:
     if device.type == "cuda":
         peaks["device"] = sum(map(torch.cuda.max_memory_allocated, range(torch.cuda.device_count())))
     return peaks
-
-
-def duration(seconds: float) -> str:
-    """``seconds`` for people: ``40 s``, ``3 min``, ``2 h 10 min``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

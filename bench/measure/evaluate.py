@@ -1,74 +1,115 @@
-"""Quality of the physically smaller model at every level, and the proof that it is the model with its heads gated."""
+"""Evaluate what methods choose: the physically smaller model of every choice, as soon as the choice is made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 import torch
 from torch import nn
 
+from bench.measure.cost import Passes, Stopwatch
+from bench.measure.exactness import largest_gap
+from methods import View
 from methods.contract.choice import Choice
+from methods.contract.choosing import Draw
 from methods.heads import count_megabytes, count_parameters, restarting
 from methods.heads.surgery.shrink import shrink, working_copy
 from tasks.contract import Answers, Task
 
-# Of the logits' scale, in float32. Rounding alone makes up to 1e-5 in trained models at 512 tokens; one unit too many
-# or too few makes 1e-2 and more.
-TOLERANCE = 1e-4
-# In half precision, in units of its eps: gated and smaller model add up the same numbers in another order, which alone
-# makes up to 5 in Llamas of 32 layers (less in the small models of the other families).
-HALF_TOLERANCE = 8
-
-
-class NotExact(ArithmeticError):
-    """The smaller model does not give the logits of the gated one: heads were not removed exactly."""
-
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model, or what is left of it, is worth and takes."""
+    """Quality and size of a model."""
 
     answers: Answers
     parameters: dict[str, int]  # by module
     megabytes: dict[str, float]  # by module, MB of 2**20 bytes
 
 
-def measure(task: Task, model: nn.Module) -> Evaluation:
+def evaluate_model(task: Task, model: nn.Module) -> Evaluation:
     """Evaluate ``model`` as it is. Raises FloatingPointError where logits are not finite."""
     return Evaluation(task.answers(model), count_parameters(model), count_megabytes(model))
 
 
-def evaluate(task: Task, choices: Sequence[Sequence[Choice]]) -> list[list[Evaluation]]:
-    """Evaluate the smaller model of every choice (draws, levels), each distinct one once.
+@dataclass(frozen=True)
+class Level:
+    """A choice at one level without its weights, and its evaluation."""
 
-    Raises FloatingPointError where logits are not finite.
+    mask: torch.Tensor  # (units,) bool
+    neurons: dict[str, torch.Tensor] | None  # (width,) bool by feed-forward layer; None where all stay
+    report: dict[str, float]
+    evaluation: Evaluation
+
+
+@dataclass
+class Evaluator:
+    """Evaluates choices one by one, so that the weights of no more than one are held at a time.
+
+    checked: numbers of units removed at which the first draw's smaller models are compared with the gated ones; gap is
+    the largest difference found. choosing, evaluation: what the method and the evaluation take.
     """
-    known: dict[tuple[object, ...], Evaluation] = {}
-    for draw in choices:
-        with _smaller_models(draw) as smaller:
-            for choice in draw:
-                if choice.identity not in known:
-                    known[choice.identity] = measure(task, smaller(choice))
-    return [[known[choice.identity] for choice in draw] for draw in choices]
+
+    task: Task
+    view: View
+    checked: Collection[int]
+    passes: Passes
+    choosing: Stopwatch
+    evaluation: Stopwatch
+    gap: float = 0.0
+    _known: dict[tuple[object, ...], Evaluation] = field(default_factory=dict)
+
+    def __call__(self, draws: Iterable[Draw]) -> list[tuple[Draw, list[Level]]]:
+        """Every draw with its levels, in their order.
+
+        Raises FloatingPointError where logits are not finite, NotExact where heads were not removed exactly.
+        """
+        return [
+            (draw, self._evaluate(draw, check=not number)) for number, draw in enumerate(_each(draws, self.choosing))
+        ]
+
+    def _evaluate(self, draw: Draw, check: bool) -> list[Level]:
+        levels: list[Level] = []
+        gaps: dict[int, float] = {}
+        with smaller_models(self.view, draw.nested) as smaller:
+            for count, choice in _each(draw.choices, self.choosing):
+                with self.passes.paused():
+                    with self.evaluation:
+                        found = self._of(choice, smaller)
+                    neurons = None if choice.neurons is None else dict(choice.neurons)
+                    levels.append(Level(choice.mask, neurons, dict(choice.report), found))
+                    # A control may keep more than its budget: the same units are checked once.
+                    key = choice.removed if choice.neurons is None else count
+                    if check and count in self.checked and key not in gaps:
+                        gaps[key] = largest_gap(self.task, choice, choice.smaller())
+                del choice
+        self.gap = max([self.gap, *gaps.values()])
+        return levels
+
+    def _of(self, choice: Choice, smaller: Callable[[Choice], nn.Module]) -> Evaluation:
+        """The evaluation of a choice; of the task's own model, each distinct one is made once."""
+        if choice.model is not self.view.model:
+            return evaluate_model(self.task, choice.smaller())
+        neurons = tuple(mask.numpy().tobytes() for mask in (choice.neurons or {}).values())
+        key = choice.mask.numpy().tobytes(), neurons
+        if key not in self._known:
+            self._known[key] = evaluate_model(self.task, smaller(choice))
+        return self._known[key]
 
 
 @contextmanager
-def _smaller_models(draw: Sequence[Choice]) -> Iterator[Callable[[Choice], nn.Module]]:
+def smaller_models(view: View, nested: bool) -> Iterator[Callable[[Choice], nn.Module]]:
     """Inside, a function that gives the smaller model of each choice, asked for in their order.
 
-    Where each choice keeps part of what the one before keeps, and only heads go, it is one model that gets ever
-    smaller, and passes over the same examples start at the lowest block that lost a head.
+    Where they are ``nested`` it is one model that gets ever smaller, and passes over the same examples start at the
+    lowest block that lost a head.
     """
-    first = draw[0]
-    if any(choice.model is not first.model or choice.neurons is not None for choice in draw) or any(
-        bool((after.mask & ~before.mask).any()) for before, after in pairwise(draw)
-    ):
+    if not nested:
         yield Choice.smaller
         return
-    model, heads, units = working_copy(first.model), first.heads, torch.arange(len(first.mask))
+    model, heads, units = working_copy(view.model), view.heads, torch.arange(len(view.heads))
     with restarting(model, heads) as restart:
 
         def shrunk(choice: Choice) -> nn.Module:
@@ -84,26 +125,16 @@ def _smaller_models(draw: Sequence[Choice]) -> Iterator[Callable[[Choice], nn.Mo
         yield shrunk
 
 
-def tolerance_of(dtype: torch.dtype) -> float:
-    """How far logits of ``dtype`` may lie apart by rounding alone, in units of their scale."""
-    return max(TOLERANCE, HALF_TOLERANCE * torch.finfo(dtype).eps)
+Item = TypeVar("Item")
 
 
-@torch.no_grad()
-def gap(task: Task, choice: Choice, smaller: nn.Module) -> float:
-    """Largest difference between the logits of ``smaller`` and of the gated model, in units of their scale.
-
-    Raises NotExact above the tolerance.
-    """
-    batch = task.probe(8, next(choice.model.parameters()).device)
-    with choice.gated() as whole:
-        expected = task.logits(whole, batch)
-    tolerance = tolerance_of(expected.dtype)
-    expected = expected.float()
-    difference = (task.logits(smaller, batch).float() - expected).abs().max() / expected.abs().max().clamp_min(1)
-    if not difference <= tolerance:
-        raise NotExact(
-            f"with {choice.removed} of {len(choice.mask)} units removed, gated and smaller model differ by "
-            f"{difference:.1e} of the logits' scale"
-        )
-    return float(difference)
+def _each(items: Iterable[Item], watch: Stopwatch) -> Iterator[Item]:
+    """``items``, with the time that each takes to be made on ``watch``."""
+    waiting = iter(items)
+    while True:
+        with watch:
+            item = next(waiting, None)
+        if item is None:
+            return
+        yield item
+        del item  # its weights may be freed before the next one is made

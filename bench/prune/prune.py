@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -13,14 +13,15 @@ from typing import Any
 import torch
 
 from bench.cli.flag_types import fraction
-from bench.measure import evaluate as quality
-from bench.measure.exclusive import alone, beside_others
-from bench.measure.latency import BATCHES, latency
+from bench.measure.evaluate import evaluate_model
+from bench.measure.exactness import largest_gap
+from bench.measure.latency import BATCHES, forward_latency
 from bench.measure.view import view_of
 from bench.prune.card import Pruned, card
 from bench.records.errors import InputError
+from bench.records.files import check_writable
 from bench.records.protocol import count_at
-from bench.run.runner import check_writable
+from bench.records.schema import Samples
 from bench.suites.cells import open_task
 from bench.suites.parse import MethodSpec
 from methods import METHODS, OptionError
@@ -56,11 +57,10 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     device = torch.device(options.device)
     task = open_task(options.task)
     keep = units_to_keep(options.keep, len(HeadMap.of(task.validate(), task.spec.unit)))
-    with beside_others() as turn, _one_line(options), ExitStack() as stack:
+    with _one_line(options):
         task.prepare(options.seed, cache, device)
         model: Any = task.open(options.seed, cache, device).requires_grad_(False)
-        stack.enter_context(turn.watching(model))
-        before = quality.measure(task, model)
+        before = evaluate_model(task, model)
         method = METHODS[options.method.name]
         view = view_of(task, model, method, options.seed, options.calibration, options.training, device)
         with untouched(model):
@@ -70,10 +70,9 @@ def prune(options: PruneOptions, cache: Cache) -> int:
             kept = int(choice.mask.sum())
             raise InputError(f"--method {options.method.label} keeps {kept} units, whatever --keep says")
         smaller: Any = choice.smaller()
-        gap = quality.gap(task, choice, smaller)
-        after = quality.measure(task, smaller)
-    with alone():
-        times = latency(task, [{0: model, 1: smaller}], device)
+        gap = largest_gap(task, choice, smaller)
+        after = evaluate_model(task, smaller)
+    times = forward_latency(task, [{0: model, 1: smaller}], device)
     pruned = Pruned(
         model=task.model_name,
         task=options.task.task,
@@ -82,7 +81,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         source=METHODS[options.method.name].source,
         seed=options.seed,
         calibration=view.examples,
-        trained=_trained(selection.reports),
+        trained=_trained(choice.report),
         kept=view.heads.kept(choice.mask),
         neurons={name: (len(mask), int(mask.sum())) for name, mask in (choice.neurons or {}).items()},
         heads={site.name: site.num_heads for site in view.heads.sites},
@@ -91,8 +90,8 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         metrics={name: (value, after.answers.metrics[name]) for name, value in before.answers.metrics.items()},
         parameters=(before.parameters["model"], after.parameters["model"]),
         megabytes=(before.megabytes["model"], after.megabytes["model"]),
-        milliseconds={size: _medians(times["samples"][str(size)]) for size in BATCHES},
-        device=times["device"],
+        milliseconds={size: _medians(times.samples[size]) for size in BATCHES},
+        device=times.device,
         gap=gap,
     )
     text = _save(smaller, task, pruned, options.out)
@@ -121,15 +120,15 @@ def units_to_keep(text: str, units: int) -> int:
     return count_at(number, units) if share else int(number)
 
 
-def _trained(reports: Mapping[int, Mapping[str, float]]) -> str:
+def _trained(report: Mapping[str, float]) -> str:
     """What a joint method says of its training, in words; empty for other methods."""
-    said = [f"{name.replace('_', ' ')} {value:.4g}" for report in reports.values() for name, value in report.items()]
-    return f"which trained on the training split ({', '.join(said)})" if reports else ""
+    said = [f"{name.replace('_', ' ')} {value:.4g}" for name, value in report.items()]
+    return f"which trained on the training split ({', '.join(said)})" if report else ""
 
 
-def _medians(samples: dict[str, list[float]]) -> tuple[float, float]:
+def _medians(samples: Samples) -> tuple[float, float]:
     """Median milliseconds of the whole and of the smaller model."""
-    return 1e3 * median(samples["0"]), 1e3 * median(samples["1"])
+    return 1e3 * median(samples[0]), 1e3 * median(samples[1])
 
 
 def _save(smaller: Any, task: Task, pruned: Pruned, out: Path) -> str:

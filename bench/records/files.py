@@ -6,10 +6,13 @@ import fcntl
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from bench.records.errors import InputError
 
 TEMPORARY = ".tmp"
 
@@ -62,3 +65,13 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
         for left in temporary.values():
             left.unlink(missing_ok=True)
         raise
+
+
+def check_writable(out: Path) -> None:
+    """Raise InputError where nothing can be written to ``out``."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot write there: {error.strerror}") from error

@@ -158,6 +158,7 @@ class Latency(Part):
     dtype: str = Field("", description="data type of the weights")
     device: str = Field("", description="cpu, or the name of the GPU")
     threads: int | None = Field(None, description="threads of torch")
+    alone: bool | None = Field(None, description="whether no other run of the user was at work; null where not known")
 
 
 class Generation(Part):

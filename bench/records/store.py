@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from bench.records.errors import InputError
-from bench.records.files import TEMPORARY, digest_of, locked, write_together
+from bench.records.files import TEMPORARY, digest_of, locked, write_together, write_whole
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import RECORD, FinishedRecord, Record
 
@@ -63,6 +63,12 @@ class Store:
             write_together(files)
             if not arrays:
                 beside.unlink(missing_ok=True)
+
+    def update(self, name: str, record: FinishedRecord) -> None:
+        """Replace a record by one with the same arrays. Raises OSError and ValueError, as ``write`` does."""
+        content = json.loads(_text(record.model_dump(exclude={"digest"})))
+        with locked(self.folder):
+            write_whole(self.path(name), _text(content | {"digest": digest_of(content)}).encode())
 
     def read(self, path: Path) -> Record:
         """The record at ``path``.
@@ -146,16 +152,23 @@ def finished(records: Mapping[Path, Record]) -> Iterator[FinishedRecord]:
     return (record for record in records.values() if isinstance(record, FinishedRecord))
 
 
-def read_outcomes(path: Path) -> np.ndarray:
-    """Outcomes of the record at ``path``, (draws, levels, N) bool. Raises CorruptRecord."""
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of the record at ``path``, by name; ``outcomes`` is (draws, levels, N) bool. Raises CorruptRecord."""
+    beside = path.with_suffix(".safetensors")
     try:
-        content = path.with_suffix(".safetensors").read_bytes()
-        packed = load(content)["outcomes"]
+        content = beside.read_bytes()
+        arrays = load(content)
         size = int.from_bytes(content[:8], "little")
         examples = int(json.loads(content[8 : 8 + size])["__metadata__"]["examples"])
+        outcomes = np.unpackbits(arrays["outcomes"], axis=-1, count=examples).astype(bool)
     except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise CorruptRecord(f"{path.with_suffix('.safetensors')}: {error}") from error
-    return np.unpackbits(packed, axis=-1, count=examples).astype(bool)
+        raise CorruptRecord(f"{beside}: {error}") from error
+    return arrays | {"outcomes": outcomes}
+
+
+def read_outcomes(path: Path) -> np.ndarray:
+    """Outcomes of the record at ``path``, (draws, levels, N) bool. Raises CorruptRecord."""
+    return read_arrays(path)["outcomes"]
 
 
 def _protocol(content: dict[str, Any]) -> Any:

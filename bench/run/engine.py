@@ -36,13 +36,16 @@ class Done:
     error: BaseException | None = None  # what it raised, which ends the run
 
 
-def run_jobs(jobs: Sequence[Job], workers: int, start: Callable[[], None]) -> Generator[Done, None, None]:
-    """Run ``jobs`` in their order on ``workers`` processes (1: in this one) of one thread each; yield them as they end.
+def run_jobs(
+    jobs: Sequence[Job], workers: int, start: Callable[[], None], own_process: bool = False
+) -> Generator[Done, None, None]:
+    """Run ``jobs`` in their order on ``workers`` processes of one thread each; yield them as they end.
 
+    A single worker is this process, unless it is to have its ``own_process``.
     ``start`` is called first in every process. A job whose process dies is reported as such, and a new process
     takes its place. When the caller stops iterating, the processes are ended.
     """
-    if workers == 1:
+    if workers == 1 and not own_process:
         torch.set_num_threads(1)
         start()
         for index, job in enumerate(jobs):

@@ -1,4 +1,4 @@
-"""The two jobs of a run, train a model and run a cell, and the order in which they are best done."""
+"""The jobs of a run, and the order in which they are best done: train models, run cells, then time them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 
-from bench.measure.cell import describe, run_cell
-from bench.measure.exclusive import beside_others
-from bench.measure.status import Heartbeat
-from bench.records.provenance import provenance
-from bench.records.store import Store
+from bench.measure.cell import failed_record, run_cell
+from bench.measure.cell_timing import time_cell
+from bench.measure.status import Status
+from bench.records.schema import FinishedRecord, Record
+from bench.records.store import Store, read_arrays
+from bench.run.other_runs import other_runs
 from bench.suites.cells import Cell, open_task
 from bench.suites.plugins import load_plugins, quiet_libraries
 from tasks.models.cache import Cache
@@ -28,7 +29,7 @@ class TrainJob:
     def __call__(self) -> dict[str, Any]:
         """The report of the training; a failure is reported by each cell that needs the model. Raises OSError."""
         try:
-            with beside_others(), Heartbeat(f"training {self.cell.where}"):
+            with Status(f"training {self.cell.where}"):
                 return open_task(self.cell.task).prepare(
                     self.cell.seed, Cache(self.cache), torch.device(self.cell.device)
                 )
@@ -37,38 +38,67 @@ class TrainJob:
         except Exception as error:
             return {"failure": str(error).strip() or type(error).__name__}
 
+    def died(self, reason: str) -> dict[str, Any]:
+        """The report where its process ended."""
+        return {"failure": reason}
+
 
 @dataclass(frozen=True)
 class CellJob:
-    """Run ``cell`` and write its record."""
+    """Run ``cell`` and write its record, which a TimingJob completes."""
 
     cell: Cell
     cache: Path
     out: Path
 
-    def __call__(self) -> dict[str, Any]:
+    def __call__(self) -> Record:
         """The record, as written."""
         record, arrays = run_cell(self.cell, Cache(self.cache))
-        Store(self.out).write(self.cell, record, arrays)
+        Store(self.out).write(self.cell.name, record, arrays)
         return record
 
-    def died(self, reason: str) -> dict[str, Any]:
+    def died(self, reason: str) -> Record:
         """Write and return the record of a cell whose process ended."""
-        record = {
-            "key": self.cell.key,
-            "cell": describe(self.cell),
-            "provenance": provenance(),
-            "status": "failed",
-            "reason": reason,
-        }
-        Store(self.out).write(self.cell, record, {})
+        record = failed_record(self.cell, reason)
+        Store(self.out).write(self.cell.name, record)
         return record
+
+
+@dataclass(frozen=True)
+class TimingJob:
+    """Time the smaller models of ``cell``, and add that to its record. Nothing else of the run is at work meanwhile."""
+
+    cell: Cell
+    cache: Path
+    out: Path
+
+    def __call__(self) -> str:
+        """Why it failed, in one line; empty where it did not. Raises OSError."""
+        store = Store(self.out)
+        path = store.path(self.cell.name)
+        try:
+            record = store.read(path)
+            if isinstance(record, FinishedRecord):
+                timed = time_cell(self.cell, record, read_arrays(path), Cache(self.cache), alone=not other_runs())
+                store.update(self.cell.name, timed)
+        except OSError:
+            raise
+        except Exception as error:
+            return f"{type(error).__name__}: {str(error).strip() or 'no message'}".splitlines()[0]
+        return ""
+
+    def died(self, reason: str) -> str:
+        """The reason, where its process ended."""
+        return reason
+
+
+Job = TrainJob | CellJob | TimingJob
 
 
 def ordered(cells: list[Cell], cache: Path, out: Path, workers: int) -> list[TrainJob | CellJob]:
     """Jobs for ``cells``: a first model and a first cell for each worker, then all other models, then all other cells.
 
-    So the first result comes early, and hardly any cell waits to measure latency until a training beside it is done.
+    So the first result comes early.
     """
     models: dict[tuple, Cell] = {}
     for cell in cells:

@@ -43,7 +43,9 @@ def check_recorded(methods: str, baseline: Path | None) -> int:
     told = ", ".join(sorted({f"{cell.task.task} seed {cell.seed}" for cell in cells}))
     print(f"On the suite {SUITE} ({told}), against {baseline or RECORDED}:", flush=True)
     with tempfile.TemporaryDirectory(prefix="headbench-check-") as folder:
-        records = {cell.method.label: CellJob(cell, default_root(), Path(folder))() for cell in cells}
+        records: dict[str, Record] = {}
+        for cell in cells:
+            records[cell.method.label] = CellJob(cell, default_root(), Path(folder))()
         both = twins(baseline or RECORDED, Path(folder), list(records))
         found = {verdict.label: verdict for verdict in verdicts(both, (), Limits())}
     for label, record in records.items():

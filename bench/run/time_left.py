@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from bench.records.schema import FinishedRecord, Record
-from bench.run.jobs import CellJob, TrainJob
+from bench.run.jobs import Job, TrainJob
 
 ALIKE = 3  # kind of job, data and model: what jobs have in common that tell of each other
 NOMINAL = {"train": 25.0, "cell": 5.0}  # seconds of a small model on one thread, until something was measured
@@ -25,11 +25,11 @@ class Estimator:
                 if record.measured.training_seconds:
                     self._add(("train", *path[:2]), record.measured.training_seconds)
 
-    def saw(self, job: TrainJob | CellJob, seconds: float) -> None:
+    def saw(self, job: Job, seconds: float) -> None:
         """Learn that ``job`` took ``seconds``."""
         self._add(_similar(job), seconds)
 
-    def seconds(self, jobs: Iterable[TrainJob | CellJob], workers: int) -> float | None:
+    def seconds(self, jobs: Iterable[Job], workers: int) -> float | None:
         """Expected wall seconds of ``jobs`` on ``workers`` processes; None where nothing tells those of one of them.
 
         How long a model of one's own takes only work with that model on that data can tell.
@@ -49,7 +49,7 @@ class Estimator:
         return None if own else NOMINAL[path[0]]
 
 
-def _similar(job: TrainJob | CellJob) -> tuple[str, ...]:
+def _similar(job: Job) -> tuple[str, ...]:
     """Kind, data and model, method: jobs with a longer common beginning are more alike."""
     cell = job.cell
     kind = ("train", cell.data, cell.model)

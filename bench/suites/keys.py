@@ -19,7 +19,7 @@ SHARED = (
     "methods.contract.choice",
     "methods.contract.choosing",
     "bench.measure.evaluate",
-    "bench.measure.joint_evaluation",
+    "bench.measure.result",
     "tasks.answers",
 )
 NOT_A_METHODS_OWN = ("methods.heads", "methods.contract")  # in the shared part of a key, or without effect

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
@@ -16,28 +16,20 @@ from methods.heads.surgery.shrink import shrink, working_copy
 class Choice:
     """What is kept of ``model``, which is whole: either the task's own, or one trained for this choice.
 
-    mask: (units,) bool. neurons: (width,) bool by feed-forward layer, None where all stay.
+    mask: (units,) bool. neurons: (width,) bool by feed-forward layer, None where all stay. report: numbers that a joint
+    method reports of its training.
     """
 
     model: nn.Module
     heads: HeadMap
     mask: Tensor
     neurons: Mapping[str, Tensor] | None = None
+    report: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def removed(self) -> int:
         """Number of units removed."""
         return int((~self.mask).sum())
-
-    def released(self) -> Choice:
-        """The same masks without the weights, which may then be freed. It can be told of, and no longer be measured."""
-        return replace(self, model=nn.Module())
-
-    @property
-    def identity(self) -> tuple[object, ...]:
-        """Equal for choices that leave the same model."""
-        neurons = () if self.neurons is None else tuple(mask.numpy().tobytes() for mask in self.neurons.values())
-        return id(self.model), self.mask.numpy().tobytes(), neurons
 
     def smaller(self) -> nn.Module:
         """The physically smaller model. It shares with ``model`` all weights of which nothing goes."""

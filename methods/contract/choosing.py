@@ -1,19 +1,22 @@
-"""Ask a method what to keep, at each number of units removed."""
+"""Ask a method of any shape what to keep, at each number of units removed."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from methods import Method, View
 from methods.contract.choice import Choice
+from methods.contract.registry import Method
 from methods.contract.schedule import NonFiniteScore, Schedule, Trajectory, trajectories
+from methods.contract.view import View
 
 
 class MethodError(RuntimeError):
@@ -21,102 +24,108 @@ class MethodError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Selection:
-    """What a method chose.
+class Draw:
+    """What a method chose, of which a method that is random by nature makes several.
 
-    choices: at each draw and level. trajectories: those behind the choices of a scorer, one a draw.
-    reports: what a joint method says of its training, by number of units removed.
+    choices: pairs of the number of units to remove and what is kept then, one for each number asked for, in that order;
+        those of a joint method are trained when they are asked for. They can be read once.
+    nested: each choice keeps part of what the one before keeps, of the same weights, and all neurons.
+    trajectory: what a scorer's choices come from; None for other methods.
     """
 
+    choices: Iterator[tuple[int, Choice]]
+    nested: bool = False
+    trajectory: Trajectory | None = None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """All that a method chose. choices: (draws, numbers of units removed). trajectories: of a scorer, one per draw."""
+
     choices: list[list[Choice]]
-    trajectories: list[Trajectory] = field(default_factory=list)
-    reports: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    trajectories: list[Trajectory]
 
     @property
     def masks(self) -> Tensor:
-        """Units kept, (draws, levels, units) bool."""
+        """Units kept, (draws, numbers of units removed, units) bool."""
         return torch.stack([torch.stack([choice.mask for choice in draw]) for draw in self.choices])
 
     @property
     def orders(self) -> list[list[int]] | None:
-        """Removal order of the units, one a draw; None where there is none."""
-        orders = [path.order.tolist() for path in self.trajectories if path.order is not None]
-        return orders or None
+        """Removal order of the units, one per draw; None where there is none."""
+        return [path.order.tolist() for path in self.trajectories if path.order is not None] or None
 
 
-def select(
-    method: Method,
-    options: dict[str, Any],
-    view: View,
-    removed: Sequence[int],
-    arrived: Callable[[int, Choice], Choice] = lambda count, choice: choice,
-) -> Selection:
-    """Choices of ``method`` with ``removed`` units gone.
-
-    arrived: called with each choice of a joint method, and the number of units it removes, as soon as it is made, and
-        gives what to keep of it: all of them may be too much to hold.
+def choose(method: Method, options: Mapping[str, Any], view: View, removed: Sequence[int]) -> Iterator[Draw]:
+    """The choices of ``method`` with ``removed`` units gone (ascending): draw by draw, and one by one within each.
 
     Raises NonFiniteScore, which names the method and the head; ValueError for a wrong mask; whatever the method raises,
-    but no OSError: that would read as one of the run's own, such as a full disk.
+    but no OSError: that would read as an error of the run itself, such as a full disk.
     """
-    shapes: dict[str, Callable[..., Selection]]
-    shapes = {"scorer": _score, "selector": _select, "joint": partial(_train, arrived=arrived)}
-    try:
-        return shapes[method.shape](method, options, view, removed)
-    except NonFiniteScore as error:
-        raise NonFiniteScore(f"method {method.name}: {error}") from error
-    except OSError as error:
-        raise MethodError(f"{type(error).__name__}: {error}") from error
+    shapes = {"scorer": _by_score, "selector": _by_masks, "joint": _by_training}
+    with _as_errors_of(method):
+        for draw in shapes[method.shape](method, options, view, removed):
+            yield dataclasses.replace(draw, choices=_named(method, draw.choices))
 
 
-def _score(method: Method, options: dict[str, Any], view: View, removed: Sequence[int]) -> Selection:
+def select(method: Method, options: Mapping[str, Any], view: View, removed: Sequence[int]) -> Selection:
+    """All choices of ``choose``. Raises as that does."""
+    draws = [(draw, [choice for _, choice in draw.choices]) for draw in choose(method, options, view, removed)]
+    return Selection(
+        [choices for _, choices in draws], [draw.trajectory for draw, _ in draws if draw.trajectory is not None]
+    )
+
+
+def _by_score(method: Method, options: Mapping[str, Any], view: View, removed: Sequence[int]) -> Iterator[Draw]:
     fields = {field.name for field in dataclasses.fields(Schedule)}
     schedule = Schedule(**{name: value for name, value in options.items() if name in fields})
     own = {name: value for name, value in options.items() if name not in fields}
-    found = trajectories(partial(method.function, **own), view, schedule)
+    for path in trajectories(partial(method.function, **own), view, schedule):
+        choices = ((count, choice_on(path, view, count)) for count in removed)
+        yield Draw(choices, nested=path.neurons is None, trajectory=path)
+
+
+def choice_on(path: Trajectory, view: View, removed: int) -> Choice:
+    """What is kept when the first ``removed`` units of a trajectory are gone."""
     units = len(view.heads)
-    choices = [
-        [
-            Choice(view.model, view.heads, path.units_kept(count, units), path.neurons_kept(count, units))
-            for count in removed
-        ]
-        for path in found
-    ]
-    return Selection(choices, found)
+    return Choice(view.model, view.heads, path.units_kept(removed, units), path.neurons_kept(removed, units))
 
 
-def _select(method: Method, options: dict[str, Any], view: View, removed: Sequence[int]) -> Selection:
+def _by_masks(method: Method, options: Mapping[str, Any], view: View, removed: Sequence[int]) -> Iterator[Draw]:
     masks = []
     for count in removed:
         mask = method.function(view, len(view.heads) - count, **options)
         masks.append(_checked(mask, view, None if method.control else count))
-    return Selection([[Choice(view.model, view.heads, mask) for mask in masks]])
+    nested = not any(bool((after & ~before).any()) for before, after in pairwise(masks))
+    choices = ((count, Choice(view.model, view.heads, mask)) for count, mask in zip(removed, masks, strict=True))
+    yield Draw(choices, nested)
 
 
-def _train(
-    method: Method,
-    options: dict[str, Any],
-    view: View,
-    removed: Sequence[int],
-    arrived: Callable[[int, Choice], Choice],
-) -> Selection:
+def _by_training(method: Method, options: Mapping[str, Any], view: View, removed: Sequence[int]) -> Iterator[Draw]:
+    yield Draw(_trained(method, options, view, removed))
+
+
+def _trained(
+    method: Method, options: Mapping[str, Any], view: View, removed: Sequence[int]
+) -> Iterator[tuple[int, Choice]]:
     units = len(view.heads)
     budgets = [units - count for count in removed if count]  # with nothing removed it is the model as it was
     trained = iter(method.function(view, budgets, **options))
-    choices: list[Choice] = []
-    reports: dict[int, Mapping[str, float]] = {}
+    given = 0
     for count in removed:
-        choice = Choice(view.model, view.heads, view.heads.full_mask())
-        if count:
-            result = next(trained, None)
-            if result is None:
-                raise ValueError(f"gave results for {len(reports)} of {len(budgets)} budgets")
-            alone = result.neurons is not None and bool(result.mask.all())  # neurons go, and no head
-            mask = _checked(result.mask, view, None if alone else count)
-            choice = Choice(result.model, view.heads, mask, result.neurons)
-            reports[count] = dict(result.report)
-        choices.append(arrived(count, choice))
-    return Selection([choices], reports=reports)
+        if not count:
+            yield count, Choice(view.model, view.heads, view.heads.full_mask())
+            continue
+        result = next(trained, None)
+        if result is None:
+            raise ValueError(f"gave results for {given} of {len(budgets)} budgets")
+        given += 1
+        only_neurons = result.neurons is not None and bool(result.mask.all())
+        mask = _checked(result.mask, view, None if only_neurons else count)
+        choice = Choice(result.model, view.heads, mask, result.neurons, dict(result.report))
+        del result
+        yield count, choice
+        del choice  # whoever asked has had it: two trained models need not be held while a third is trained
 
 
 def _checked(mask: Tensor, view: View, removed: int | None) -> Tensor:
@@ -129,3 +138,18 @@ def _checked(mask: Tensor, view: View, removed: int | None) -> Tensor:
     if removed is not None and int(mask.sum()) != units - removed:
         raise ValueError(f"mask keeps {int(mask.sum())} units, the budget is {units - removed}")
     return mask.cpu()
+
+
+def _named(method: Method, choices: Iterator[tuple[int, Choice]]) -> Iterator[tuple[int, Choice]]:
+    with _as_errors_of(method):
+        yield from choices
+
+
+@contextmanager
+def _as_errors_of(method: Method) -> Iterator[None]:
+    try:
+        yield
+    except NonFiniteScore as error:
+        raise NonFiniteScore(f"method {method.name}: {error}") from error
+    except OSError as error:
+        raise MethodError(f"{type(error).__name__}: {error}") from error

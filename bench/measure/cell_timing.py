@@ -1,0 +1,72 @@
+"""Time the smaller models of a cell that was run before, from what its record says was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import nn
+
+from bench.measure.generation import generation_latency
+from bench.measure.latency import forward_latency
+from bench.measure.status import Status
+from bench.measure.timing import groups, timed_levels
+from bench.records.schema import FinishedRecord, Result
+from bench.suites.cells import Cell, open_task
+from methods.contract.choice import Choice
+from methods.contract.schedule import Trajectory
+from methods.heads import HeadMap
+from tasks.models.cache import Cache
+
+
+def time_cell(
+    cell: Cell, record: FinishedRecord, arrays: Mapping[str, np.ndarray], cache: Cache, alone: bool
+) -> FinishedRecord:
+    """The record with its latency. alone: whether no other run of this user is at work on this machine.
+
+    Time depends on shapes, not on the values of weights: what a joint method trained need not be kept for it.
+    """
+    device = torch.device(cell.device)
+    task = open_task(cell.task)
+    with Status(f"{cell.method.label} on {cell.where}") as status:
+        status.now("timing")
+        task.prepare(cell.seed, cache, device)
+        model = task.open(cell.seed, cache, device).requires_grad_(False)
+        choices = recorded_choices(model, HeadMap.of(model, cell.task.unit), record.result, arrays, cell.generate)
+        latency = forward_latency(task, groups(choices), device).model_copy(update={"alone": alone})
+        generation = generation_latency(task, groups(choices), device) if cell.generate else None
+    measured = record.measured.model_copy(update={"latency": latency, "generation": generation})
+    return record.model_copy(update={"measured": measured})
+
+
+def recorded_choices(
+    model: nn.Module, heads: HeadMap, result: Result, arrays: Mapping[str, np.ndarray], generate: bool
+) -> dict[int, Choice]:
+    """What a record says is kept of ``model`` at the timed levels, in the first draw, by number of units removed.
+
+    A control that keeps more than its budget has fewer entries: one for each number that it does remove.
+    """
+    units = len(heads)
+    neurons = {
+        name.removeprefix("neurons."): torch.from_numpy(values)
+        for name, values in arrays.items()
+        if name.startswith("neurons.")
+    }
+    choices: dict[int, Choice] = {}
+    for level in timed_levels(tuple(result.removed), units, generate):
+        place = result.removed.index(level)
+        if result.kept is not None and not any(name.startswith("0.") for name in neurons):
+            mask = torch.zeros(units, dtype=torch.bool)
+            mask[result.kept[place]] = True
+            left = {name: masks[place].bool() for name, masks in neurons.items()} or None
+        else:
+            path = Trajectory(
+                torch.tensor(result.orders[0]) if result.orders else None,
+                {name.removeprefix("0."): order.long() for name, order in neurons.items() if name.startswith("0.")}
+                or None,
+            )
+            mask, left = path.units_kept(level, units), path.neurons_kept(level, units)
+        choice = Choice(model, heads, mask, left)
+        choices.setdefault(choice.removed if left is None else level, choice)
+    return choices

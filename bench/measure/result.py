@@ -1,0 +1,92 @@
+"""From what a method chose, and how it was evaluated, to the result of a record and the arrays beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bench.measure.cost import Passes
+from bench.measure.evaluate import Level
+from bench.records import schema
+from methods import View
+from methods.contract.choosing import Draw
+from tasks.contract import Task
+
+Draws = Sequence[tuple[Draw, Sequence[Level]]]
+
+
+def result_of(
+    draws: Draws,
+    view: View,
+    task: Task,
+    removed: Sequence[int],
+    passes: Passes,
+    training: Mapping[str, Any],
+    trains: bool,
+) -> schema.Result:
+    """The result of a cell. training: report on the task's own model. trains: whether the method trained too."""
+    _, first = draws[0]
+    answers = [[level.evaluation.answers for level in levels] for _, levels in draws]
+    orders = [
+        draw.trajectory.order.tolist() for draw, _ in draws if draw.trajectory and draw.trajectory.order is not None
+    ]
+    cost, no_cost = (
+        schema.Passes(forward=passes.forward, backward=passes.backward),
+        schema.Passes(forward=0, backward=0),
+    )
+    reports = {count: level.report for count, level in zip(removed, first, strict=True) if count}
+    return schema.Result(
+        units=len(view.heads),
+        shape=list(view.heads.shape),
+        removed=list(removed),
+        orders=orders or None,
+        kept=None if orders else [level.mask.nonzero().flatten().tolist() for level in first],
+        neurons=any(level.neurons for level in first),
+        quality=[[level.quality for level in draw] for draw in answers],
+        parts=dict(answers[0][0].parts),
+        metrics=[[dict(level.metrics) for level in draw] for draw in answers],
+        chance=task.chance,
+        parameters=[level.evaluation.parameters for level in first],
+        megabytes=[level.evaluation.megabytes for level in first],
+        passes=no_cost if trains else cost,
+        training=schema.ModelTraining(**{name: value for name, value in training.items() if name != "seconds"}),
+        method_training=schema.MethodTraining(passes=cost, reports=reports) if trains else None,
+    )
+
+
+def arrays_of(draws: Draws, trains: bool) -> dict[str, np.ndarray]:
+    """Arrays by name.
+
+    outcomes: (draws, levels, N) bool. ``nats.PART``, where texts are scored: their negative log-likelihoods, (draws,
+    levels, M) float32, and ``bytes.PART``: their lengths, (M,) int32. ``scores.DRAW``: importances that a scorer gave,
+    (scorings, units) float32, NaN for units that were removed before. Where neurons are removed ``neurons.DRAW.LAYER``:
+    their removal order, (width,) int32, or of a joint method ``neurons.LAYER``: those kept, (levels, width) bool.
+    """
+    answers = [[level.evaluation.answers for level in levels] for _, levels in draws]
+    first = answers[0][0]
+    arrays = {"outcomes": torch.stack([torch.stack([level.right for level in draw]) for draw in answers])}
+    for name in first.nats:
+        arrays[f"nats.{name}"] = torch.stack(
+            [torch.stack([level.nats[name] for level in draw]) for draw in answers]
+        ).float()
+    arrays |= {f"bytes.{name}": sizes.int() for name, sizes in first.sizes.items()}
+    if trains:
+        arrays |= _neurons_kept(draws[0][1])
+    for number, (draw, _) in enumerate(draws):
+        if path := draw.trajectory:
+            arrays |= {f"neurons.{number}.{name}": order.int() for name, order in (path.neurons or {}).items()}
+            arrays |= {f"scores.{number}": path.scores.float()} if path.scores is not None else {}
+    return {name: values.numpy() for name, values in arrays.items()}
+
+
+def _neurons_kept(levels: Sequence[Level]) -> dict[str, Tensor]:
+    """Neurons kept, (levels, width) bool, by feed-forward layer; nothing where all stay at every level."""
+    some = next((level.neurons for level in levels if level.neurons), {})
+    return {
+        f"neurons.{name}": torch.stack([(level.neurons or {}).get(name, torch.ones_like(mask)) for level in levels])
+        for name, mask in some.items()
+    }
