@@ -13,7 +13,7 @@ from tasks.errors import TaskError
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
-    0 success, 1 a cell failed or a method regressed, 2 bad input, 130 interrupted, 141 the reader of the output is gone.
+    0 success, 1 a cell failed or a method regressed, 2 bad input, 130 interrupted, 141 nobody reads the output.
     """
     options = parse(sys.argv[1:] if arguments is None else arguments)
     resume = "; finished cells are kept: run the command again to continue" if options.name == "run" else ""

@@ -48,7 +48,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     """The parsed command line, with the function to call as ``verb``. Exits with 2 on a mistake."""
     parser = Parser(prog="headbench", description=ABOUT, epilog=EXAMPLES)
     parser.add_argument("--version", action="version", version=f"headbench {__version__}")
-    parser.set_defaults(verb=lambda _: parser.print_help() or 0, parser=parser)
+    parser.set_defaults(verb=verbs.show_help, parser=parser)
     parsers = parser.add_subparsers(dest="name", metavar="VERB")
     for add_verb in (_run, _list, _prune, _check, _leaderboard, _report, _compare, _regress):
         add_verb(parsers)

@@ -26,8 +26,8 @@ class Parser(argparse.ArgumentParser):
             hint = f"did you mean {near[0]!r}?" if near else f"available: {', '.join(choices)}"
             message = f"{choice[1]}: unknown {choice[2]!r}: {hint}"
         elif message.endswith("required: WHAT"):
-            choices = next(action.choices for action in self._actions if action.choices)
-            message = f"WHAT is missing; available: {', '.join(choices)}"
+            available = next(action.choices for action in self._actions if action.choices)
+            message = f"WHAT is missing; available: {', '.join(available)}"
         message = " ".join(message.removeprefix("argument ").split())
         print(f"headbench: error: {message}", file=sys.stderr)
         sys.exit(2)

@@ -13,6 +13,12 @@ from bench.cli.requests import device_of, out_of, own_task, suite_of
 from bench.records.errors import InputError
 
 
+def show_help(options: argparse.Namespace) -> int:
+    """Print the help."""
+    options.parser.print_help()
+    return 0
+
+
 def run(options: argparse.Namespace) -> int:
     """Run a suite and show its leaderboard; 1 if a cell failed."""
     from bench.run.runner import RunOptions, run

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from bench.cli.flag_types import fraction
 from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import largest_gap
 from bench.measure.latency import BATCHES, forward_latency
@@ -24,14 +23,15 @@ from bench.records.protocol import count_at
 from bench.records.schema import Samples
 from bench.suites.cells import open_task
 from bench.suites.parse import MethodSpec
+from bench.suites.shares import fraction
 from methods import METHODS, OptionError
 from methods.contract.choosing import select
 from methods.contract.schedule import NonFiniteScore
 from methods.contract.side_effects import Touched, untouched
 from methods.heads import HeadMap, save_pruned
 from tasks.contract import Task
-from tasks.request import TaskSpec
 from tasks.models.cache import Cache, system_errors
+from tasks.request import TaskSpec
 
 
 @dataclass(frozen=True)

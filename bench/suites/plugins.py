@@ -58,13 +58,13 @@ def load_plugins() -> tuple[Fault, ...]:
     faults = []
     for kind, group in GROUPS.items():
         for entry in entry_points(group=group):
-            before = dict(METHODS), dict(TASKS)
+            known = METHODS.keys() | TASKS.keys()
             try:
                 entry.load()
             except (Exception, SystemExit) as error:
-                for registry, content in zip((METHODS, TASKS), before, strict=True):
-                    registry.clear()
-                    registry.update(content)  # type: ignore[arg-type]
+                for name in (METHODS.keys() | TASKS.keys()) - known:
+                    METHODS.pop(name, None)
+                    TASKS.pop(name, None)
                 message = f"entry point {entry.name!r} of package {_package(entry)} does not load: {_said(error)}"
                 faults.append(Fault(kind, message))
     return tuple(faults)
@@ -84,7 +84,7 @@ def plugin_fault(kind: str, name: str, module: str) -> Iterator[None]:
     """
     try:
         yield
-    except (InputError, TaskError, UnsupportedArchitecture, OSError):
+    except (InputError, TaskError, UnsupportedArchitecture):
         raise
     except Exception as error:
         top = module.partition(".")[0]

@@ -12,9 +12,9 @@ from methods.heads import HeadMap, gated
 from tasks import language_model
 from tasks.builtin import abilities
 from tasks.contract import Answers
-from tasks.request import TaskSpec
 from tasks.language_model import LanguageModel
 from tasks.models.cache import Cache
+from tasks.request import TaskSpec
 
 CPU = torch.device("cpu")
 
@@ -86,7 +86,8 @@ def test_quality_of_texts_alone_is_the_probability_of_a_byte():
 def test_chance_is_that_of_a_guess(opened, tiny_language_model, tiny_texts):
     task, _ = opened
     assert task.chance == 0.25
-    assert LanguageModel(TaskSpec(task="harness", data=str(tiny_texts), model=str(tiny_language_model))).chance == 1 / 256
+    own = TaskSpec(task="harness", data=str(tiny_texts), model=str(tiny_language_model))
+    assert LanguageModel(own).chance == 1 / 256
 
 
 def test_logits_of_that_are_not_finite_are_told(opened):
@@ -112,7 +113,12 @@ def test_batches_are_small_where_logits_are_large(opened, monkeypatch):
 def test_texts_of_several_columns_are_one_text_in_lines(tmp_path, tiny_language_model):
     rows = [{"ask": f"the king {n}", "more": None if n % 2 else "near", "say": "boys"} for n in range(60)]
     (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    spec = TaskSpec(task="harness", str(tmp_path / "d.jsonl"), str(tiny_language_model), text=("ask", "more", "say"))
+    spec = TaskSpec(
+        task="harness",
+        data=str(tmp_path / "d.jsonl"),
+        model=str(tiny_language_model),
+        text=("ask", "more", "say"),
+    )
     texts = {e.texts[0] for split in ("train", "validation", "test") for e in getattr(LanguageModel(spec).texts, split)}
     assert texts == {f"the king {n}\nboys" if n % 2 else f"the king {n}\nnear\nboys" for n in range(60)}
 

@@ -128,7 +128,7 @@ def test_numbers_mean_what_the_file_says_even_where_the_task_orders_its_classes_
 def test_mnli_numbers_mean_entailment_neutral_contradiction(tmp_path, labels, ending):
     from bench.suites.plugins import load_plugins
     from tasks.contract import TASKS
-from tasks.request import TaskSpec
+    from tasks.request import TaskSpec
 
     load_plugins()
     rows = [{"premise": f"p {n}", "hypothesis": "h", "label": labels[n % 3]} for n in range(150)]

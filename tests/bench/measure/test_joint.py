@@ -8,13 +8,13 @@ import weakref
 
 import pytest
 import torch
+from bench.measure.exclusive import Turn
+from bench.measure.joint_evaluation import Arrivals
 from safetensors.numpy import load_file
 
 from bench.analysis.cell_metrics import removes
 from bench.measure.cost import counting
 from bench.measure.evaluate import evaluate
-from bench.measure.exclusive import Turn
-from bench.measure.joint_evaluation import Arrivals
 from methods import Trained, View
 from methods.contract.choice import Choice
 from methods.contract.choosing import select

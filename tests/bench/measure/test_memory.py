@@ -16,8 +16,8 @@ from methods import METHODS
 from methods.checks.tiny import Batch
 from methods.contract.view import View
 from methods.heads import HeadMap
-from tasks.request import TaskSpec
 from tasks.language_model import LanguageModel
+from tasks.request import TaskSpec
 
 load_plugins()
 

@@ -6,10 +6,10 @@ import weakref
 
 import pytest
 import torch
+from bench.measure.timed_models import Sizes
 
 from bench.measure import timed_models as sizes
 from bench.measure.latency import latency
-from bench.measure.timed_models import Sizes
 from methods.contract.choice import Choice
 from methods.heads import HeadMap, find_mlps
 

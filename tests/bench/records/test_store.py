@@ -29,7 +29,9 @@ PARTS = st.recursive(
 @pytest.fixture(scope="module")
 def cell() -> Cell:
     load_plugins()
-    return Cell(TaskSpec(task="classification"), "data", "model", MethodSpec("none", {}), 0, (0, 8), 128, 1.0, "cpu", "key")
+    return Cell(
+        TaskSpec(task="classification"), "data", "model", MethodSpec("none", {}), 0, (0, 8), 128, 1.0, "cpu", "key"
+    )
 
 
 @pytest.fixture

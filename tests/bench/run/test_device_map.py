@@ -14,11 +14,11 @@ from methods import METHODS
 from methods.contract.schedule import Importance
 from methods.heads import HeadMap, gated, load_pruned, remove_heads, save_pruned
 from methods.heads.surgery.shrink import shrink, working_copy
-from tasks.request import TaskSpec
 from tasks.errors import TaskError
 from tasks.language_model import LanguageModel
 from tasks.models import checkpoint
 from tasks.models.cache import Cache
+from tasks.request import TaskSpec
 
 load_plugins()
 CPU = torch.device("cpu")

@@ -40,7 +40,9 @@ def job():
     load_plugins()
 
     def make(method: str = "none", data: str = "data", model: str = "model", train: bool = False, own: str = ""):
-        cell = Cell(TaskSpec(task="t", model=own), data, model, MethodSpec(method, {}), 0, (0, 8), 128, 1.0, "cpu", "key")
+        cell = Cell(
+            TaskSpec(task="t", model=own), data, model, MethodSpec(method, {}), 0, (0, 8), 128, 1.0, "cpu", "key"
+        )
         return TrainJob(cell, Path()) if train else CellJob(cell, Path(), Path())
 
     return make
