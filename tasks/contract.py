@@ -127,9 +127,16 @@ TASKS: dict[str, type[Task]] = {}
 
 
 def task(name: str) -> Callable[[type[Task]], type[Task]]:
-    """Register a task adapter under ``name``. Raises ValueError where the name is taken."""
+    """Register a task adapter under ``name``.
+
+    Raises ValueError if the name is taken, TypeError if the adapter is not a Task or lacks some of its methods.
+    """
 
     def register(adapter: type[Task]) -> type[Task]:
+        if not (isinstance(adapter, type) and issubclass(adapter, Task)):
+            raise TypeError(f"task {name!r}: expected a subclass of tasks.contract.Task, not {adapter!r}")
+        if missing := sorted(adapter.__abstractmethods__):
+            raise TypeError(f"task {name!r}: {adapter.__name__} does not define {', '.join(missing)}")
         if name in TASKS:
             raise ValueError(f"task {name!r} of {adapter.__module__} is already registered by {TASKS[name].__module__}")
         TASKS[name] = adapter

@@ -37,17 +37,17 @@ class TextClassification(SeededTask):
     columns: ClassVar[tuple[str, ...]] = ("text",)
     label: ClassVar[str] = "label"
     labels: ClassVar[tuple[str, ...]] = ()  # classes in order, where the task fixes them
-    built_in: ClassVar[Callable[[], Dataset]]
-    recipe: ClassVar[train.Recipe]  # of the small model
-    pieces: ClassVar[int | None] = None  # vocabulary of the small model on built-in data: word pieces, or words
+    built_in: ClassVar[Callable[[], Dataset] | None] = None  # the data without --data, a static method
+    recipe: ClassVar[train.Recipe] = train.Recipe(learning_rate=1e-3, max_steps=1000)  # of the small model
+    pieces: ClassVar[int | None] = None  # word pieces in its vocabulary on built-in data; None for whole words
 
     @classmethod
     def about(cls) -> list[str]:
-        data = cls.built_in()
+        data = cls.built_in() if cls.built_in else None
         return [
             f"columns: --text {','.join(cls.columns)} --label {cls.label}",
             f"classes: {', '.join(cls.labels) or 'those of the data'}",
-            f"built in: {data.name}, {data.sizes}, {len(data.labels)} classes",
+            f"built in: {data.name}, {data.sizes}, {len(data.labels)} classes" if data else "built in: no data",
         ]
 
     # What this is: data and model
@@ -61,8 +61,10 @@ class TextClassification(SeededTask):
             if len(columns) > 2:
                 raise TaskError(f"--text {','.join(columns)}: expected one column, or two for pairs")
             data = load(spec.data, columns, spec.label or self.label, labels=self.labels, mirror=spec.mirror)
+        elif (built_in := type(self).built_in) is None:
+            raise TaskError(f"{spec.task}: has no built-in data: give --data")
         else:
-            data = type(self).built_in()
+            data = built_in()
         return limited(data, spec.limit) if spec.limit else data
 
     @property

@@ -26,6 +26,7 @@ from tasks.contract import TASKS
 from tasks.errors import TaskError
 from tasks.models.checkpoint import LOADERS
 
+ROOT = Path(methods.__path__[0]).parent
 GROUPS = {"method": "headbench.methods", "task": "headbench.tasks"}  # of entry points
 
 
@@ -100,8 +101,12 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """What went wrong, and in which line, in one line."""
-    frames = traceback.extract_tb(error.__traceback__)
+    """What went wrong, and in which line outside of headbench, in one line."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<") and ROOT not in Path(frame.filename).parents
+    ]
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}{where}"
 
