@@ -26,7 +26,7 @@ from tasks.contract import TASKS
 from tasks.errors import TaskError
 from tasks.models.checkpoint import LOADERS
 
-ROOT = Path(methods.__path__[0]).parent
+OWN = {Path(methods.__path__[0]).parent / name for name in ("bench", "methods", "tasks")}  # folders
 GROUPS = {"method": "headbench.methods", "task": "headbench.tasks"}  # of entry points
 
 
@@ -105,7 +105,7 @@ def _said(error: BaseException) -> str:
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith("<") and ROOT not in Path(frame.filename).parents
+        if not frame.filename.startswith("<") and not OWN.intersection(Path(frame.filename).parents)
     ]
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}{where}"
