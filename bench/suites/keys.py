@@ -20,7 +20,7 @@ SHARED = (
     "methods.contract.choosing",
     "bench.measure.evaluate",
     "bench.measure.result",
-    "tasks.answers",
+    "tasks.outcomes",
 )
 NOT_A_METHODS_OWN = ("methods.heads", "methods.contract")  # in the shared part of a key, or without effect
 

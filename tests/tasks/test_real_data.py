@@ -30,7 +30,7 @@ def test_real_data_sets_load_with_their_columns_as_they_are(real_data, folder, a
     parts = {split: {example.texts for example in getattr(data, split)} for split in SPLITS}
     assert not parts["train"] & parts["validation"] | (parts["train"] | parts["validation"]) & parts["test"]
     assert 0.98 * rows <= sum(len(getattr(data, split)) for split in SPLITS) <= rows
-    assert {example.label for example in data.test} == set(range(classes)) and data.chance < 0.7
+    assert {example.label for example in data.test} == set(range(classes)) and data.majority_accuracy < 0.7
 
 
 @pytest.mark.data

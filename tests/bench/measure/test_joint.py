@@ -138,4 +138,4 @@ def test_weights_are_let_go_once_they_are_measured(tiny_task):
     assert chosen.masks.sum(2).tolist() == [[len(heads) - count for count in removed]]
     expected = [[Choice(tiny_task.model, heads, choice.mask) for choice in chosen.choices[0]]]
     for found, alike in zip(arrivals.found.values(), evaluate(tiny_task.task, expected)[0], strict=True):
-        assert torch.equal(found.answers.right, alike.answers.right) and found.parameters == alike.parameters
+        assert torch.equal(found.outcomes.correct, alike.outcomes.correct) and found.parameters == alike.parameters

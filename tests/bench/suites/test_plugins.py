@@ -19,7 +19,7 @@ BROKEN = {
     "raise KeyError('no such key')": "KeyError: 'no such key'",
     "import sys; sys.exit('stop')": "SystemExit: stop",
     "from tasks.contract import task\n@task('mine')\nclass Mine: ...": "expected a subclass of tasks.contract.Task",
-    "from tasks.contract import Task, task\n@task('mine')\nclass Mine(Task): ...": "Mine does not define answers, ",
+    "from tasks.contract import Task, task\n@task('mine')\nclass Mine(Task): ...": "Mine does not define calibration, ",
     ADAPTER.format(body="") + "\nraise KeyError('too late')": "KeyError: 'too late'",
 }
 
