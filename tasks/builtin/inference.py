@@ -45,7 +45,7 @@ QUANTIFIERS: dict[str, Callable[[int], bool]] = {
 def dataset() -> Dataset:
     """Pairs of premise and hypothesis, equally many of each label, drawn from a fixed seed."""
     rng = random.Random(20)
-    patterns = _patterns_by_label()
+    patterns = patterns_by_label()
     seen: set[tuple[str, ...]] = set()
     splits: dict[str, tuple[Example, ...]] = {}
     for split in ("test", "validation", "train"):
@@ -93,7 +93,7 @@ def _quantifiers(rng: random.Random, patterns: list[Pattern]) -> tuple[str, str]
     return f"{first} {nouns[0]} is {adjective}", f"{second} {nouns[1]} is {adjective}"
 
 
-def _patterns_by_label() -> dict[int, list[Pattern]]:
+def patterns_by_label() -> dict[int, list[Pattern]]:
     """All patterns by their label, which is found by trying every state of the world rather than taken from a table."""
     patterns: dict[int, list[Pattern]] = {ENTAILMENT: [], NEUTRAL: [], CONTRADICTION: []}
     for first, second, narrows in itertools.product(QUANTIFIERS, QUANTIFIERS, (True, False)):

@@ -250,7 +250,7 @@ def test_complaints_are_one_clear_line(tmp_path, monkeypatch):
     )
     with pytest.raises(TaskError, match=r"headbench_copi: lm-eval has no such task; did you mean headbench_copy\?"):
         Harness(["headbench_copi"])
-    with pytest.raises(TaskError, match="headbench_abilities: a group of tasks; name the tasks"):
+    with pytest.raises(TaskError, match="headbench_abilities: a group of tasks: name the tasks"):
         Harness(["headbench_abilities"])
     monkeypatch.undo()
     with pytest.raises(TaskError, match=r"--mirror nowhere: no such folder"):
@@ -269,7 +269,7 @@ def test_a_task_that_cannot_be_had_says_what_would_do(monkeypatch):
     with pytest.raises(TaskError) as caught:
         Harness(["piqa"])
     assert str(caught.value) == (
-        "piqa: its documents (baber/piqa) cannot be had (Couldn't reach 'baber/piqa' on the Hub "
+        "piqa: its documents (baber/piqa) cannot be loaded (Couldn't reach 'baber/piqa' on the Hub "
         "(OfflineModeIsEnabled)); give a local copy, for instance as baber/piqa in a folder given by --mirror DIR, "
         "or a folder piqa or piqa_val there"
     )

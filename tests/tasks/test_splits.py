@@ -134,7 +134,7 @@ def test_names_that_differ_in_case_only_are_two_classes():
         ({"all": []}, "no row with a label"),
         ({"all": rows("ab")}, "split is empty"),
         ({"test": rows(map(str, range(50)))}, "the validation split is empty .too few rows, or no file for it."),
-        ({"train": rows("ab"), "validation": rows("ab"), "test": rows("ab")}, "all its texts stand in a later split"),
+        ({"train": rows("ab"), "validation": rows("ab"), "test": rows("ab")}, "all its texts are in a later split"),
         ({"all": [((str(n),), "x") for n in range(99)]}, "the train split has one class only .'x'.; at least two"),
         (
             {"train": rows(map(str, range(99))), "test": [((f"t{n}",), "odd") for n in range(9)]},
@@ -150,5 +150,5 @@ def test_rows_that_make_no_data_set_are_refused(given, said):
 
 @pytest.mark.parametrize("label", ["z", 3, -2])
 def test_a_label_that_the_task_does_not_have_is_named(label):
-    with pytest.raises(TaskError, match=f"label {label!r} is none of a, b, c"):
+    with pytest.raises(TaskError, match=f"label {label!r} is not one of a, b, c"):
         disjoint("data", {"all": [((str(n),), label) for n in range(99)]}, ("a", "b", "c"))

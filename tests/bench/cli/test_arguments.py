@@ -217,8 +217,8 @@ def test_a_run_announces_the_sizes_of_ones_own_data_and_what_was_dropped(place, 
     assert capsys.readouterr().out.splitlines()[1] == (
         "  classification: own, tiny-bert; 40 + 5 + 10 examples (train + validation + test); "
         "27 rows without a label dropped; "
-        "28 rows labelled -1, which stands for no label (left are negative, positive), dropped; "
-        "train is train-0.jsonl + train-1.jsonl; of no split and not read: devices.jsonl"
+        "28 rows labelled -1, which means no label (remaining: negative, positive), dropped; "
+        "train is train-0.jsonl + train-1.jsonl; not read, as the name is of no split: devices.jsonl"
     )
     assert not place.out.exists()
 
