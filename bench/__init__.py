@@ -1,3 +1,3 @@
-"""Compare methods for pruning attention heads: plan cells, run them, keep their records, draw the leaderboard."""
+"""The command line of headbench and what it does. Imports go down: cli, run, measure; report, analysis, records."""
 
 __version__ = "0.1.0"

@@ -37,7 +37,9 @@ def test_labels_of_the_data_find_their_class_by_name_or_else_by_number(classes, 
 @pytest.mark.parametrize("labels", [("good", "bad"), ("0", "2"), ("negative", "1")])
 def test_a_label_without_a_class_is_refused(labels):
     config = BertConfig(id2label={0: "negative", 1: "positive"}, label2id={"negative": 0, "positive": 1})
-    with pytest.raises(TaskError, match=r"model: the model has no label .*; available: .*; rename the labels of the data"):
+    with pytest.raises(
+        TaskError, match=r"model: the model has no label .*; available: .*; rename the labels of the data"
+    ):
         checkpoint.class_indices(config, labels, "model")
 
 

@@ -173,7 +173,8 @@ def test_a_word_that_only_begins_like_a_split_is_none(tmp_path):
     assert {texts[0].split()[0] for texts, _ in every(data)} == {"train", "train_copy"}
     assert data.remarks == (
         "train is train.jsonl + train_copy.jsonl",
-        "not read, as the name is of no split: devices.jsonl + evaluators.jsonl + latest.jsonl + testimonials.jsonl and 2 more",
+        "not read, as the name is of no split: "
+        "devices.jsonl + evaluators.jsonl + latest.jsonl + testimonials.jsonl and 2 more",
     )
 
 
@@ -253,9 +254,7 @@ def test_a_saved_data_set_that_is_not_whole_is_refused(tmp_path):
 
 def test_splits_of_other_names_are_told(tmp_path):
     place = saved(tmp_path / "d", {"left": labelled(0, 1), "right": labelled(0, 1)})
-    with pytest.raises(
-        TaskError, match=r"no split here is named train, validation \(dev\) or test; found: left \+ r"
-    ):
+    with pytest.raises(TaskError, match=r"no split here is named train, validation \(dev\) or test; found: left \+ r"):
         load(place, ("text",), "label")
 
 

@@ -133,7 +133,9 @@ def test_labels_that_the_task_does_not_have_are_named(refused):
 def test_labels_that_the_model_does_not_have_are_named(complaint, tiny_model, tmp_path):
     (tmp_path / "d.csv").write_text("text,label\n" + "".join(f"t {n},{['happy', 'sad'][n % 2]}\n" for n in range(60)))
     said = complaint("run", "--task", "classification", "--model", tiny_model, "--data", "d.csv", "--out", "out")
-    assert "the model has no label 'happy', 'sad'; available: negative, positive; rename" in said and "--finetune" in said
+    assert (
+        "the model has no label 'happy', 'sad'; available: negative, positive; rename" in said and "--finetune" in said
+    )
 
 
 def test_one_class_in_the_test_split(refused, tmp_path):

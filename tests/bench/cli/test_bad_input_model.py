@@ -71,7 +71,9 @@ def test_a_config_of_nothing_known(refused, folder, content):
 @pytest.mark.parametrize("change", [{"hidden_size": 64}, {"num_hidden_layers": 3}, {"vocab_size": 99}])
 def test_a_config_of_other_weights(refused, folder, change, flags):
     settings(folder, **change)
-    assert f"{folder}: the weights do not match config.json: none of the right shape for bert." in refused(folder, *flags)
+    assert f"{folder}: the weights do not match config.json: none of the right shape for bert." in refused(
+        folder, *flags
+    )
 
 
 def test_a_model_that_is_no_text_classifier(refused, folder):
@@ -114,7 +116,10 @@ def test_an_encoder_without_a_head_asks_to_be_trained_and_then_is(refused, folde
 def test_labels_are_matched_by_name_and_those_that_are_missing_are_named(refused, folder):
     settings(folder, id2label={"0": "POSITIVE", "1": "bad"}, label2id=None)
     said = refused(folder)
-    assert "the model has no label 'negative'; available: POSITIVE, bad; rename the labels of the data, or add --fin" in said
+    assert (
+        "the model has no label 'negative'; available: POSITIVE, bad; rename the labels of the data, or add --fin"
+        in said
+    )
 
 
 def test_a_text_longer_than_the_model_has_positions_for_is_cut(folder, place, tmp_path):

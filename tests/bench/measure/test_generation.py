@@ -10,9 +10,10 @@ import torch
 import transformers as t
 
 from bench.__main__ import main
-from bench.analysis.cell_metrics import frame, generation_speedup
+from bench.analysis.cell_metrics import metrics_table
+from bench.analysis.costs import generation_speedup
 from bench.measure import generation, latency
-from bench.records.store import Store
+from bench.records.store import finished, read_current
 from methods.heads import HeadMap, remove_heads
 from tasks.builtin import abilities, decoder
 from tasks.data.encode import Batch
@@ -66,10 +67,10 @@ def test_every_run_generates_as_many_tokens_greedily(monkeypatch):
     monkeypatch.setattr(generation, "NEW", 16)
     models = language_models()
     seen = watched(models, monkeypatch)
-    got = generation.generation(Texts(), [models], torch.device("cpu"))
-    assert (got["prompt"], got["new"]) == (12, 16)
+    got = generation.generation_latency(Texts(), [models], torch.device("cpu"))
+    assert (got.prompt, got.new) == (12, 16)
     assert [removed for removed, *_ in seen] == [0, 2, 4] * 5  # interleaved
-    assert {removed: len(samples) for removed, samples in got["samples"].items()} == {"0": 3, "2": 3, "4": 3}
+    assert {removed: len(samples) for removed, samples in got.samples.items()} == {0: 3, 2: 3, 4: 3}
     for removed, prompt, tokens in seen[:3]:
         assert prompt == [*range(20, 25), *range(20, 25), 20, 21]  # a short text, repeated
         for _ in range(16):
@@ -82,8 +83,8 @@ def test_every_run_generates_as_many_tokens_greedily(monkeypatch):
 def test_a_long_text_is_cut_and_positions_are_a_limit(monkeypatch):
     models = language_models(positions=20)
     seen = watched(models, monkeypatch)
-    got = generation.generation(Texts(15), [models], torch.device("cpu"))
-    assert (got["prompt"], got["new"]) == (12, 8)
+    got = generation.generation_latency(Texts(15), [models], torch.device("cpu"))
+    assert (got.prompt, got.new) == (12, 8)
     assert {(len(prompt), len(tokens)) for _, prompt, tokens in seen} == {(12, 20)}
 
 
@@ -92,8 +93,8 @@ def test_a_slow_model_is_sampled_five_times(monkeypatch):
     watched(models, monkeypatch)
     monkeypatch.setattr(generation, "REPEATS", 9)
     monkeypatch.setattr(generation, "PATIENCE", 0.0)
-    got = generation.generation(Texts(), [models], torch.device("cpu"))
-    assert {len(samples) for samples in got["samples"].values()} == {5}
+    got = generation.generation_latency(Texts(), [models], torch.device("cpu"))
+    assert {len(samples) for samples in got.samples.values()} == {5}
 
 
 @pytest.fixture
@@ -115,22 +116,20 @@ def test_a_suite_of_ones_own_model_times_its_own_levels(own, place, monkeypatch)
     monkeypatch.setattr(latency, "REPEATS", 1)
     flags = ["--suite", "amp", "--methods", "none,amp-recovered"]
     assert main(["run", *own, *flags]) == 0
-    records = {record["cell"]["label"]: record for record in Store(place.out).all()}
+    records = {record.cell.label: record for record in finished(read_current(place.out)[0])}
     removed = [0, 2, 4, 5, 16]  # of 16 units: 3, 7 and 10 of 32, and both ends
     for label, record in records.items():
-        timed = {"0"} if label == "none" else set(map(str, removed))
-        measured = record["measured"]
-        assert record["result"]["removed"] == removed and record["cell"]["calibration"] == 50
-        assert set(measured["generation"]["samples"]) == set(measured["latency"]["samples"]["1"]) == timed
+        timed = {0} if label == "none" else set(removed)
+        measured = record.measured
+        assert record.result.removed == removed and record.cell.calibration == 50
+        assert set(measured.generation.samples) == set(measured.latency.samples[1]) == timed
     recovered = records["amp-recovered"]
-    assert recovered["cell"]["trained"] == 0.666667
-    assert {r["steps"] for r in recovered["result"]["method_training"]["reports"].values()} == {
-        10
-    }  # 2 of 3 epochs of 5
-    samples = recovered["measured"]["generation"]["samples"]
-    speedup = sum(samples["0"]) / sum(samples["4"])  # the median of two is their mean
+    assert recovered.cell.trained == 0.666667
+    assert {r["steps"] for r in recovered.result.method_training.reports.values()} == {10}  # 2 of 3 epochs of 5
+    samples = recovered.measured.generation.samples
+    speedup = sum(samples[0]) / sum(samples[4])  # the median of two is their mean
     assert generation_speedup(recovered, 7 / 32) == pytest.approx(speedup)
-    table = frame(records.values()).set_index("label")
+    table = metrics_table(records.values()).set_index("label")
     assert (
         table.loc["amp-recovered", "speedup_generate"] == pytest.approx(speedup)
         and table.loc["none", "speedup_generate"] == 1
@@ -143,9 +142,9 @@ def test_it_is_not_timed_unasked_and_asking_makes_records_anew(own, place, monke
     flags = ["--methods", "none", "--levels", "0.5"]
     for more in ([], ["--generate"]):
         assert main(["run", *own, *flags, *more]) == 0
-        (record,) = Store(place.out).all()
-        assert ("generation" in record["measured"]) == bool(more)
-    assert frame([record]).loc[0, "speedup_generate"] != 1  # not measured at 7 of 32
+        (record,) = finished(read_current(place.out)[0])
+        assert bool(record.measured.generation) == bool(more)
+    assert metrics_table([record]).loc[0, "speedup_generate"] != 1  # not measured at 7 of 32
 
 
 def test_a_model_that_generates_nothing_is_refused(complaint, tiny_data, tiny_model):

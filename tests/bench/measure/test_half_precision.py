@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from bench.__main__ import main
-from bench.measure import evaluate as quality
 from bench.measure import latency
+from bench.measure.exactness import NotExact, largest_gap, tolerance_of
 from bench.suites.plugins import load_plugins
 from methods import METHODS
 from methods.contract.choice import Choice
@@ -58,7 +58,7 @@ def test_a_cell_is_measured_in_half_precision(own, place, capsys, monkeypatch):
     for record in records.values():
         result = record["result"]
         assert record["cell"]["asked"]["dtype"] == record["measured"]["latency"]["dtype"] == dtype
-        assert result["gap"] <= quality.tolerance_of(getattr(torch, dtype))
+        assert result["gap"] <= tolerance_of(getattr(torch, dtype))
         assert result["megabytes"][0]["model"] == 2 * result["parameters"][0]["model"] / 2**20
 
 
@@ -96,9 +96,9 @@ def test_the_gap_of_a_wrong_removal_is_too_large_for_half_precision_too(opened):
     heads = HeadMap.of(model)
     mask = torch.arange(len(heads)) % 2 == 0
     choice = Choice(model, heads, mask)
-    assert quality.gap(task, choice, choice.smaller()) <= quality.tolerance_of(torch.bfloat16)
-    with pytest.raises(quality.NotExact):
-        quality.gap(task, choice, remove_heads(model, ~mask, heads))
+    assert largest_gap(task, choice, choice.smaller()) <= tolerance_of(torch.bfloat16)
+    with pytest.raises(NotExact):
+        largest_gap(task, choice, remove_heads(model, ~mask, heads))
 
 
 @pytest.mark.parametrize(("method", "dtype"), [("amp", torch.bfloat16), ("michel", torch.float16)])

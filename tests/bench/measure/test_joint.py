@@ -8,16 +8,15 @@ import weakref
 
 import pytest
 import torch
-from bench.measure.exclusive import Turn
-from bench.measure.joint_evaluation import Arrivals
 from safetensors.numpy import load_file
 
-from bench.analysis.cell_metrics import removes
-from bench.measure.cost import counting
-from bench.measure.evaluate import evaluate
+from bench.analysis.curves import removes
+from bench.measure.cost import Stopwatch, counting
+from bench.measure.evaluate import Evaluator, evaluate_model
+from bench.records.store import finished, read_current
 from methods import Trained, View
 from methods.contract.choice import Choice
-from methods.contract.choosing import select
+from methods.contract.choosing import choose
 from methods.contract.registry import Method
 from methods.heads import HeadMap
 
@@ -101,7 +100,9 @@ def test_neurons_that_a_joint_method_removes_are_kept_beside_the_record(place):
     arrays = {path.parent.name: load_file(path) for path in (place.out / "records").rglob("*.safetensors")}
     records = {record["cell"]["label"]: record for record in place.records().values()}
     both, alone, amp = records["amp-recovered"], records["amp-recovered:parts=neurons"], records["amp"]
-    assert [removes(record) for record in (both, alone, amp)] == ["heads and neurons", "neurons", "heads and neurons"]
+    removed = {record.cell.label: removes(record) for record in finished(read_current(place.out)[0])}
+    both_parts = "heads and neurons"
+    assert removed == {"amp-recovered": both_parts, "amp-recovered:parts=neurons": "neurons", "amp": both_parts}
     assert both["result"]["parameters"] == amp["result"]["parameters"]
     assert alone["result"]["kept"] == [list(range(8))] * 3
     assert both["result"]["quality"][0][0] == amp["result"]["quality"][0][0]
@@ -115,7 +116,7 @@ def test_neurons_that_a_joint_method_removes_are_kept_beside_the_record(place):
 
 
 def test_weights_are_let_go_once_they_are_measured(tiny_task):
-    """However many budgets are asked for, only the models that are timed later stay."""
+    """However many budgets are asked for, one trained model is held at a time."""
     heads, alive = HeadMap.of(tiny_task.model), weakref.WeakSet()
     most = 0
 
@@ -127,15 +128,18 @@ def test_weights_are_let_go_once_they_are_measured(tiny_task):
             alive.add(model)
             yield Trained(torch.arange(len(heads)) < keep, model)
 
-    removed, timed = range(len(heads) + 1), {2, 5}
+    removed = range(len(heads) + 1)
     view = View(tiny_task.model, heads, [], heads.full_mask(), torch.Generator(), lambda *_: None, lambda *_: None)
+    method = Method("m", "joint", train, {}, "test", False, "m")
+    cpu = torch.device("cpu")
     with counting(tiny_task.model) as passes:
-        arrivals = Arrivals(tiny_task.task, set(removed), timed, passes, Turn(), torch.device("cpu"))
-        chosen = select(Method("m", "joint", train, {}, "test", False, "m"), {}, view, removed, arrivals)
-    assert most <= len(timed) + 1 and len(alive) == len(timed)
-    assert passes.forward == 0  # of evaluation
-    assert arrivals.seconds > 0
-    assert chosen.masks.sum(2).tolist() == [[len(heads) - count for count in removed]]
-    expected = [[Choice(tiny_task.model, heads, choice.mask) for choice in chosen.choices[0]]]
-    for found, alike in zip(arrivals.found.values(), evaluate(tiny_task.task, expected)[0], strict=True):
-        assert torch.equal(found.outcomes.correct, alike.outcomes.correct) and found.parameters == alike.parameters
+        evaluator = Evaluator(tiny_task.task, view, {2, 5}, passes, Stopwatch(cpu), Stopwatch(cpu))
+        ((_, levels),) = evaluator(choose(method, {}, view, removed))
+    assert most <= 1 and not alive
+    assert passes.forward == 0  # none is counted of the evaluation
+    assert evaluator.evaluation.seconds > 0 and evaluator.choosing.seconds > 0
+    assert [int(level.mask.sum()) for level in levels] == [len(heads) - count for count in removed]
+    for level in levels:
+        alike = evaluate_model(tiny_task.task, Choice(tiny_task.model, heads, level.mask).smaller())
+        assert torch.equal(level.evaluation.outcomes.correct, alike.outcomes.correct)
+        assert level.evaluation.parameters == alike.parameters

@@ -16,13 +16,13 @@ def models(tiny_task) -> dict[int, torch.nn.Module]:
 
 
 def test_every_size_is_sampled_equally_often_at_batches_of_1_and_32(tiny_task, models):
-    got = latency.latency(tiny_task.task, [models], torch.device("cpu"))
-    assert set(got["samples"]) == {"1", "32"}
-    for samples in got["samples"].values():
-        assert {removed: len(s) for removed, s in samples.items()} == dict.fromkeys(("0", "4", "8"), latency.REPEATS)
+    got = latency.forward_latency(tiny_task.task, [models], torch.device("cpu"))
+    assert set(got.samples) == {1, 32}
+    for samples in got.samples.values():
+        assert {removed: len(s) for removed, s in samples.items()} == dict.fromkeys((0, 4, 8), latency.REPEATS)
         assert all(second > 0 for s in samples.values() for second in s)
-    assert (got["dtype"], got["device"], got["threads"]) == ("float32", "cpu", torch.get_num_threads())
-    assert got["length"].keys() == {"1", "32"} and all(2 < length <= 32 for length in got["length"].values())
+    assert (got.dtype, got.device, got.threads) == ("float32", "cpu", torch.get_num_threads())
+    assert got.length.keys() == {1, 32} and all(2 < length <= 32 for length in got.length.values())
 
 
 def test_repeats_of_all_sizes_are_interleaved(tiny_task, models, monkeypatch):
@@ -34,19 +34,12 @@ def test_repeats_of_all_sizes_are_interleaved(tiny_task, models, monkeypatch):
         "logits",
         lambda model, batch: seen.append((names[id(model)], len(batch.labels))) or logits(model, batch),
     )
-    latency.latency(tiny_task.task, [models], torch.device("cpu"))
+    latency.forward_latency(tiny_task.task, [models], torch.device("cpu"))
     once = [(removed, size) for size in (1, 32) for removed in (0, 4, 8)]
     assert seen == once * (latency.WARM_UPS + latency.REPEATS)
 
 
 def test_a_slow_model_is_sampled_less_often_but_at_least_five_times_and_equally(tiny_task, models, monkeypatch):
     monkeypatch.setattr(latency, "PATIENCE", 0.0)
-    got = latency.latency(tiny_task.task, [models], torch.device("cpu"))
-    assert {len(s) for samples in got["samples"].values() for s in samples.values()} == {5}
-
-
-def test_latency_is_taken_at_its_own_levels_whatever_quality_was_asked_for(place):
-    assert place.run("--methods", "michel", "--seeds", "1", "--levels", "0.4") == 0
-    (record,) = place.records().values()
-    assert record["result"]["removed"] == [0, 3, 8]  # of 8 heads
-    assert set(record["measured"]["latency"]["samples"]["1"]) == {"0", "2", "4", "6", "7"}
+    got = latency.forward_latency(tiny_task.task, [models], torch.device("cpu"))
+    assert {len(s) for samples in got.samples.values() for s in samples.values()} == {5}

@@ -11,10 +11,8 @@ from functools import partial
 
 import pytest
 
-from bench.measure import cell
-from bench.measure import status as heartbeat
-from bench.measure.cost import duration
-from bench.measure.status import Heartbeat
+from bench.measure import cell, cell_timing, status
+from bench.measure.status import Status, duration
 
 
 def wait_for(said, lines: int) -> list[str]:
@@ -27,16 +25,16 @@ def wait_for(said, lines: int) -> list[str]:
 @pytest.fixture
 def no_time(monkeypatch):
     """However slow the machine is, no second is told to have passed."""
-    monkeypatch.setattr(heartbeat, "duration", lambda seconds: duration(0.0) if seconds >= 0 else "less than nothing")
+    monkeypatch.setattr(status, "duration", lambda seconds: duration(0.0) if seconds >= 0 else "less than nothing")
 
 
 def test_it_says_again_and_again_what_is_done_now(no_time):
     to, count = io.StringIO(), iter(range(10**6))
-    with Heartbeat("ae on a model", every=0.01, to=to) as beat:
+    with Status("ae on a model", every=0.01, to=to) as status_line:
         wait_for(to.getvalue, 1)
-        beat.at(lambda: f"choosing, {next(count)} examples")
+        status_line.now(lambda: f"choosing, {next(count)} examples")
         said = wait_for(to.getvalue, 4)
-        beat.at("evaluating")
+        status_line.now("evaluating")
         said = wait_for(to.getvalue, len(said) + 2)
     assert said[0] == "  ae on a model: 0 s so far"
     assert "  ae on a model: choosing, 1 examples, 0 s so far" in said
@@ -46,7 +44,7 @@ def test_it_says_again_and_again_what_is_done_now(no_time):
 def test_it_ends_with_the_work_also_where_that_fails():
     before = threading.active_count()
     to = io.StringIO()
-    with pytest.raises(ZeroDivisionError), Heartbeat("work", every=0.001, to=to):
+    with pytest.raises(ZeroDivisionError), Status("work", every=0.001, to=to):
         wait_for(to.getvalue, 1)
         raise ZeroDivisionError
     said = to.getvalue()
@@ -55,7 +53,7 @@ def test_it_ends_with_the_work_also_where_that_fails():
 
 
 def test_what_is_short_says_nothing(capfd):
-    with Heartbeat("work"):
+    with Status("work"):
         pass
     assert capfd.readouterr() == ("", "")
 
@@ -67,19 +65,20 @@ def test_libraries_that_are_kept_quiet_do_not_quieten_it(capfd, no_time):
         heard.write(capfd.readouterr().err)
         return heard.getvalue()
 
-    with redirect_stderr(kept), Heartbeat("work", every=0.01):
+    with redirect_stderr(kept), Status("work", every=0.01):
         wait_for(said, 1)
     assert "work: 0 s so far" in said() and not kept.getvalue()
 
 
 def test_a_cell_says_what_it_is_at_and_its_time_is_told_where_known(place, capsys, monkeypatch):
     to = io.StringIO()
-    monkeypatch.setattr(cell, "Heartbeat", partial(Heartbeat, every=0.001, to=to))
+    for module in (cell, cell_timing):
+        monkeypatch.setattr(module, "Status", partial(Status, every=0.001, to=to))
     assert place.run("--methods", "leave-one-out,shapley") == 0
     said = to.getvalue()
     assert re.search(
         r"^  shapley on .*, seed 0: choosing, \d+ examples sent forward and 0 backward, \d+ s so far$", said, re.M
     )
-    assert ": evaluating, " in said and ": timing latency, " in said
-    first, second = re.findall(r"^\[.*", capsys.readouterr().out, re.M)
+    assert ": timing, " in said
+    first, second = re.findall(r"^\[./2\] (?:leave|shapley).*", capsys.readouterr().out, re.M)
     assert " left)" in first and " left)" not in second
