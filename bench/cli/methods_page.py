@@ -13,30 +13,32 @@ from methods.contract.options import Option
 INTRO = """\
 # Methods
 
-This page is generated from the registry: `python -m bench.cli.methods_page > docs/methods.md`. `headbench list methods`
-prints the same in the terminal.
+This page is generated from the registry: `python -m bench.cli.methods_page > docs/methods.md`.
+`headbench list methods` prints the same in the terminal.
 
 A method has one of three shapes:
 
-- A **scorer** gives an importance to every unit of the model as it is now. The runner turns importances into a removal
-  order, least important first.
+- A **scorer** gives an importance to every unit of the model as it is now. The runner turns importances into a
+  removal order, least important first.
 - A **selector** gets a budget and returns which units to keep.
 - A **joint** method gets all budgets and trains gates or weights for each. What that costs is recorded as training.
 
-Options follow the name: `--methods ae:variant=A` or `--methods michel:layer_norm=false,recompute=4`. What a method costs
-in forward and backward passes is measured in each run; see the columns of the [leaderboard](../results/leaderboard.md).
+Options follow the name: `--methods ae:variant=A` or `--methods michel:layer_norm=false,recompute=4`. What a method
+costs in forward and backward passes is measured in each run; see the columns of the
+[leaderboard](../results/leaderboard.md).
 
 How to read comparisons:
 
 - An **inverse** removes first what its score holds most important. The accuracy of a useful score collapses then.
 - **Joint methods** train on the training split, for a share of the steps in which the task trains its own model:
   `--training 0.1` in the default suite, 1 for a task of your own. They start from the trained model, so in total they
-  train longer than the others. Compare them with `michel-retrained` and `random-retrained`, which choose the heads first
-  and then train for as many steps on the same batches. `dsp-pipelined` changes no weights: compare it with the scorers,
-  but note that it sees the training split and not only the calibration set.
-- **Methods that remove neurons** (`amp`, `amp-mlp`, `amp-recovered`, and `random:parts=both` or `neurons`) compare with the
-  others by parameters removed, not by the share of heads.
-- Where a **paper and its published code** differ, the default is the paper's definition, and an option has the other one.
+  train longer than the others. Compare them with `michel-retrained` and `random-retrained`, which choose the heads
+  first and then train for as many steps on the same batches. `dsp-pipelined` changes no weights: compare it with the
+  scorers, but note that it sees the training split and not only the calibration set.
+- **Methods that remove neurons** (`amp`, `amp-mlp`, `amp-recovered`, and `random:parts=both` or `neurons`) compare
+  with the others by parameters removed, not by the share of heads.
+- Where a **paper and its published code** differ, the default is the paper's definition, and an option has the other
+  one.
 """
 
 
@@ -90,7 +92,14 @@ def _options(options: Iterable[tuple[Option, object]]) -> str:
     return _table(
         "option | type | default | meaning",
         [
-            f"`{option.name}` | {_cell(kind_of(option.type))} | `{plain(value)}` | {_cell(option.help + _bounds(option))}"
+            " | ".join(
+                [
+                    f"`{option.name}`",
+                    _cell(kind_of(option.type)),
+                    f"`{plain(value)}`",
+                    _cell(option.help + _bounds(option)),
+                ]
+            )
             for option, value in options
         ],
     )
