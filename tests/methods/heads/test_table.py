@@ -1,4 +1,4 @@
-"""The architectures that these tests verify, as a table (``pytest -s`` prints it), and as the README states them."""
+"""The architectures that these tests verify, as a table (``pytest -s`` prints it), and as docs/heads.md states them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from methods.heads import HeadMap
 
 
-def test_the_readme_states_what_is_verified(zoo):
+def test_the_page_of_heads_states_what_is_verified(zoo):
     lines = []
     for family in zoo.families():
         model = zoo.model(family)
@@ -19,5 +19,5 @@ def test_the_readme_states_what_is_verified(zoo):
         notes = [note for note, holds in (("grouped", grouped), ("tied", tied), ("fused", fused)) if holds]
         lines.append(f"| {family} | {kinds} | {', '.join(notes)} |")
     print("", *lines, sep="\n")
-    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
-    assert "\n".join(lines) in readme
+    page = (Path(__file__).parents[3] / "docs" / "heads.md").read_text(encoding="utf-8")
+    assert "\n".join(lines) in page
