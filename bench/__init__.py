@@ -1,1 +1,1 @@
-"""Compare methods for pruning attention heads: plan cells, run them, keep their records, draw the leaderboard."""
+"""The command line of headbench and what it does. Imports go down: cli, run, measure; report, analysis, records."""

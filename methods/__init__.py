@@ -1,18 +1,20 @@
-"""Methods that decide which attention heads a model can do without: one file a method.
+"""Methods that score or choose the attention heads to prune, one file per method, and the contract they are written to.
 
-A new method is a new file in this folder (or a third-party module named by a ``headbench.methods`` entry point)
-that decorates one function with :func:`scorer`, :func:`selector` or :func:`joint`.
+A new method is one file in this folder, or a module of another package that an entry point in the group
+``headbench.methods`` names. It decorates one function with :func:`scorer`, :func:`selector` or :func:`joint`.
+Methods know the model, calibration batches and a loss (:class:`View`); they know no task and no record.
 """
 
 from methods.contract.options import AtLeast, AtMost, OptionError
 from methods.contract.registry import METHODS, Method, Trained, joint, scorer, selector
 from methods.contract.schedule import Importance
-from methods.contract.view import Training, View
+from methods.contract.view import Batch, Training, View
 
 __all__ = [
     "METHODS",
     "AtLeast",
     "AtMost",
+    "Batch",
     "Importance",
     "Method",
     "OptionError",

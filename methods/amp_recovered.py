@@ -1,11 +1,7 @@
-"""AMP with recovery: what it leaves of a model, trained for a while through low-rank adapters.
-
-Mugnaini et al. 2025, "Efficient LLMs with AMP", arXiv 2504.21174; adapters: Hu et al. 2022, "LoRA", arXiv 2106.09685.
-"""
+"""AMP with recovery: what it leaves of the model is trained with low-rank adapters (Mugnaini et al. 2025)."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,26 +12,24 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from transformers.pytorch_utils import Conv1D
 
+from methods import AtLeast, AtMost, Trained, View, joint
 from methods.amp import amp
-from methods.contract.options import AtLeast, AtMost
-from methods.contract.registry import Trained, joint
 from methods.contract.schedule import Schedule, trajectories
-from methods.contract.view import View
 from methods.heads import find_mlps
 from methods.heads.finding.linear import Linear, features
 from methods.random import random
-from methods.training.loop import descend, training_of, widen
+from methods.training.loop import to_float32, train, training_copy, training_of
 
 
 @dataclass(frozen=True)
 class Adapters:
-    """How adapters are made and trained: a linear layer computes W x + (alpha / rank) B A dropout(x)."""
+    """Low-rank adapters and their training. A linear layer computes W x + (alpha / rank) B A dropout(x)."""
 
     rank: int  # rows of A, and columns of B
     alpha: float
     dropout: float
     learning_rate: float
-    seed: int  # of A, which is drawn (B starts at zero), and of dropout
+    seed: int  # of the initial A (the initial B is zero) and of dropout
 
 
 @joint("amp-recovered", source="Mugnaini et al. 2025, AMP, with LoRA", controls={"choice": ["inverse", "random"]})
@@ -43,23 +37,27 @@ def recovered(
     view: View,
     budgets: Sequence[int],
     *,
-    choice: Annotated[Literal["amp", "inverse", "random"], "what chooses, before any training"] = "amp",
-    parts: Annotated[Literal["both", "heads", "neurons"], "what is ranked, and removed"] = "both",
+    choice: Annotated[Literal["amp", "inverse", "random"], "what chooses the parts, before any training"] = "amp",
+    parts: Annotated[Literal["both", "heads", "neurons"], "what is ranked and removed"] = "both",
     rank: Annotated[int, "rank of the adapters", AtLeast(1)] = 8,
-    alpha: Annotated[float, "scale of the adapters, times the rank", AtLeast(0)] = 16.0,
-    dropout: Annotated[float, "of the adapters' inputs", AtLeast(0), AtMost(1)] = 0.05,
-    learning_rate: Annotated[float, "of AdamW, at its beginning", AtLeast(0)] = 3e-4,
+    alpha: Annotated[float, "the output of the adapters is multiplied by alpha / rank", AtLeast(0)] = 16.0,
+    dropout: Annotated[float, "dropout on the inputs of the adapters", AtLeast(0), AtMost(1)] = 0.05,
+    learning_rate: Annotated[float, "initial learning rate of AdamW", AtLeast(0)] = 3e-4,
 ) -> Iterator[Trained]:
-    """Remove as AMP does, then train LoRA adapters on what is left, and merge them into its weights.
+    """Removes heads and neurons as AMP does, then trains LoRA adapters on what is left and merges them.
 
-    Rank and learning rate are the paper's; it is silent on the scale, the dropout and the layers, which are those of
-    the authors' code: every linear layer of attention and of the feed-forward layers, no other weight, no weight decay,
-    a rate that falls linearly to zero. The steps are the share of the task's own training that a joint method takes:
-    two epochs, as in the paper, are two thirds of the harness task's three. The loss is the task's, so that of all
-    tokens of a text; the authors' code leaves out those of the prompt.
+        y = W x + (alpha / rank) B A dropout(x),  A: (rank, inputs), B: (outputs, rank)
 
-    ``inverse`` and ``random`` are controls, with the same training. Yields, for each budget, the weights with neurons
-    masked too where ``parts`` says so; with ``neurons`` alone, every unit is kept.
+    Rank and learning rate are the paper's. Scale, dropout and layers, on which it is silent, are those of the authors'
+    code: all linear layers of attention and feed-forward layers, no other weight, no weight decay, a learning rate that
+    falls linearly to zero. Steps are the share of the task's own training that a joint method takes: the paper's two
+    epochs are two thirds of the harness task's three. The loss is the task's, which counts all tokens of a text; the
+    authors' code leaves out those of the prompt.
+
+    ``choice=inverse`` and ``choice=random`` are controls with the same training. With ``parts=neurons`` all units are
+    kept.
+
+    Source: Mugnaini et al., "Efficient LLMs with AMP", arXiv 2504.21174; Hu et al., "LoRA", arXiv 2106.09685.
     """
     plan = Schedule(allocation="layer", inverse=choice == "inverse")
     score = partial(random, draws=1, parts=parts) if choice == "random" else partial(amp, parts=parts)
@@ -73,24 +71,19 @@ def recovered(
 
 
 def adapted(view: View, mask: Tensor, neurons: Mapping[str, Tensor] | None, adapters: Adapters) -> nn.Module:
-    """A copy of the model whose weights had ``adapters`` trained and merged, with the units and neurons not kept gated.
+    """A copy of the model with ``adapters`` trained, while units and neurons not kept are gated to zero, and merged.
 
-    mask: (units,) bool. neurons: (width,) bool by feed-forward layer, None where all stay. The copy comes back in
-    evaluation mode and frozen; the model of the view and the random state stay as they were. Weights keep their dtype;
-    adapters are trained in float32.
+    mask: (units,) bool. neurons: (width,) bool by name of the feed-forward layer, None to keep all. The copy is frozen
+    and in evaluation mode. Weights keep their dtype; adapters are trained in float32.
 
-    Raises FloatingPointError where the loss is not finite.
+    Raises FloatingPointError if the loss is not finite.
     """
-    from peft import LoraConfig  # takes seconds, and other methods do without
+    from peft import LoraConfig  # slow to import, and no other method needs it
     from peft.tuners.lora import LoraModel
 
     training = training_of(view)
-    model: Any = copy.deepcopy(view.model).train()
-    model.zero_grad()
-    device = next(model.parameters()).device
-    with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.enable_grad():
-        torch.manual_seed(adapters.seed)
-        targets = _targets(view)
+    targets = _targets(view)
+    with training_copy(view, adapters.seed) as model:
         config = LoraConfig(
             r=adapters.rank,
             lora_alpha=cast(int, adapters.alpha),
@@ -98,18 +91,18 @@ def adapted(view: View, mask: Tensor, neurons: Mapping[str, Tensor] | None, adap
             target_modules=targets,
             fan_in_fan_out=isinstance(view.model.get_submodule(targets[0]), Conv1D),  # GPT-2's weights are transposed
         )
-        tuner = LoraModel(model, config, "default")
+        tuner = LoraModel(cast(Any, model), config, "default")
         _gate(view, model, targets, mask, neurons)
         weights = [weight for weight in model.parameters() if weight.requires_grad]
-        widen(weights)  # they come in the dtype of the layer that they adapt
+        to_float32(weights)  # adapters are made in the dtype of their layer
         optimizer = torch.optim.AdamW(weights, lr=adapters.learning_rate, weight_decay=0.0, fused=True)
         schedule = LambdaLR(optimizer, lambda step: 1 - step / training.steps)
-        descend(view, model, [weights], [optimizer, schedule], what="adapters", learning_rate=adapters.learning_rate)
-    return cast(nn.Module, tuner.merge_and_unload()).eval().requires_grad_(False)
+        train(view, model, [weights], [optimizer, schedule], what="adapters", learning_rate=adapters.learning_rate)
+        return tuner.merge_and_unload()  # which is ``model``
 
 
 def _targets(view: View) -> list[str]:
-    """Paths of the linear layers of attention and of feed-forward layers, but for those without inputs or outputs."""
+    """Paths of the linear layers of attention and feed-forward layers that have inputs and outputs left."""
     paths = [path for site in view.heads.sites for path in (*site.projections.values(), site.output)]
     paths += [path for mlp in find_mlps(view.model) for path in (*mlp.inputs, mlp.output)]
     return [path for path in dict.fromkeys(paths) if all(features(cast(Linear, view.model.get_submodule(path))))]
@@ -118,10 +111,10 @@ def _targets(view: View) -> list[str]:
 def _gate(
     view: View, model: nn.Module, targets: Sequence[str], mask: Tensor, neurons: Mapping[str, Tensor] | None
 ) -> None:
-    """Have what is not kept pass nothing on to the output projections among ``targets``, nor to their adapters.
+    """Gate what is not kept to zero at the input of the output projections among ``targets``, and of their adapters.
 
-    ``gated`` would not do: it knows plain linear layers only, and here adapters wrap them. The hooks are on the
-    wrappers, and go with them when the adapters are merged.
+    ``gated`` does not work here: it expects plain linear layers, and these are wrapped by adapters. Merging removes the
+    wrappers, and the hooks with them.
     """
     inputs = {
         site.output: mask[view.heads.unit_of_head(index)].repeat_interleave(site.head_dim)
@@ -129,7 +122,7 @@ def _gate(
     }
     if neurons is not None:
         inputs |= {mlp.output: neurons[mlp.name] for mlp in find_mlps(view.model)}
-    for path in inputs.keys() & targets:  # all but those of layers that have nothing left to gate
+    for path in inputs.keys() & targets:  # layers with nothing left to gate are no targets
         model.get_submodule(path).register_forward_pre_hook(partial(_multiply, inputs[path]))
 
 

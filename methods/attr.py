@@ -1,16 +1,11 @@
-"""Self-attention attribution: integrated gradients over a layer's attention maps.
-
-Hao, Dong, Wei & Xu, "Self-Attention Attribution: Interpreting Information Interactions Inside Transformer", AAAI 2021.
-"""
+"""Self-attention attribution: integrated gradients over a layer's attention maps (Hao et al. 2021)."""
 
 from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
-from methods.contract.options import AtLeast
-from methods.contract.registry import scorer
-from methods.contract.view import Batch, View
+from methods import AtLeast, Batch, View, scorer
 from methods.heads import Site, observed
 
 
@@ -23,16 +18,21 @@ def attr(
         Literal["right", "left"], "alpha at the end of each step, k/m, or at its start as in the published code"
     ] = "right",
 ) -> Tensor:
-    """Mean over examples of the largest entry of Attr_h = A_h * 1/m sum_k dF(alpha_k A) / dA_h.
+    """Largest attribution of the prediction to an entry of the head's attention map.
 
-    F is the probability of the right class, or exp(-loss) whatever the loss is of. A holds the maps of all heads of
-    one layer, and alpha_k = k/m; other layers run as they are. Entries of padded queries and keys do not count. Where
-    layers are tied, each is studied by itself, the others left as they are, and the mean over them is taken.
+        importance(h) = mean over examples of max_ts Attr_h[t, s]
+        Attr_h = A_h * 1/m sum_k dF(alpha_k A) / dA_h,  alpha_k = k / m
 
-    Contexts are linear in A: alpha A has the context alpha z, and dF/dA[t,s] = <dF/dz[t], v[s]>. A and V do not depend
-    on alpha, so that gradients at contexts are averaged, and one product with V gives the map. ``steps`` times
-    layers forward and backward passes. Returns (units,).
+    F is the probability of the right class, or exp(-loss) for other tasks; A holds the attention maps of all heads of
+    one layer, (H, T, T); other layers run unchanged. Padded queries and keys do not count. Tied layers are attributed
+    one at a time and averaged; a unit has the mean of its heads. Takes ``steps`` forward and backward passes per layer.
+    Returns (units,).
+
+    Source: Hao, Dong, Wei & Xu, "Self-Attention Attribution: Interpreting Information Interactions Inside Transformer",
+    AAAI 2021.
     """
+    # Contexts are linear in A: alpha A has the context alpha z, and dF/dA[t,s] = <dF/dz[t], v[s]>. As A and V do not
+    # depend on alpha, gradients at contexts are averaged over alpha first, and one product with V gives the map.
     alphas = [(step + (variant == "right")) / steps for step in range(steps)]
     totals = [torch.zeros(size, dtype=torch.float64) for size in view.heads.shape]
     for batch in view.batches:
@@ -47,21 +47,21 @@ def attr(
 
 
 def _mean_gradient(view: View, batch: Batch, site: Site, call: int, alphas: list[float]) -> Tensor:
-    """dF/dz averaged over alpha, where z is the context of all heads of one call of a site: (B, T, H, d_h)."""
+    """dF/dz averaged over alpha for the context z of all heads in one call of a site: (B, T, H, d_h)."""
     total = sum((_gradient(view, batch, site, call, alpha) for alpha in alphas), torch.zeros(()))
     return total.unflatten(-1, (site.num_heads, site.head_dim)) / len(alphas)
 
 
 def _gradient(view: View, batch: Batch, site: Site, call: int, alpha: float) -> Tensor:
-    """dF/dz where that call's contexts are alpha times what they are: (B, T, H * d_h)."""
-    contexts: list[Tensor] = []  # of each call
+    """dF/dz with the contexts of that call multiplied by alpha: (B, T, H * d_h)."""
+    contexts: list[Tensor] = []  # by call
 
-    def scale(module, args):
+    def multiply(module, args):
         z = args[0]  # (B, T, H * d_h)
         contexts.append((alpha * z).detach().requires_grad_() if len(contexts) == call else z)
         return (contexts[-1], *args[1:])
 
-    hook = view.model.get_submodule(site.output).register_forward_pre_hook(scale)
+    hook = view.model.get_submodule(site.output).register_forward_pre_hook(multiply)
     try:
         logits = view.logits(batch)
     finally:
@@ -72,10 +72,10 @@ def _gradient(view: View, batch: Batch, site: Site, call: int, alpha: float) -> 
 
 
 def _largest_attributions(view: View, batch: Batch, gradients: dict[int, list[Tensor]]) -> list[tuple[int, Tensor]]:
-    """Largest entry of each head's Attr, (B, H), with the site's index, a call at a time. Uses ``gradients`` up."""
+    """Largest entry of Attr of each head, (B, H), with the index of its site, for each call. Empties ``gradients``."""
     real = batch.inputs["attention_mask"].bool()
     pairs = (real[:, :, None] & real[:, None, :])[:, None]  # (B, 1, T, T)
-    values: dict[int, Tensor] = {}  # of the call at hand, (B, T, groups, d_h)
+    values: dict[int, Tensor] = {}  # of the current call, (B, T, groups, d_h)
     largest: list[tuple[int, Tensor]] = []
 
     def attribute(index: int, rows: Tensor) -> None:
@@ -95,7 +95,7 @@ def _largest_attributions(view: View, batch: Batch, gradients: dict[int, list[Te
 
 
 def _keep_values(view: View, index: int, values: dict[int, Tensor]):
-    """A hook that puts a site's value vectors into ``values``."""
+    """Hook a site to store its value vectors in ``values``."""
     site = view.heads.sites[index]
     rows = site.rows("value", list(range(site.heads_of("value"))))
 

@@ -1,7 +1,4 @@
-"""Differentiable subset pruning, and the straight-through estimator that it is compared with.
-
-Li, Cotterell & Sachan, "Differentiable Subset Pruning of Transformer Heads", TACL 2021.
-"""
+"""Differentiable subset pruning, and the straight-through estimator (Li, Cotterell & Sachan 2021)."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -10,9 +7,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from methods.contract.options import AtLeast, AtMost
-from methods.contract.registry import Trained, joint
-from methods.contract.view import View
+from methods import AtLeast, AtMost, Trained, View, joint
 from methods.heads import HeadMap
 from methods.training.gates import Seeds, train_gates
 from methods.training.loop import training_of
@@ -32,24 +27,28 @@ def dsp(
         Literal["gumbel", "straight-through"], "noisy soft top-K that is annealed, or hard top-K without noise"
     ] = "gumbel",
     frozen: Annotated[bool, "train the gates only, on the model as it is"] = False,
-    learning_rate: Annotated[float, "of the gates' parameters, at the first step", AtLeast(0)] = 0.5,
+    learning_rate: Annotated[float, "initial learning rate of the gates' parameters", AtLeast(0)] = 0.5,
     start: Annotated[float, "temperature at the first step", AtLeast(1e-12)] = 1000.0,
     end: Annotated[float, "temperature after the cooldown", AtLeast(1e-12)] = 1e-8,
     cooldown: Annotated[float, "share of the steps over which the temperature falls", AtLeast(0), AtMost(1)] = 0.68,
 ) -> Iterator[Trained]:
-    """Gates that learn which K units to keep, annealed from soft to hard while the weights adapt to them.
+    """Trains gates to select K units, annealed from soft to hard while the weights adapt to them.
 
-    Each unit has a parameter w. At every step the gates are a soft top-K of w plus Gumbel noise, drawn once for the
-    whole batch; in the end the K units with the largest w stay. Each budget is trained from the model of the view, on
-    the same batches with the same noise.
+        gates = soft top-K of w + Gumbel noise,  w: one parameter per unit, (units,)
 
-    The paper's: temperatures from 1000 to 1e-8; a learning rate of 0.5; a cooldown of 25,000 out of 36,816 steps
-    (joint, three epochs of MNLI in batches of 32) or of 8,333 out of 12,272 (pipelined, one epoch): 0.68 both times.
-    Its code's: one draw of noise a batch; the first w uniform, after Glorot; a learning rate that falls to zero. Not so
-    here: the pipelined variant takes as many steps as the joint one, and both start from a model trained for the task.
+    One draw of noise serves the whole batch. After training, the K units with the largest w are kept. Each budget is
+    trained from the task's model, on the same batches with the same noise.
 
-    ``report``: steps, cooldown_steps, final_temperature (those two not for straight-through gates), and margin: how far
-    the least w kept lies over the largest removed.
+    From the paper: temperatures from 1000 to 1e-8; a learning rate of 0.5; a cooldown of 25,000 out of 36,816 steps
+    (joint, three epochs of MNLI in batches of 32) or of 8,333 out of 12,272 (pipelined, one epoch), 0.68 in both cases.
+    From its code: one draw of noise per batch; w initialised uniformly, after Glorot; a learning rate that falls to
+    zero. Different here: the pipelined variant takes as many steps as the joint one, and both start from a model
+    trained for the task.
+
+    ``report``: steps; cooldown_steps and final_temperature (not with straight-through gates); margin, by which the
+    smallest w kept exceeds the largest removed.
+
+    Source: Li, Cotterell & Sachan, "Differentiable Subset Pruning of Transformer Heads", TACL 2021.
     """
     steps = training_of(view).steps
     cooldown_steps = round(cooldown * steps)
@@ -57,8 +56,8 @@ def dsp(
 
     def train(keep: int) -> Trained:
         noise = seeds.noise()
-        w = _first(view.heads, noise)
-        if frozen and keep in (0, len(w)):  # nothing to choose, nothing to learn
+        w = _initial(view.heads, noise)
+        if frozen and keep in (0, len(w)):  # nothing to choose, so nothing to train
             return Trained(hard_top_k(w, keep), view.model, {"steps": 0})
 
         def gates_at(step: int) -> Tensor:
@@ -79,7 +78,7 @@ def dsp(
     return map(train, budgets)
 
 
-def _first(heads: HeadMap, generator: torch.Generator) -> Tensor:
-    """w at the first step, (units,): uniform within sqrt(6 / (layers + heads a layer)), which is Glorot's bound."""
+def _initial(heads: HeadMap, generator: torch.Generator) -> Tensor:
+    """Initial w, (units,): uniform within Glorot's bound, sqrt(6 / (layers + heads per layer))."""
     bound = math.sqrt(6 / (len(heads.shape) + max(heads.shape)))
     return torch.empty(len(heads), dtype=torch.float64).uniform_(-bound, bound, generator=generator).requires_grad_()

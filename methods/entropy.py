@@ -1,13 +1,11 @@
-"""Attention entropy: how widely a head spreads its attention."""
+"""Attention entropy."""
 
 from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
-from methods.contract.options import AtLeast
-from methods.contract.registry import scorer
-from methods.contract.view import View
+from methods import AtLeast, View, scorer
 from methods.heads import observed
 
 
@@ -20,14 +18,18 @@ def attention_entropy(
     ] = "C",
     eps: Annotated[float, "epsilon of variants B and C", AtLeast(0)] = 1e-7,
 ) -> Tensor:
-    """Minus the mean entropy, in nats, of a head's attention rows: the most spread-out head goes first.
+    """Minus the mean entropy of a head's attention: heads that spread their attention most are removed first.
 
-    Rows of padded queries and keys that are padding do not count; the mean is over a text's rows, then over texts.
-    ``inverse-ae`` removes the most focused head first. (The paper's sentence on Inverse-AE can be read the other way
-    round; the literature holds low entropy to be important, and so does ``ae``.) Returns (units,).
+        importance(h) = mean over examples, then over queries t, of sum_s a_ts log(a_ts)  (``variant=A``; natural log)
+
+    Padded queries and keys do not count. A unit has the mean of its heads, over all layers that are tied.
+    ``inverse-ae`` removes the most focused head first. (The paper's sentence on Inverse-AE can also be read the other
+    way round; the literature takes low entropy as a sign of importance, and so does ``ae``.) Returns (units,).
+
+    Source: Guo & Sheridan, "Greedy-Gnorm", the attention-entropy baseline.
     """
     totals = [torch.zeros(size, dtype=torch.float64) for size in view.heads.shape]
-    real = torch.empty(0)  # (B, T), of the batch at hand
+    real = torch.empty(0)  # (B, T), attention mask of the current batch
 
     def add(site: int, rows: Tensor) -> None:
         mean = _entropy(rows, real.to(rows.device), variant, eps)  # (B, H)
@@ -37,14 +39,14 @@ def attention_entropy(
         for batch in view.batches:
             real = batch.inputs["attention_mask"]
             view.logits(batch)
-    calls = torch.tensor([site.calls for site in view.heads.sites])  # a tied layer's rows count in each layer
+    calls = torch.tensor([site.calls for site in view.heads.sites])  # above 1 for tied layers
     return -torch.cat(totals) / (view.examples * calls[view.heads.site_of_unit])
 
 
 def _entropy(rows: Tensor, real: Tensor, variant: str, eps: float) -> Tensor:
-    """Entropy averaged over real query rows: rows (B, H, T, S) and real (B, T) to (B, H)."""
+    """Entropy averaged over the queries that are not padding: rows (B, H, T, S), real (B, T); returns (B, H)."""
     rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
     terms = -torch.xlogy(rows + (eps if variant == "C" else 0.0), rows + (0.0 if variant == "A" else eps))
-    weight = real.to(rows.dtype)  # (B, T); self-attention, so keys are padded where queries are
+    weight = real.to(rows.dtype)  # (B, T), for queries and keys alike: this is self-attention
     entropy = torch.einsum("bhts,bt,bs->bh", terms, weight, weight)
     return entropy / weight.sum(1, keepdim=True)

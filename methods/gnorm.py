@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
@@ -12,11 +9,8 @@ from torch import Tensor
 
 from methods.contract.registry import scorer
 from methods.contract.view import View
-from methods.heads import observed
-from methods.heads.finding.blocks import block_of_site, find_blocks
-from methods.heads.incremental.graph_segments import NotAChain, Segments
+from methods.heads.incremental import observed_backward
 
-GRAPH_BYTES = 2**30  # kept from one step of a greedy schedule to the next
 PARTS = ("query", "key", "value")
 COMBINE = {
     "product": lambda q, k, v: q * k * v,
@@ -40,7 +34,7 @@ def gnorm(
     objective: Annotated[
         Literal["logits", "loss"], "what is differentiated: L2 norm of the logits, or task loss"
     ] = "logits",
-    combine: Annotated[Literal["product", "sum", "max"], "how the three norms become one"] = "product",
+    combine: Annotated[Literal["product", "sum", "max"], "how the three norms are combined"] = "product",
     variant: Annotated[
         Literal["sentence", "batch"], "norm per sentence (Eq. 15), or of a batch as in the published code"
     ] = "sentence",
@@ -49,10 +43,9 @@ def gnorm(
 
     No weight gradient is formed: with X the projection's input and G the gradient at its output, both for one sentence,
     the norm of the weight gradient X^T G follows from X and G, for all heads and sentences of a batch at once. Where
-    heads share keys and values, each query head takes its group's norms; a layer that is run several times sums its
+    heads share keys and values, each query head takes the norms of its group; a layer that runs several times sums its
     gradients before the norm is taken. ``variant="batch"`` depends on the batch size and is there for comparison.
-    Under a greedy schedule the activations and graphs of blocks below the next removal are kept for the next step, as
-    far as 1 GiB goes.
+    Returns (units,).
     """
     totals: dict[tuple[int, str], Tensor] = {}
     count = 0
@@ -82,40 +75,9 @@ def _norms(view: View, place: int, objective: str, variant: str) -> dict[tuple[i
         norms = torch.linalg.vector_norm(logits.flatten(1 if variant == "sentence" else 0), dim=-1, dtype=wide)
         return norms.sum()
 
-    if view.memory is not None and (blocks := find_blocks(view.model, view.heads)):
-        known = view.memory.setdefault(place, _Pass(Segments(blocks), _Collected(view, variant)))
-        with suppress(NotAChain):
-            norms = known.again(view, value)
-            if sum(each.segments.nbytes for each in view.memory.values()) > GRAPH_BYTES:
-                del view.memory[place]
-            return norms
     collected = _Collected(view, variant)
-    with observed(view.model, view.heads, gradients=collected.add):
-        value().backward()
-    return collected.take()
-
-
-@dataclass
-class _Pass:
-    """One batch's way through the model, of which the next step of a greedy schedule runs again what has changed."""
-
-    segments: Segments
-    collected: _Collected
-    heads: list[int] | None = None  # of each site, at the last pass
-
-    def again(self, view: View, value: Callable[[], Tensor]) -> dict[tuple[int, str], Tensor]:
-        """Norms of the gradients of ``value()``, with no block below the lowest change run, nor one below all heads."""
-        now = [site.num_heads for site in view.heads.sites]
-        blocks = block_of_site(view.heads)
-        before = self.heads or [-1] * len(now)
-        start = min((block for block, old, new in zip(blocks, before, now, strict=True) if old != new), default=0)
-        lowest = min(block for block, number in zip(blocks, now, strict=True) if number)
-        with observed(view.model, view.heads, gradients=self.collected.add):
-            with self.segments.recording(0 if self.heads is None else start, lowest):
-                result = value()
-            self.heads = now
-            self.segments.backward(result)
-        return self.collected.take()
+    observed_backward(value, view.model, view.heads, collected.add, view.memory, place)
+    return collected.norms
 
 
 class _Collected:
@@ -125,7 +87,7 @@ class _Collected:
         self._calls_of_site = [site.calls for site in view.heads.sites]
         self._variant = variant
         self._calls: dict[tuple[int, str], list[tuple[Tensor, Tensor]]] = {}
-        self._norms: dict[tuple[int, str], Tensor] = {}
+        self.norms: dict[tuple[int, str], Tensor] = {}
 
     def add(self, site: int, inputs: dict[str, Tensor], gradients: dict[str, Tensor]) -> None:
         for part in PARTS:
@@ -135,20 +97,16 @@ class _Collected:
             calls = self._calls.setdefault((site, part), [])
             calls.append((x, g))
             if len(calls) == self._calls_of_site[site]:
-                # X^T G summed over the calls of a tied layer is X^T G with the calls in line, as if one long text.
+                # X^T G summed over the calls of a tied layer is X^T G of all calls joined to one long text.
                 xs, gs = zip(*self._calls.pop((site, part)), strict=True)
-                self._norms[site, part] = weight_gradient_norm(torch.cat(xs, 1), torch.cat(gs, 1))
-
-    def take(self) -> dict[tuple[int, str], Tensor]:
-        norms, self._norms = self._norms, {}
-        return norms
+                self.norms[site, part] = weight_gradient_norm(torch.cat(xs, 1), torch.cat(gs, 1))
 
 
 def weight_gradient_norm(x: Tensor, g: Tensor) -> Tensor:
     """Frobenius norm of X^T G for each sentence and head: x (B, T, d), g (B, T, heads, d_h) to (B, heads).
 
-    For short sentences, ||X^T G||^2 = <X X^T, G G^T> is cheaper: T^2 (d + heads d_h) instead of T d heads d_h, and
-    some T^2 heads to add up, with which the two meet near T = d / 3.
+    For short sentences, ||X^T G||^2 = <X X^T, G G^T> is cheaper: T^2 (d + heads d_h) products instead of T d heads d_h,
+    and T^2 heads terms to sum; the two cost the same near T = d / 3.
     """
     x, g = (values.to(torch.promote_types(values.dtype, torch.float32)) for values in (x, g))
     if 3 * x.shape[1] > x.shape[2]:

@@ -1,4 +1,4 @@
-"""Norm of a head's output weights: the cheapest thing anyone would try."""
+"""Norm of a head's output weights."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,12 @@ from methods.heads.finding.linear import transposed
 
 @scorer("magnitude", source="folklore")
 def magnitude(view: View) -> Tensor:
-    """L2 norm of the output projection's weights that read the head; no data needed. Returns (units,)."""
+    """L2 norm of the weights of the output projection that read the head. Needs no data.
+
+        importance(h) = || W_O,h ||_F,  W_O,h: (d_h, d)
+
+    A unit has the mean of its heads. Returns (units,).
+    """
     norms = []
     for index, site in enumerate(view.heads.sites):
         weight = transposed(view.model.get_submodule(site.output)).detach().double()  # (H * d_h, d)

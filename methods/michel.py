@@ -1,15 +1,11 @@
-"""Sensitivity of the loss to a gate on each head (Michel, Levy & Neubig 2019).
-
-"Are Sixteen Heads Really Better than One?", NeurIPS 2019.
-"""
+"""Sensitivity of the loss to a gate on each head (Michel, Levy & Neubig 2019)."""
 
 from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from methods.contract.registry import scorer
-from methods.contract.view import View
+from methods import View, scorer
 from methods.heads import gated
 
 
@@ -17,11 +13,15 @@ from methods.heads import gated
 def michel(
     view: View, *, layer_norm: Annotated[bool, "divide by the L2 norm over the layer's kept units"] = True
 ) -> Tensor:
-    """Mean over examples of |d loss / d gate|.
+    """Mean absolute gradient of the loss with respect to a gate on the unit.
 
-    The absolute value is taken per example, before the mean (Li, Cotterell & Sachan 2021, Eq. 21), not per batch as in
-    the published code, and heads removed before do not count in the norm. ``greedy-michel`` scores again after every
-    ``recompute`` units, where the paper scores once. Returns (units,).
+        importance(u) = mean over examples x of | d loss(x) / d gate_u |  at gate_u = 1
+
+    The absolute value is taken per example (Li, Cotterell & Sachan 2021, Eq. 21), not per batch as in the published
+    code; units removed earlier do not count in the norm of a layer. The paper scores once; ``greedy-michel`` scores
+    again after every ``recompute`` units. Returns (units,).
+
+    Source: Michel, Levy & Neubig, "Are Sixteen Heads Really Better than One?", NeurIPS 2019, Eq. 2.
     """
     total = torch.zeros(len(view.heads), dtype=torch.float64)
     for batch in view.batches:

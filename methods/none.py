@@ -1,13 +1,12 @@
-"""The unpruned model: what everything else is compared with."""
+"""The unpruned model, with which all others are compared."""
 
 import torch
 from torch import Tensor
 
-from methods.contract.registry import selector
-from methods.contract.view import View
+from methods import View, selector
 
 
 @selector("none", source="control", control=True)
 def none(view: View, keep: int) -> Tensor:
-    """Remove nothing, whatever the budget."""
+    """Removes nothing, whatever the budget. Returns a mask, (units,) bool."""
     return torch.ones(len(view.heads), dtype=torch.bool)

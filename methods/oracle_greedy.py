@@ -1,4 +1,4 @@
-"""Leave-one-out losses: what each head is worth to the model as it is now, by trying."""
+"""Leave-one-out losses: what each head is worth to the model as it is now, by removing it."""
 
 from typing import Annotated
 
@@ -8,8 +8,7 @@ from torch import Tensor
 from methods.contract.options import AtLeast
 from methods.contract.registry import scorer
 from methods.contract.view import View
-from methods.heads import restarting
-from methods.heads.incremental.length_groups import Portion
+from methods.heads.incremental import group_by_length, restarting
 
 
 @scorer("leave-one-out", source="control", control=True, variants={"oracle-greedy": {"recompute": 1}})
@@ -18,20 +17,18 @@ def leave_one_out(
 ) -> Tensor:
     """Mean calibration loss without a unit, minus the loss with it.
 
-    ``oracle-greedy`` removes the unit whose loss is lowest without it, again and again: some units^2 / 2 evaluations of
-    the calibration set, so for small models. The units of a site are tried side by side, on copies of the batch, and
-    the layers below run once. Returns (units,), 0 for units that are gone already.
+    Under the greedy schedule of ``oracle-greedy`` this takes about units^2 / 2 evaluations of the calibration set, so
+    it is for small models. The units of a layer are left out side by side, each in a copy of the batch, and the layers
+    below run once. Returns (units,), 0 for units removed already.
     """
     total = torch.zeros(len(view.heads), dtype=torch.float64)
-    portions = Portion.by_length(view.batches, view.model, max(view.heads.shape))
     with torch.no_grad(), restarting(view.model, view.heads) as restart:
-        for portion in portions:
-            loss = view.loss(portion).double().sum().cpu()
-            most = max(1, tokens // portion.inputs["input_ids"].numel())
+        for group in group_by_length(view.batches, view.model, copies=max(view.heads.shape)):
+            loss = view.loss(group).double().sum().cpu()
             for site in range(len(view.heads.sites)):
                 units = (view.kept & (view.heads.site_of_unit == site)).nonzero().flatten()
-                for some in units.split(most) if len(units) else ():
-                    with restart.without(some.tolist(), len(portion.labels)):
-                        losses = view.loss(portion.repeated(len(some)))  # (copies * R,)
+                for some in units.split(max(1, tokens // group.tokens)) if len(units) else ():
+                    with restart.without(some.tolist()):
+                        losses = view.loss(group.repeated(len(some)))  # (copies * B,)
                     total[some] += losses.unflatten(0, (len(some), -1)).double().sum(1).cpu() - loss
     return total / view.examples

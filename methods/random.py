@@ -1,14 +1,11 @@
-"""Random removal: what a score has to beat."""
+"""Random removal, which every score has to beat."""
 
 from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
-from methods.contract.options import AtLeast, AtMost
-from methods.contract.registry import scorer
-from methods.contract.schedule import Importance
-from methods.contract.view import View
+from methods import AtLeast, AtMost, Importance, View, scorer
 from methods.heads import find_mlps
 
 
@@ -17,12 +14,12 @@ def random(
     view: View,
     *,
     draws: Annotated[int, "independent removal orders", AtLeast(1), AtMost(10_000)] = 10,
-    parts: Annotated[Literal["both", "heads", "neurons"], "what is ranked, and removed"] = "heads",
+    parts: Annotated[Literal["both", "heads", "neurons"], "what is ranked and removed"] = "heads",
 ) -> Tensor | Importance:
-    """Importances drawn uniformly, a removal order for each draw.
+    """Uniform random importances, one removal order per draw.
 
-    Heads are drawn first, and are the same whether neurons are removed with them or not. Returns (draws, units) where
-    heads alone are ranked, else an Importance.
+    Heads are drawn first, so that they are the same whether or not neurons are removed with them. Returns (draws,
+    units) with ``parts=heads``, otherwise an Importance.
     """
     units = torch.rand(draws, len(view.heads), generator=view.generator)
     if parts == "heads":

@@ -1,17 +1,16 @@
-"""Heads chosen without training, then the weights trained: what a joint method has to beat."""
+"""Heads chosen without training, then weights trained: the control for joint methods."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
-from methods.contract.registry import Trained, joint
+from methods import Trained, View, joint
 from methods.contract.schedule import Schedule, trajectories
-from methods.contract.view import View
 from methods.michel import michel
 from methods.random import random
 from methods.training.gates import Seeds, train_gates
 from methods.training.loop import training_of
 
-CHOICES = {"michel": michel, "random": lambda view: random(view, draws=1)}
+SCORERS = {"michel": michel, "random": lambda view: random(view, draws=1)}
 
 
 @joint("michel-retrained", source="control", control=True, variants={"random-retrained": {"choice": "random"}})
@@ -21,13 +20,13 @@ def retrained(
     *,
     choice: Annotated[Literal["michel", "random"], "what chooses the heads, before any training"] = "michel",
 ) -> Iterator[Trained]:
-    """Train the weights, as long as a joint method may, around heads that were chosen once and for all.
+    """Removes heads by a score, then trains the weights of what is left as long as a joint method may.
 
-    A joint method is ahead of a scorer because its weights adapt to the heads that are left, or because it chooses
-    better. This control adapts the weights on the same batches and chooses as a scorer does: the difference is what the
-    joint choice is worth. ``random`` takes one removal order.
+    A joint method can beat a scorer because its weights adapt to the heads that are left, or because it chooses better
+    heads. This control adapts the weights on the same batches and chooses as a scorer does, so the difference between
+    them is what choosing jointly is worth. ``random`` follows one removal order.
     """
-    (path,) = trajectories(CHOICES[choice], view, Schedule())
+    (path,) = trajectories(SCORERS[choice], view, Schedule())
     units = len(view.heads)
     seeds = Seeds.draw(view)
 

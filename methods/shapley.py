@@ -10,7 +10,7 @@ from methods.contract.options import AtLeast
 from methods.contract.registry import scorer
 from methods.contract.view import View
 from methods.heads import gated
-from methods.heads.incremental.length_groups import Portion
+from methods.heads.incremental import LengthGroup, group_by_length
 
 ROUND = 8  # orders walked side by side, between two looks at the standard error
 TOKENS = 4096  # most in a forward pass that walks several orders
@@ -39,15 +39,15 @@ def shapley(
 @torch.no_grad()
 def estimate(view: View, permutations: int, error: float, tolerance: float) -> tuple[Tensor, Tensor, int]:
     """Values and their standard errors, (units,) each, and the number of orders that they come from."""
-    portions = Portion.by_length(view.batches, view.model, ROUND)
+    groups = group_by_length(view.batches, view.model, copies=ROUND)
     units = view.kept.nonzero().flatten()
     ends = torch.ones(len(view.heads), 2).index_put((units, torch.ones_like(units)), torch.zeros(()))
-    least, most = _losses(view, portions, ends)  # with all units and with none
+    least, most = _losses(view, groups, ends)  # with all units and with none
     rises = torch.zeros(0, len(view.heads), dtype=torch.float64)
     while len(rises) < permutations:
         drawn = min(ROUND, permutations - len(rises))
         orders = torch.stack([units[torch.randperm(len(units), generator=view.generator)] for _ in range(drawn)])
-        rises = torch.cat([rises, _walk(view, portions, orders, least, most, tolerance)])
+        rises = torch.cat([rises, _walk(view, groups, orders, least, most, tolerance)])
         standard_error = rises.std(0) / len(rises) ** 0.5
         if standard_error.max() <= error * rises.mean(0).abs().max():
             break
@@ -55,7 +55,7 @@ def estimate(view: View, permutations: int, error: float, tolerance: float) -> t
 
 
 def _walk(
-    view: View, portions: Sequence[Portion], orders: Tensor, least: Tensor, most: Tensor, tolerance: float
+    view: View, groups: Sequence[LengthGroup], orders: Tensor, least: Tensor, most: Tensor, tolerance: float
 ) -> Tensor:
     """By how much the loss rises as each unit goes, in ``orders`` (n, units kept): (n, units)."""
     rises = torch.zeros(len(orders), len(view.heads), dtype=torch.float64)
@@ -68,20 +68,20 @@ def _walk(
             break
         removed = orders[going, place]
         gates[removed, going] = 0.0
-        loss = _losses(view, portions, gates[:, going]) if place + 1 < orders.shape[1] else most
+        loss = _losses(view, groups, gates[:, going]) if place + 1 < orders.shape[1] else most
         rises[going, removed] = loss - before[going]
         before[going] = loss
     return rises
 
 
-def _losses(view: View, portions: Sequence[Portion], gates: Tensor) -> Tensor:
+def _losses(view: View, groups: Sequence[LengthGroup], gates: Tensor) -> Tensor:
     """Mean calibration loss under each column of ``gates``, (units, n): (n,)."""
     totals = torch.zeros(gates.shape[1], dtype=torch.float64)
     with gated(view.model, gates[:, 0], view.heads) as put:
-        for portion in portions:
-            texts = len(portion.labels)
-            for some in torch.arange(gates.shape[1]).split(max(1, TOKENS // portion.inputs["input_ids"].numel())):
+        for group in groups:
+            texts = len(group.labels)
+            for some in torch.arange(gates.shape[1]).split(max(1, TOKENS // group.tokens)):
                 put(gates[:, some].repeat_interleave(texts, 1))
-                losses = view.loss(portion.repeated(len(some)))  # (copies * texts,)
+                losses = view.loss(group.repeated(len(some)))  # (copies * texts,)
                 totals[some] += losses.unflatten(0, (len(some), texts)).double().sum(1).cpu()
     return totals / view.examples

@@ -1,21 +1,24 @@
-"""Taylor importance score: the first-order effect of a head's attention map on the loss."""
+"""Taylor importance score: first-order effect of a head's attention map on the loss."""
 
 import torch
 from torch import Tensor
 
-from methods.contract.registry import scorer
-from methods.contract.view import Batch, View
+from methods import Batch, View, scorer
 from methods.heads import observed
 
 
 @scorer("tis", source="Hao et al. 2021, the Taylor baseline, after Michel et al. 2019")
 def tis(view: View) -> Tensor:
-    """Mean over examples of |sum_ij A_ij dL/dA_ij|, where A is the head's attention map.
+    """First-order estimate of the change of the loss without the head's attention map.
 
-    A head's context is linear in its map, z = A V, so that the sum is <z, dL/dz>: no map is formed, and rows of padded
-    queries, on which the loss does not depend, add nothing. A tied layer's maps are summed before the absolute value,
-    which is taken for each head of a unit; where a unit is one head, this is ``michel:layer_norm=false``.
-    Returns (units,).
+        importance(h) = mean over examples of | sum_ij A_ij dL/dA_ij |,  A: attention map of the head, (T, T)
+
+    A head's context is linear in its map, z = A V, so the sum is <z, dL/dz> and no map has to be formed. Rows of padded
+    queries add nothing, as the loss does not depend on them. The maps of tied layers are summed before the absolute
+    value, which is taken per head; a unit has the mean of its heads. Where a unit is one head, this is
+    ``michel:layer_norm=false``. Returns (units,).
+
+    Source: Hao, Dong, Wei & Xu, "Self-Attention Attribution", AAAI 2021, the Taylor baseline.
     """
     totals = [torch.zeros(size, dtype=torch.float64) for size in view.heads.shape]
     for batch in view.batches:
@@ -31,7 +34,7 @@ def _products(view: View, batch: Batch) -> dict[int, Tensor]:
 
     def keep(site: int, z: Tensor) -> None:
         sites.append(site)
-        contexts.append(z.requires_grad_())  # before the first site, nothing of a frozen model requires a gradient
+        contexts.append(z.requires_grad_())  # a frozen model requires no gradient before its first site
 
     with observed(view.model, view.heads, context=keep):
         loss = view.loss(batch).sum()

@@ -1,7 +1,4 @@
-"""Stochastic gates, with a penalty on the number of open ones (Voita et al. 2019).
-
-"Analyzing Multi-Head Self-Attention: Specialized Heads Do the Heavy Lifting, the Rest Can Be Pruned", ACL 2019.
-"""
+"""Stochastic gates, with a penalty on the number of open ones (Voita et al. 2019)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -9,9 +6,7 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
-from methods.contract.options import AtLeast
-from methods.contract.registry import Trained, joint
-from methods.contract.view import View
+from methods import AtLeast, Trained, View, joint
 from methods.heads import HeadMap
 from methods.training import hard_concrete
 from methods.training.gates import Seeds, train_gates
@@ -25,22 +20,27 @@ def voita(
     budgets: Sequence[int],
     *,
     weakest: Annotated[float, "smallest weight of the penalty", AtLeast(1e-12)] = 0.003,
-    spread: Annotated[float, "largest weight of the penalty, in units of the smallest", AtLeast(1)] = 100.0,
-    weights: Annotated[int, "weights of the penalty tried, evenly spaced in their logarithm", AtLeast(1)] = 5,
-    learning_rate: Annotated[float, "of the gates' parameters, at the first step", AtLeast(0)] = 0.5,
+    spread: Annotated[float, "largest weight of the penalty, as a multiple of the smallest", AtLeast(1)] = 100.0,
+    weights: Annotated[int, "number of weights tried, spaced evenly on a log scale", AtLeast(1)] = 5,
+    learning_rate: Annotated[float, "initial learning rate of the gates' parameters", AtLeast(0)] = 0.5,
 ) -> Iterator[Trained]:
-    """Hard concrete gates trained together with the model, under a penalty on the expected number of open gates.
+    """Trains hard concrete gates with the model, under a penalty on the expected number of open gates.
 
-    The loss is the task's plus ``weight * sum of P(open)``; each unit has one gate for the whole batch. No weight fixes
-    the number of open gates, so the model is trained once under each weight; a budget of K takes the training that left
-    nearest to K gates open (on a tie, the weaker penalty) and keeps the K largest gates. Those kept count as 1 from
-    then on, as where Li, Cotterell & Sachan 2021 compare the method.
+        loss = task loss + weight * sum over units of P(gate > 0)
 
-    log_a starts uniform, after Glorot, as in the published code. Li et al. train gates on BERT at a learning rate of
-    0.1 in 36,816 steps, with weights near 0.0015; at 0.1, a hundred steps close hardly any gate.
+    Each unit has one gate for the whole batch, with a parameter log_a, (units,). No weight fixes the number of open
+    gates, so the model is trained once for each weight; a budget of K takes the training that left closest to K gates
+    open (on a tie, the weaker penalty) and keeps the K largest gates. These count as 1 from then on, as in
+    the comparison by Li, Cotterell & Sachan 2021.
 
-    ``report``: steps, of one training; weight, the one taken; open, the gates it left open; and open_at_..., those left
-    open by each weight.
+    log_a is initialised uniformly, after Glorot, as in the published code. Li et al. train gates on BERT at a learning
+    rate of 0.1 for 36,816 steps, with weights near 0.0015; at 0.1, a hundred steps close hardly any gate.
+
+    ``report``: steps of one training; the weight taken; open, the number of gates it left open; open_at_W, the number
+    left open by each weight W.
+
+    Source: Voita et al., "Analyzing Multi-Head Self-Attention: Specialized Heads Do the Heavy Lifting, the Rest Can Be
+    Pruned", ACL 2019.
     """
     steps = training_of(view).steps
     seeds = Seeds.draw(view)
@@ -58,9 +58,9 @@ def voita(
 
 
 def _train(view: View, weight: float, learning_rate: float, seeds: Seeds) -> tuple[nn.Module, Tensor]:
-    """The model trained under one weight of the penalty, and log_a, (units,), of its gates."""
+    """The model trained with one weight of the penalty, and log_a of its gates, (units,)."""
     noise = seeds.noise()
-    log_a = _first(view.heads, noise)
+    log_a = _initial(view.heads, noise)
     model = train_gates(
         view,
         log_a,
@@ -73,8 +73,8 @@ def _train(view: View, weight: float, learning_rate: float, seeds: Seeds) -> tup
     return model, log_a.detach()
 
 
-def _first(heads: HeadMap, generator: torch.Generator) -> Tensor:
-    """log_a at the first step, (units,): uniform within sqrt(3 / heads of the layer), Glorot's bound for a layer."""
+def _initial(heads: HeadMap, generator: torch.Generator) -> Tensor:
+    """Initial log_a, (units,): uniform within Glorot's bound for a layer, sqrt(3 / heads of the layer)."""
     uniform = torch.empty(len(heads), dtype=torch.float64).uniform_(-1, 1, generator=generator)
-    of_layer = torch.tensor(heads.shape)[heads.site_of_unit]  # (units,)
-    return (uniform * (3 / of_layer).sqrt()).requires_grad_()
+    heads_of_layer = torch.tensor(heads.shape)[heads.site_of_unit]  # (units,)
+    return (uniform * (3 / heads_of_layer).sqrt()).requires_grad_()

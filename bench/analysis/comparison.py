@@ -1,4 +1,4 @@
-"""Two methods compared from records alone: what was measured alike, and the tests that fit it."""
+"""Two methods compared from records alone: differences over seeds, on the same documents, and of removal orders."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.analysis.pairing import Pair, Paired, in_seeds, largest_share, paired
-from bench.analysis.quality_scale import POINTS
+from bench.analysis.curves import area, area_to, removes
+from bench.analysis.naming import seeds_in_words
+from bench.analysis.paired_methods import PairedMethods, SeedPairs, largest_share, pair_methods
+from bench.analysis.quality import POINTS, quality_name
+from bench.analysis.run_results import FinishedCell
 from bench.analysis.stats.documents import Interval, McNemar, document_bootstrap, mcnemar
 from bench.analysis.stats.orders import kendall_tau, overlap, stability
 from bench.analysis.stats.pairs import Difference, difference, holm
-from bench.analysis.stats.samples import Sample, area, area_to
 from bench.records.errors import InputError
 from bench.records.protocol import count_at
 from bench.records.schema import TaskKey
@@ -21,22 +23,22 @@ from bench.records.schema import TaskKey
 
 @dataclass(frozen=True)
 class Documents:
-    """Tests at one level of the models of one task, pruned by the two methods."""
+    """The two pruned models of each seed on the same documents of one task, at one level."""
 
-    mcnemar: tuple[McNemar, ...]  # a seed each; empty where a method is a mean over random draws
-    holm: np.ndarray  # their p-values adjusted over seeds
-    interval: Interval  # over documents, of these seeds; points
+    mcnemar: tuple[McNemar, ...]  # one per seed; empty if a method is a mean over random draws
+    holm: np.ndarray  # their p-values adjusted over seeds, (seeds,)
+    interval: Interval  # over documents, for these seeds; points
 
 
 @dataclass(frozen=True)
 class Agreement:
     """How much the removal orders of the two methods agree on one task."""
 
-    tau: float  # mean over seeds, and draws
-    overlap: float  # of the first ``k`` units removed
+    tau: float  # Kendall's, mean over seeds and draws
+    overlap: float  # share that they have in common of the first ``k`` units removed
     k: int
     units: int
-    stable: tuple[float, float]  # each method's agreement with itself over seeds
+    stable: tuple[float, float]  # Kendall's tau of each method with itself over seeds
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class TaskComparison:
     """The two methods on one task."""
 
     task: TaskKey
-    name: str  # shortest that is clear
+    name: str  # the shortest clear one
     seeds: tuple[int, ...]
     a: float  # mean over seeds, points
     b: float
@@ -60,32 +62,32 @@ class Comparison:
 
     a: str
     b: str
-    where: str  # what was compared, as the end of a sentence
-    quality: str  # what it is, in words
+    where: str  # at which level, as the end of a sentence
+    quality: str  # the name of what is compared
     alpha: float
     tasks: tuple[TaskComparison, ...]
-    overall: Difference | None  # mean over tasks, a sample for each seed that every task has; None without any
-    caveats: tuple[str, ...]  # what the answer would mislead without
+    overall: Difference | None  # of the mean over tasks, in the seeds that all tasks share; None without any
+    caveats: tuple[str, ...]  # without which the result would mislead
     remarks: tuple[str, ...]
 
 
 def compare(
     folder: Path, a: str, b: str, tasks: Sequence[str] = (), level: float | None = None, alpha: float = 0.05
 ) -> Comparison:
-    """Compare methods ``a`` and ``b``, by their labels, from the records in ``folder``.
+    """Compare the methods labelled ``a`` and ``b``, from the records in ``folder``.
 
-    By mean quality over the shares removed (not scaled by chance, as the leaderboard's area is), or at one ``level``;
-    over all tasks or those named, by their adapter or data. Where the two do not remove the same parts, at equal shares
-    of parameters removed, to the largest that both reach. Raises InputError for names, levels and records that do not
-    allow it.
+    They are compared by mean quality over the shares removed (not scaled by chance, as the leaderboard's area is), or
+    at one ``level``, on all tasks or on those named by their adapter or data. If they do not remove the same parts,
+    they are compared at equal shares of parameters removed, up to the largest that both reach. Raises InputError for
+    unknown names, levels that were not measured, and records that cannot be compared.
     """
     if not 0 < alpha < 1:
         raise InputError(f"--alpha {alpha:g}: expected a probability between 0 and 1")
-    both = paired(folder, a, b, tasks)
+    both = pair_methods(folder, a, b, tasks)
     pairs, by_parameters = both.tasks, bool(both.unlike)
-    caveats = [_at_equal_parameters(both, level)] if by_parameters else []
+    caveats = [_equal_parameters(both, level)] if by_parameters else []
     caveats += both.caveats
-    values = {task: _values(pair, level, by_parameters) for task, pair in pairs.items()}  # (2, seeds), points
+    values = {task: _points(pair, level, by_parameters) for task, pair in pairs.items()}  # (2, seeds)
     differences = [difference(one, other, alpha, tests=len(pairs)) for one, other in values.values()]
     adjusted = holm([1.0 if each.p is None else each.p for each in differences])
     overall, remarks = _overall(values, pairs, alpha)
@@ -116,111 +118,112 @@ def compare(
 
 
 def _overall(
-    values: dict[TaskKey, np.ndarray], pairs: dict[TaskKey, Pair], alpha: float
+    values: dict[TaskKey, np.ndarray], pairs: dict[TaskKey, SeedPairs], alpha: float
 ) -> tuple[Difference | None, list[str]]:
-    """The difference averaged over tasks within each seed that they share, and a remark where they do not share all."""
+    """The difference of the means over tasks in the seeds that all share, and a remark if they do not share all."""
     common = sorted(set.intersection(*(set(pair) for pair in pairs.values())))
     remarks = []
     if not common:
         return None, []
     if any(len(pair) > len(common) for pair in pairs.values()):
-        remarks = [f"the tasks do not share all seeds: the mean over tasks is that of {in_seeds(common)}"]
+        remarks = [f"the tasks do not share all seeds: the mean over tasks is that of {seeds_in_words(common)}"]
     rows = [values[task][:, [list(pair).index(seed) for seed in common]] for task, pair in pairs.items()]
     of_a, of_b = np.mean(rows, axis=0)  # (seeds,)
     return difference(of_a, of_b, alpha), remarks
 
 
-def _quality(pairs: dict[TaskKey, Pair]) -> str:
-    """What is compared: one word for tasks that are alike in it."""
-    found = {next(iter(pair.values()))[0].measure for pair in pairs.values()}
-    return found.pop() if len(found) == 1 else "quality"
+def _quality(pairs: dict[TaskKey, SeedPairs]) -> str:
+    """The name of what is compared; ``quality`` if that differs from task to task."""
+    names = {quality_name(next(iter(pair.values()))[0].record) for pair in pairs.values()}
+    return names.pop() if len(names) == 1 else "quality"
 
 
-def _where(pairs: dict[TaskKey, Pair], level: float | None, by_parameters: bool) -> str:
-    sample, _ = next(iter(next(iter(pairs.values())).values()))
-    removed = "parameters" if by_parameters else sample.removes
+def _where(pairs: dict[TaskKey, SeedPairs], level: float | None, by_parameters: bool) -> str:
+    cells = [next(iter(pair.values()))[0] for pair in pairs.values()]
+    removed = "parameters" if by_parameters else removes(cells[0].record)
     if level is None:
         return f"on average over the shares of {removed} removed"
     if by_parameters:
         return f"at {100 * level:g} % of {removed} removed"
-    found = [next(iter(pair.values()))[0] for pair in pairs.values()]
-    shares = [100 * sample.shares[_place(sample, level)] for sample in found]
+    shares = [100 * cell.shares[_level_index(cell, level)] for cell in cells]
     low, high = f"{min(shares):.3g}", f"{max(shares):.3g}"
     if low == high:
         return f"at {low} % of {removed} removed"
     return f"with {low} to {high} % of {removed} removed (the nearest to {100 * level:g} %)"
 
 
-def _at_equal_parameters(both: Paired, level: float | None) -> str:
-    """How methods that remove unlike parts are compared. Raises InputError where they cannot be."""
+def _equal_parameters(both: PairedMethods, level: float | None) -> str:
+    """How methods that remove unlike parts are compared, as a caveat. Raises InputError if they cannot be."""
     most = [largest_share(pair) for pair in both.tasks.values()]
     if not min(most):
-        raise InputError(f"{both.unlike}, and one of them removes no parameter: there is nothing to compare them at")
+        raise InputError(f"{both.unlike}, and one of them removes no parameters: they cannot be compared")
     if level is not None and level > min(most):
         raise InputError(
-            f"{both.unlike}: a level is a share of parameters then, and both reach {min(most):.3f} only, not {level:g}"
+            f"{both.unlike}: a level is then a share of parameters, and both reach only {min(most):.3f}, not {level:g}"
         )
-    reach = f"{100 * min(most):.1f}" + (
-        f" to {100 * max(most):.1f}" if f"{min(most):.3f}" != f"{max(most):.3f}" else ""
-    )
+    low, high = f"{100 * min(most):.1f}", f"{100 * max(most):.1f}"
+    reach = low if low == high else f"{low} to {high}"
     to = "" if level is not None else f", up to the {reach} % that both reach"
     return f"{both.unlike}: they were compared at equal shares of parameters removed{to}, linear between levels"
 
 
-def _values(pair: Pair, level: float | None, by_parameters: bool) -> np.ndarray:
-    """Quality of both by seed, (2, seeds), in points: the mean over shares removed, or at ``level``."""
+def _points(pair: SeedPairs, level: float | None, by_parameters: bool) -> np.ndarray:
+    """Quality of both methods by seed, (2, seeds), in points: the mean over shares removed, or at ``level``."""
     most = largest_share(pair)
 
-    def value(sample: Sample) -> float:
+    def quality(cell: FinishedCell) -> float:
         if level is None:
-            return area_to(most, sample) if by_parameters else area(sample.shares, sample.quality)
+            if by_parameters:
+                return area_to(most, cell.parameters, cell.quality)
+            return float(area(cell.shares, cell.quality))
         if by_parameters:
-            return float(np.interp(level, sample.parameters, sample.quality))
-        return float(sample.quality[_place(sample, level)])
+            return float(np.interp(level, cell.parameters, cell.quality))
+        return float(cell.quality[_level_index(cell, level)])
 
-    return POINTS * np.array([[value(sample) for sample in both] for both in pair.values()]).T
+    return POINTS * np.array([[quality(cell) for cell in both] for both in pair.values()]).T
 
 
-def _place(sample: Sample, level: float) -> int:
-    """Place of ``level`` among those measured. Raises InputError, also where a share rounds to no unit or to all."""
-    count, task = count_at(level, sample.units), ", ".join(sample.task)
-    there = ", ".join(f"{share:.4g}" for share in sample.shares)
-    if (count == 0 and level > 0) or (count == sample.units and level < 1):
+def _level_index(cell: FinishedCell, level: float) -> int:
+    """Index of ``level`` among those measured. Raises InputError, also if the share rounds to no unit or to all."""
+    units, task = cell.record.result.units, ", ".join(cell.record.task)
+    count = count_at(level, units)
+    available = ", ".join(f"{share:.4g}" for share in cell.shares)
+    if (count == 0 and level > 0) or (count == units and level < 1):
         which = "none" if count == 0 else "all"
-        raise InputError(f"level {level:g} rounds to {which} of the {sample.units} units on {task}: there is {there}")
-    found = np.flatnonzero(np.isclose(sample.shares, count / sample.units))
-    if not len(found):
-        raise InputError(f"level {level:g} was not measured on {task}: there is {there}")
-    return int(found[0])
+        raise InputError(f"level {level:g} rounds to {which} of the {units} units on {task}: available: {available}")
+    if count not in cell.record.result.removed:
+        raise InputError(f"level {level:g} was not measured on {task}: available: {available}")
+    return cell.record.result.removed.index(count)
 
 
-def _documents(pair: Pair, level: float, alpha: float) -> Documents | None:
-    """None where texts are scored, and nothing is right or wrong."""
-    both = [pair[seed] for seed in pair]
-    if not both[0][0].parts:
+def _documents(pair: SeedPairs, level: float, alpha: float) -> Documents | None:
+    """None if texts are scored, and nothing is right or wrong."""
+    cells = list(pair.values())
+    some = cells[0][0].record.result
+    if not some.parts:
         return None
-    place = _place(both[0][0], level)
-    a, b = (np.stack([sample.outcomes(place) for sample in side]) for side in zip(*both, strict=True))
+    index = _level_index(cells[0][0], level)
+    a, b = (np.stack([cell.outcomes(index) for cell in side]) for side in zip(*cells, strict=True))
     tests: tuple[McNemar, ...] = ()
-    if all(sample.draws == 1 for samples in both for sample in samples):
+    if all(len(cell.record.result.quality) == 1 for both in cells for cell in both):
         tests = tuple(mcnemar(one > 0.5, other > 0.5) for one, other in zip(a, b, strict=True))
-    interval = document_bootstrap(POINTS * a, POINTS * b, both[0][0].parts, alpha)
+    interval = document_bootstrap(POINTS * a, POINTS * b, list(some.parts.values()), alpha)
     return Documents(tests, holm([test.p for test in tests]), interval)
 
 
-def _agreement(pair: Pair, level: float) -> Agreement | None:
-    """None where one of the methods has no removal order."""
-    both = [pair[seed] for seed in pair]
-    a = [one.orders for one, _ in both if one.orders is not None]
-    b = [other.orders for _, other in both if other.orders is not None]
-    if len(a) < len(both) or len(b) < len(both):
+def _agreement(pair: SeedPairs, level: float) -> Agreement | None:
+    """None if one of the methods has no removal orders."""
+    results = [tuple(cell.record.result for cell in both) for both in pair.values()]
+    orders = [(np.array(a.orders), np.array(b.orders)) for a, b in results if a.orders and b.orders]
+    if len(orders) < len(results):
         return None
-    units = both[0][0].units
+    units = results[0][0].units
     k = max(1, count_at(level, units))
+    of_a, of_b = (np.stack(side) for side in zip(*orders, strict=True))
     return Agreement(
-        tau=float(np.mean([kendall_tau(one, other).mean() for one, other in zip(a, b, strict=True)])),
-        overlap=float(np.mean([overlap(one, other, k).mean() for one, other in zip(a, b, strict=True)])),
+        tau=float(np.mean([kendall_tau(a, b).mean() for a, b in orders])),
+        overlap=float(np.mean([overlap(a, b, k).mean() for a, b in orders])),
         k=k,
         units=units,
-        stable=(stability(np.stack(a)), stability(np.stack(b))),
+        stable=(stability(of_a), stability(of_b)),
     )

@@ -78,9 +78,9 @@ def check(options: argparse.Namespace) -> int:
     code = check(options.methods, options.only, options.on)
     if options.only or options.on:
         return code
-    from bench.run.recorded_cells import check_recorded
+    from bench.run.check_against_records import check_against_records
 
-    return max(code, check_recorded(options.methods, options.baseline))
+    return max(code, check_against_records(options.methods, options.baseline))
 
 
 def leaderboard(options: argparse.Namespace) -> int:
@@ -88,11 +88,9 @@ def leaderboard(options: argparse.Namespace) -> int:
     from bench.report import leaderboard
 
     if options.format in ("html", "latex"):
-        from bench.report.write import alone
-        from bench.suites.plugins import load_plugins
+        from bench.report.write import main_table_as
 
-        load_plugins()
-        text = alone(options.folder, options.format)
+        text = main_table_as(options.folder, options.format)
     else:
         text = leaderboard.show(options.folder, options.format)
     leaderboard.write(options.folder)
@@ -103,9 +101,7 @@ def leaderboard(options: argparse.Namespace) -> int:
 def report(options: argparse.Namespace) -> int:
     """Write the pages of a run."""
     from bench.report.write import report
-    from bench.suites.plugins import load_plugins
 
-    load_plugins()  # a method's page shows its definition
     print(report(options.folder, options.out or options.folder / "report"))
     return 0
 

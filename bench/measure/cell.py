@@ -22,7 +22,7 @@ from bench.records.schema import CellInfo, FailedRecord, FinishedRecord, Measure
 from bench.suites.cells import Cell, open_task
 from methods import METHODS
 from methods.contract.choosing import choose
-from methods.contract.side_effects import untouched
+from methods.contract.side_effects import no_side_effects
 from tasks.models.cache import Cache
 
 Arrays = dict[str, np.ndarray]
@@ -84,7 +84,7 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
     view = view_of(task, model, method, cell.seed, cell.calibration, cell.training, device)
     choosing, evaluation = Stopwatch(device), Stopwatch(device)
     with ExitStack() as stack:
-        stack.enter_context(untouched(model))
+        stack.enter_context(no_side_effects(model))
         passes = stack.enter_context(counting(model))
         status.now(lambda: f"choosing, {passes.forward} examples sent forward and {passes.backward} backward")
         checked = timed_levels(cell.removed, len(view.heads), cell.generate)

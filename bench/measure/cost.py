@@ -1,4 +1,4 @@
-"""What a piece of work cost: seconds, examples through the model, memory."""
+"""The cost of a piece of work: seconds, examples sent through the model, peak memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import nn
 
 @dataclass
 class Passes:
-    """Examples that went forward and backward through a model: a cost that no noise can change."""
+    """Examples sent forward and backward through a model: a cost that no noise can change."""
 
     forward: int = 0
     backward: int = 0
@@ -34,7 +34,7 @@ class Passes:
 
 @contextmanager
 def counting(model: nn.Module) -> Iterator[Passes]:
-    """Count the examples that pass through ``model``, and copies made of it, inside, whoever sends them."""
+    """Inside, count the examples that pass through ``model`` and through copies of it, whoever sends them."""
     passes = Passes()
 
     def on_forward(module, args, output):
@@ -86,7 +86,7 @@ def settle(device: torch.device) -> None:
 
 
 def reset_peak(device: torch.device) -> None:
-    """Start to watch peak memory anew, where the system lets us."""
+    """Reset the peak of memory, where the system allows it."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     if device.type == "cuda":
@@ -95,7 +95,7 @@ def reset_peak(device: torch.device) -> None:
 
 
 def peak_bytes(device: torch.device) -> dict[str, int]:
-    """Peak memory of this process, and of all GPUs, since ``reset_peak`` (elsewhere than on Linux, since it began)."""
+    """Peak memory of the process and of all GPUs since ``reset_peak`` (since the process began, if not on Linux)."""
     try:
         status = Path("/proc/self/status").read_text()
         peak = int(status.split("VmHWM:")[1].split()[0]) * 1024

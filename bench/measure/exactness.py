@@ -1,4 +1,4 @@
-"""The proof that a smaller model is the model with its heads gated."""
+"""Check that a smaller model computes what the model with its heads gated computes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from torch import nn
 from methods.contract.choice import Choice
 from tasks.contract import Task
 
-# Of the logits' scale, in float32. Rounding alone makes up to 1e-5 in trained models at 512 tokens; one unit too many
-# or too few makes 1e-2 and more.
+# Relative to the scale of the logits, in float32. Rounding alone gives up to 1e-5 in trained models at 512 tokens; one
+# unit too many or too few gives 1e-2 and more.
 TOLERANCE = 1e-4
-# In half precision, in units of its eps: gated and smaller model add up the same numbers in another order, which alone
-# makes up to 5 in Llamas of 32 layers (less in the small models of the other families).
+# In half precision, in units of its eps: gated and smaller model add up the same numbers in a different order, which
+# gives up to 5 in Llamas of 32 layers (less in the small models of the other families).
 HALF_TOLERANCE = 8
 
 

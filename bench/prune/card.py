@@ -1,12 +1,13 @@
-"""The card of a pruned checkpoint: what was removed, by what, what it costs and brings, how to load it."""
+"""The card of a pruned checkpoint: what was removed, by which method, at what cost and gain, and how to load it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.analysis.quality_scale import ACCURACY, BYTE
+from bench.analysis.quality import ACCURACY, BYTE_PROBABILITY
 from bench.records.provenance import provenance
+from bench.report.tables.markdown import aligned
 
 LOAD = """\
 ## Load it
@@ -23,13 +24,13 @@ PLAIN = """\
 All layers have the same shape, so `from_pretrained` of transformers loads it as well, without headbench.
 """
 UNEVEN = """\
-`from_pretrained` of transformers does not load it: its configuration has no words for what is left of this model.
+`from_pretrained` of transformers does not load it: its configuration cannot describe these numbers of heads.
 """
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """What a card tells; pairs are (before, after)."""
+    """The facts on a card; pairs are (before, after)."""
 
     model: str
     task: str
@@ -39,17 +40,17 @@ class Pruned:
     seed: int
     calibration: int
     trained: str  # how the method trained weights or gates; empty where it did not
-    kept: Mapping[str, Sequence[int]]  # query heads by site, as the model had them before
-    heads: Mapping[str, int]  # query heads of each site before
-    neurons: Mapping[str, tuple[int, int]]  # by feed-forward layer; empty where they all stay
-    examples: int  # of the test split; 0 where texts are scored, not questions answered
+    kept: Mapping[str, Sequence[int]]  # query heads by attention module, in the numbering of the whole model
+    heads: Mapping[str, int]  # query heads of each attention module before
+    neurons: Mapping[str, tuple[int, int]]  # (width, kept) by feed-forward layer; empty where all stay
+    examples: int  # of the test split; 0 where texts are only scored
     quality: tuple[float, float]
     metrics: Mapping[str, tuple[float, float]]  # of sub-tasks; empty where the task has none
     parameters: tuple[int, int]
     megabytes: tuple[float, float]
     milliseconds: Mapping[int, tuple[float, float]]  # median, by batch size
     device: str
-    gap: float  # between gated and smaller model, of the logits' scale
+    gap: float  # between gated and smaller model, relative to the scale of the logits
 
 
 def card(pruned: Pruned, name: str, plain: bool) -> str:
@@ -57,11 +58,11 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
 
     plain: whether ``from_pretrained`` of transformers loads it too.
 
-    What comes before ``## Load it`` is also what the command prints.
+    The command prints the part before ``## Load it``.
     """
     before, after = sum(pruned.heads.values()), sum(map(len, pruned.kept.values()))
     rows = [
-        ("", "before", "after", "change"),
+        ["", "before", "after", "change"],
         _row(_quality(pruned), [100 * value for value in pruned.quality], "{:.1f}", "{:+.1f} points", difference=True),
         *(_row(name, pair, "{:.4g}", "{:+.4g}", difference=True) for name, pair in pruned.metrics.items()),
         _row("parameters", pruned.parameters, "{:,}", "{:+.1f} %"),
@@ -69,11 +70,6 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
     ]
     for size, times in pruned.milliseconds.items():
         rows.append(_row(f"ms, batch {size}, {pruned.device}", times, "{:.2f}", "{:+.1f} %"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
-    ]
-    lines.insert(1, "| " + " | ".join("-" * width for width in widths) + " |")
     sites = [
         f"- {name}: {len(kept)} of {pruned.heads[name]}" + (f" ({', '.join(map(str, kept))})" if kept else "")
         for name, kept in pruned.kept.items()
@@ -90,7 +86,7 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
             + (f"Accuracy is that of {pruned.examples} test examples. " if pruned.examples else "")
             + f"The smaller model's logits are those of the gated one {exactness}.",
             "",
-            *lines,
+            aligned(rows),
             "",
             "Heads kept, by attention module:",
             "",
@@ -104,10 +100,10 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
 
 
 def _quality(pruned: Pruned) -> str:
-    return f"{ACCURACY if pruned.examples else BYTE} (%)"
+    return f"{ACCURACY if pruned.examples else BYTE_PROBABILITY} (%)"
 
 
-def _row(name: str, pair: Sequence[float], form: str, change: str, difference: bool = False) -> tuple[str, ...]:
+def _row(name: str, pair: Sequence[float], form: str, change: str, difference: bool = False) -> list[str]:
     before, after = pair
     moved = after - before if difference else 100 * (after / before - 1)
-    return name, form.format(before), form.format(after), change.format(moved)
+    return [name, form.format(before), form.format(after), change.format(moved)]

@@ -27,7 +27,7 @@ from bench.suites.parse import MethodSpec
 from methods import METHODS, OptionError
 from methods.contract.choosing import select
 from methods.contract.schedule import NonFiniteScore
-from methods.contract.side_effects import Touched, untouched
+from methods.contract.side_effects import SideEffect, no_side_effects
 from methods.heads import HeadMap, save_pruned
 from tasks.contract import Task, TaskSpec
 from tasks.models.cache import Cache, system_errors
@@ -62,7 +62,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         before = evaluate_model(task, model)
         method = METHODS[options.method.name]
         view = view_of(task, model, method, options.seed, options.calibration, options.training, device)
-        with untouched(model):
+        with no_side_effects(model):
             selection = select(method, options.method.options, view, [len(view.heads) - keep])
         choice = selection.choices[0][0]
         if choice.neurons is None and choice.removed != len(view.heads) - keep:
@@ -101,12 +101,12 @@ def prune(options: PruneOptions, cache: Cache) -> int:
 
 @contextmanager
 def _one_line(options: PruneOptions) -> Iterator[None]:
-    """Tell of options that do not go together, and of weights that are not numbers, as of any other bad input."""
+    """Report options that do not fit together, and weights that are not finite, as bad input in one line."""
     try:
         yield
     except OptionError as error:
         raise InputError(f"--method {options.method.label}: {error}") from error
-    except (NonFiniteScore, FloatingPointError, Touched) as error:
+    except (NonFiniteScore, FloatingPointError, SideEffect) as error:
         raise InputError(f"nothing was pruned: {error}") from error
 
 
@@ -120,7 +120,7 @@ def units_to_keep(text: str, units: int) -> int:
 
 
 def _trained(report: Mapping[str, float]) -> str:
-    """What a joint method says of its training, in words; empty for other methods."""
+    """The report of a joint method's training, in words; empty for other methods."""
     said = [f"{name.replace('_', ' ')} {value:.4g}" for name, value in report.items()]
     return f"which trained on the training split ({', '.join(said)})" if report else ""
 
@@ -131,7 +131,7 @@ def _medians(samples: Samples) -> tuple[float, float]:
 
 
 def _save(smaller: Any, task: Task, pruned: Pruned, out: Path) -> str:
-    """Write checkpoint, tokenizer and card to a folder beside ``out``, then give it its name; the card."""
+    """Write checkpoint, tokenizer and card to a temporary folder, then rename it to ``out``; returns the card."""
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary, system_errors():
         folder = Path(temporary) / out.name
         text = card(pruned, out.name, plain=save_pruned(smaller.cpu(), folder))

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and locks that end with the process that holds them."""
+"""Files that are written completely or not at all, and locks that are released when their process ends."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def digest_of(value: Any) -> str:
 
 @contextmanager
 def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold the advisory lock of ``path``, a folder or a file, among the processes of this machine.
+    """Hold the advisory lock on ``path``, a folder or a file; it excludes other processes on this machine.
 
-    The kernel releases it when its holder dies, however it dies. Raises FileNotFoundError where nothing is there.
+    The kernel releases the lock when the process ends, even if it is killed. Raises FileNotFoundError if ``path`` does
+    not exist.
     """
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -37,17 +38,18 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write ``content`` to ``path`` so that it appears whole or not at all, even after a crash of the machine.
+    """Write ``content`` to ``path`` completely or not at all, even if the machine crashes.
 
-    Raises OSError (disk full, no permission), after removing what it had written.
+    Raises OSError (disk full, no permission) after removing its temporary file.
     """
     write_together({path: content})
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Write several files, each whole. The last one names the others: it never exists beside others than its own.
+    """Write several files, each completely or not at all.
 
-    Raises OSError (disk full, no permission), after removing what it had written; files of before are then untouched.
+    The last file refers to the others, so it never exists beside older versions of them. Raises OSError (disk full, no
+    permission) after removing its temporary files; the old files are then unchanged.
     """
     temporary = {path: path.with_name(path.name + TEMPORARY) for path in contents}
     *others, last = contents
@@ -62,8 +64,8 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
         for path in contents:
             temporary[path].replace(path)
     except BaseException:
-        for left in temporary.values():
-            left.unlink(missing_ok=True)
+        for path in temporary.values():
+            path.unlink(missing_ok=True)
         raise
 
 

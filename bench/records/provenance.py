@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = (  # what may change a number, and the numbers' tables
+PACKAGES = (  # packages that can change a result or the tables drawn from it
     *("headbench", "torch", "transformers", "tokenizers", "safetensors", "datasets", "babel", "numpy", "pandas"),
     *("accelerate", "lm_eval", "peft", "scipy"),
 )
@@ -17,7 +17,7 @@ PACKAGES = (  # what may change a number, and the numbers' tables
 
 @cache
 def provenance() -> dict[str, Any]:
-    """Versions, machine and git state of the code, read once a process."""
+    """Versions, machine and git state of the code, read once per process."""
     return {
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
@@ -44,7 +44,7 @@ def _processor() -> str:
 
 
 def _git(*arguments: str) -> str:
-    """What git says in the folder of this code; empty where it is not a checkout of ours or git is missing."""
+    """The output of git in this checkout; empty outside a checkout or without git."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return ""

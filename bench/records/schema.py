@@ -1,4 +1,4 @@
-"""What a record holds: every field once, with its unit and its shape.
+"""The fields of a record, each declared once, with its unit and shape.
 
 A level is a number of units removed. A draw is one of the removal orders of a method that is random by nature; other
 methods have one draw. Arrays that would be bulky as text are stored beside the record (``bench.records.store``).
@@ -24,47 +24,47 @@ class TaskKey(NamedTuple):
 
 
 class Part(BaseModel):
-    """A part of a record: nothing in it changes, and nothing is in it that is not declared."""
+    """A part of a record: immutable, and without fields that are not declared."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
 
 class CellInfo(Part):
-    """Which cell was run: one task, model, method and seed, and all settings that were asked for."""
+    """Which cell was run: one task, model, method and seed, with all settings that were requested."""
 
     protocol: int = Field(description="number of the protocol; records of different protocols are never compared")
     task: str = Field(description="name of the task adapter")
     data: str = Field(description="name of the data set")
     model: str = Field(description="name of the model")
-    origin: str | None = Field(None, description="digest of the data and, where the model is not trained here, of it")
+    origin: str | None = Field(None, description="digest of the data and of a model that was not trained here")
     method: str = Field(description="registered name of the method")
     label: str = Field(description="name of the method with the options that differ from its defaults")
     options: dict[str, Any] = Field(description="every option of the method with its value")
     source: str = Field("", description="paper and equation that define the method")
     shape: Literal["scorer", "selector", "joint"] | None = Field(None, description="shape of the method's contract")
-    control: bool = Field(description="whether the method is there only to be compared with")
+    control: bool = Field(description="whether the method is only there to compare others with")
     seed: NonNegativeInt = Field(description="seed of the trained model, the calibration set and the method's draws")
-    calibration: PositiveInt = Field(description="examples in the calibration set that were asked for")
+    calibration: PositiveInt = Field(description="requested size of the calibration set, in examples")
     trained: Share | None = Field(
         description="share of the task's own training that a joint method takes at each level; null for other methods"
     )
     device: str = Field(description="cpu or cuda")
-    asked: dict[str, Any] = Field(description="the task as the suite or the command line asked for it")
+    asked: dict[str, Any] = Field(description="the request for the task, by the suite or the command line")
 
 
 class Provenance(Part):
     """Where a record comes from."""
 
     python: str = Field("", description="version of Python")
-    packages: dict[str, str] = Field(description="version of each package; empty where it is not installed")
+    packages: dict[str, str] = Field(description="version of each package; empty if it is not installed")
     system: str = Field("", description="operating system and architecture")
     processor: str = Field(description="name of the processor")
-    commit: str = Field(description="git commit of the code; empty outside of a checkout")
-    dirty: bool = Field(False, description="whether the checkout had changes that were not committed")
+    commit: str = Field(description="git commit of the code; empty outside a checkout")
+    dirty: bool = Field(False, description="whether the checkout had uncommitted changes")
 
 
 class Passes(Part):
-    """Examples sent through the model: a cost that no noise can change."""
+    """Examples sent through the model: a cost free of noise."""
 
     forward: NonNegativeInt = Field(description="examples sent forward")
     backward: NonNegativeInt = Field(description="examples whose gradients were computed")
@@ -76,14 +76,14 @@ class Passes(Part):
 
 
 class ModelTraining(BaseModel):
-    """How the task's own model was trained; empty where the model was taken as it is. Adapters may add fields."""
+    """How the task's own model was trained; empty if the model was taken as it is. Adapters may add fields."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
     steps: int | None = Field(None, description="optimizer steps")
     validation_accuracy: float | None = Field(None, description="accuracy on validation, 0 to 1")
     target: float | None = Field(None, description="accuracy on validation that the recipe aims for, 0 to 1")
-    target_met: bool | None = Field(None, description="whether it was reached; null where there is no target")
+    target_met: bool | None = Field(None, description="whether the target was reached; null if there is none")
     weights: str | None = Field(None, description="digest of the trained weights")
 
 
@@ -95,7 +95,7 @@ class MethodTraining(Part):
 
 
 class Result(Part):
-    """What was chosen and what is left: the same for the same key, on the same machine and versions."""
+    """What was removed and what that does to the model: the same for the same key, machine and versions."""
 
     units: NonNegativeInt = Field(description="units of the model: what can be removed one by one")
     shape: list[NonNegativeInt] = Field([], description="units of each attention module, (modules,)")
@@ -104,28 +104,29 @@ class Result(Part):
         None, description="removal order of the units, (draws, units), first removed first; null for chosen masks"
     )
     kept: list[list[int]] | None = Field(
-        None, description="units kept at each level, (levels, some); null where there are removal orders"
+        None, description="units kept at each level, (levels, as many as are kept); null if there are removal orders"
     )
     neurons: bool = Field(description="whether neurons of feed-forward layers are removed too")
     quality: list[list[float]] = Field(
         min_length=1,
-        description="test quality, (draws, levels), 0 to 1: accuracy, averaged over sub-tasks; where texts are only "
+        description="test quality, (draws, levels), 0 to 1: accuracy, averaged over sub-tasks; if texts are only "
         "scored, the probability of a byte",
     )
     parts: dict[str, PositiveInt] = Field(
-        description="test examples of each sub-task, in the order of the outcomes; empty where texts are only scored"
+        description="test examples of each sub-task, in the order of the outcomes; empty if texts are only scored"
     )
     metrics: list[list[dict[str, float]]] = Field(
         min_length=1, description="metrics of the sub-tasks, (draws, levels), by SUB-TASK/METRIC"
     )
-    chance: Share = Field(description="quality of always giving the commonest answer of the test split")
+    chance: Share = Field(description="quality of always predicting the most frequent label of the test split")
     parameters: list[dict[str, int]] = Field(
-        description="parameters by module at each level, (levels,), of the first draw; 'model' is all of them"
+        description="parameters by module at each level, (levels,), of the first draw; 'model' is the whole model"
     )
     megabytes: list[dict[str, float]] = Field(description="the same in MB of 2**20 bytes")
     passes: Passes = Field(description="cost of scoring; 0 for a joint method, whose cost is that of its training")
     gap: float = Field(
-        0.0, description="largest difference between the logits of the gated and of the smaller model, of their scale"
+        0.0,
+        description="largest difference of logits between the gated and the smaller model, relative to their scale",
     )
     training: ModelTraining = Field(description="how the task's model was trained")
     method_training: MethodTraining | None = Field(None, description="what a joint method trained; null for others")
@@ -143,22 +144,22 @@ class Result(Part):
 
 
 class ProcessorSeconds(Part):
-    """Processor seconds of the process, which other work on the machine changes little."""
+    """Processor seconds of the process, which depend little on other work on the machine."""
 
-    choosing: Seconds = Field(description="scoring or, for a joint method, training")
-    evaluation: Seconds = Field(description="evaluation of all levels")
+    choosing: Seconds = Field(description="processor seconds of scoring or, for a joint method, of training")
+    evaluation: Seconds = Field(description="processor seconds of evaluating all levels")
 
 
 class Latency(Part):
     """Raw seconds of a forward pass of the smaller models."""
 
     samples: dict[int, Samples] = Field(description="by batch size, by number of units removed: seconds, (repeats,)")
-    interleaved: bool = Field(True, description="whether every repeat timed all sizes in turn")
+    interleaved: bool = Field(True, description="whether each repeat timed all smaller models in turn")
     length: dict[int, int] = Field({}, description="tokens of each example, by batch size")
     dtype: str = Field("", description="data type of the weights")
     device: str = Field("", description="cpu, or the name of the GPU")
-    threads: int | None = Field(None, description="threads of torch")
-    alone: bool | None = Field(None, description="whether no other run of the user was at work; null where not known")
+    threads: int | None = Field(None, description="number of torch threads")
+    alone: bool | None = Field(None, description="whether no other run of the user was active; null if not known")
 
 
 class Generation(Part):
@@ -179,14 +180,14 @@ class Measured(Part):
     processor_seconds: ProcessorSeconds | None = None
     training_seconds: Seconds = Field(0.0, description="wall seconds of training the task's model, whenever that was")
     peak_bytes: dict[str, int] = Field({}, description="peak memory of the process and, with CUDA, of the device")
-    latency: Latency | None = Field(None, description="null where it was not timed")
-    generation: Generation | None = Field(None, description="null where it was not timed")
+    latency: Latency | None = Field(None, description="forward passes of the smaller models; null if not timed")
+    generation: Generation | None = Field(None, description="generation of text; null if not timed")
 
 
 class RecordHead(Part):
     """What every record holds."""
 
-    key: str = Field("", description="digest of all that can change the result")
+    key: str = Field("", description="digest of everything that can change the result")
     cell: CellInfo
     provenance: Provenance
     digest: str = Field("", description="SHA-256 of the record without this field")
@@ -200,7 +201,7 @@ class RecordHead(Part):
 class FinishedRecord(RecordHead):
     """The record of a cell that has a result."""
 
-    status: Literal["done"] = "done"
+    status: Literal["done"] = Field("done", description="that the cell has a result")
     result: Result
     measured: Measured
     outcomes: str = Field("", description="SHA-256 of the file with the arrays")
@@ -209,9 +210,9 @@ class FinishedRecord(RecordHead):
 class FailedRecord(RecordHead):
     """The record of a cell that failed."""
 
-    status: Literal["failed"] = "failed"
+    status: Literal["failed"] = Field("failed", description="that it has none")
     reason: str = Field(description="what went wrong, in one line")
-    traceback: str | None = None
+    traceback: str | None = Field(None, description="Python traceback")
 
 
 Record = FinishedRecord | FailedRecord

@@ -1,4 +1,4 @@
-"""The store of records: one JSON file for each cell, written whole and checked when read, with its arrays beside it."""
+"""The store of records: one JSON file per cell, written atomically, validated when read; its arrays lie beside it."""
 
 from __future__ import annotations
 
@@ -20,33 +20,32 @@ from bench.records.protocol import PROTOCOL
 from bench.records.schema import RECORD, FinishedRecord, Record
 
 
-class CorruptRecord(ValueError):
+class CorruptRecord(InputError):
     """A record file that is not what was written."""
 
 
 class OtherProtocol(ValueError):
-    """A record that was made under another protocol, and cannot be read as one of this."""
+    """A record that was made under another protocol; it may not even have the fields of this one."""
 
 
 class Store:
-    """Records below a folder: ``records/<name>.json``, and ``<name>.safetensors`` beside it with its arrays.
+    """The records in a folder: ``records/NAME.json``, each with its arrays beside it in ``NAME.safetensors``.
 
-    name: that of a cell, ``TASK/METHOD/SEED``.
+    NAME is the name of a cell, ``TASK/METHOD/SEED``.
     """
 
     def __init__(self, folder: Path):
         self.folder = folder / "records"
 
     def path(self, name: str) -> Path:
-        """Where the record called ``name`` is, or would be."""
+        """The file of the record called ``name``, whether or not it exists."""
         return self.folder / f"{name}.json"
 
     def write(self, name: str, record: Record, arrays: Mapping[str, np.ndarray] | None = None) -> None:
-        """Write a record and its ``arrays``, if there are any: a record that exists is complete.
+        """Write a record and its ``arrays``, so that a record that exists is always complete.
 
-        ``outcomes``, (draws, levels, N) bool, is stored in bits.
-
-        Raises OSError, and ValueError for a number in ``record`` that is not finite; what was there before then stays.
+        ``arrays["outcomes"]``, (draws, levels, N) bool, is stored as bits. Raises OSError, or ValueError for a number
+        in ``record`` that is not finite; the old record, if any, then stays as it was.
         """
         path = self.path(name)
         beside = path.with_suffix(".safetensors")
@@ -56,7 +55,7 @@ class Store:
             examples = {"examples": str(arrays["outcomes"].shape[-1])}
             files[beside] = save({**arrays, "outcomes": np.packbits(arrays["outcomes"], axis=-1)}, examples)
             content["outcomes"] = sha256(files[beside]).hexdigest()
-        content = json.loads(_text(content))  # as it will be read: keys are text
+        content = json.loads(_text(content))  # as it will be read: the keys of dictionaries are strings
         files[path] = _text(content | {"digest": digest_of(content)}).encode()
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.folder):
@@ -71,10 +70,10 @@ class Store:
             write_whole(self.path(name), _text(content | {"digest": digest_of(content)}).encode())
 
     def read(self, path: Path) -> Record:
-        """The record at ``path``.
+        """The record at ``path``, validated.
 
-        Raises CorruptRecord where it, or the file beside it, is not what was written, OtherProtocol where it was made
-        under another protocol.
+        Raises CorruptRecord if it or its arrays are not what was written, OtherProtocol if it was made under another
+        protocol.
         """
         try:
             with locked(self.folder, shared=True):  # a writer replaces two files
@@ -101,15 +100,15 @@ class Store:
             raise CorruptRecord(f"{path}: {_first_complaint(error)}") from error
 
     def paths(self) -> list[Path]:
-        """Where there are records, sorted."""
+        """The files of all records, sorted."""
         return sorted(self.folder.glob("*/*/*.json"))
 
     def set_aside(self, path: Path) -> Path:
-        """Rename a corrupt record, so that it is kept but no longer read; returns where it is now."""
+        """Rename a corrupt record, so that it is kept but no longer read; returns its new path."""
         target = path.with_name(path.name + ".corrupt")
         with locked(self.folder):
             try:
-                self._read(path)  # another run may have set it aside, and made it again, since it was found
+                self._read(path)  # another run may have replaced it since it was found
             except OtherProtocol:
                 pass
             except CorruptRecord:
@@ -118,7 +117,7 @@ class Store:
         return target
 
     def clear_temporary(self) -> None:
-        """Remove files that killed writers left. A living writer holds the lock while its temporary file exists."""
+        """Remove the temporary files of killed writers; a running writer holds the lock while it has any."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with locked(self.folder):
             for path in self.folder.rglob("*" + TEMPORARY):
@@ -126,9 +125,9 @@ class Store:
 
 
 def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
-    """Records in ``folder`` of the current protocol, by their paths, and how many others there are.
+    """The records in ``folder`` made under the current protocol, by path, and the number of all others.
 
-    Raises InputError where there is none, or one is corrupt.
+    Raises InputError if there are none, or one is corrupt.
     """
     store = Store(folder)
     records: dict[Path, Record] = {}
@@ -139,16 +138,16 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
         except OtherProtocol:
             continue
         except CorruptRecord as error:
-            raise InputError(f"corrupt record {error}; `run` sets it aside and makes it again") from error
+            raise InputError(f"corrupt record {error}; `headbench run` sets it aside and makes it again") from error
     if not paths:
         raise InputError(f"{folder}: no records there (expected {store.folder}/TASK/METHOD/SEED.json)")
     if not records:
-        raise InputError(f"{folder}: its records were made under another protocol; `run` makes them again")
+        raise InputError(f"{folder}: its records were made under another protocol; `headbench run` makes them again")
     return records, len(paths) - len(records)
 
 
 def finished(records: Mapping[Path, Record]) -> Iterator[FinishedRecord]:
-    """Those of ``records`` that have a result."""
+    """The records that have a result."""
     return (record for record in records.values() if isinstance(record, FinishedRecord))
 
 
@@ -162,12 +161,12 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         examples = int(json.loads(content[8 : 8 + size])["__metadata__"]["examples"])
         outcomes = np.unpackbits(arrays["outcomes"], axis=-1, count=examples).astype(bool)
     except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise CorruptRecord(f"{beside}: {error}") from error
+        raise CorruptRecord(f"corrupt arrays {beside}: {error}") from error
     return arrays | {"outcomes": outcomes}
 
 
 def read_outcomes(path: Path) -> np.ndarray:
-    """Outcomes of the record at ``path``, (draws, levels, N) bool. Raises CorruptRecord."""
+    """Per-example outcomes of the record at ``path``, (draws, levels, N) bool. Raises CorruptRecord."""
     return read_arrays(path)["outcomes"]
 
 
@@ -177,14 +176,14 @@ def _protocol(content: dict[str, Any]) -> Any:
 
 
 def _first_complaint(error: ValidationError) -> str:
-    """The first thing that is wrong, after the path of its field: ``result.units: Field required``."""
+    """The first field that is wrong and why: ``result.units: Field required``."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"] if part not in ("done", "failed"))
     return f"{place or 'record'}: {first['msg']}"
 
 
 def _text(content: Mapping[str, Any]) -> str:
-    """JSON with one line for each part of the record."""
+    """JSON with one line per top-level field, which keeps diffs of committed records readable."""
     parts = (
         f"{json.dumps(key)}: {json.dumps(part, ensure_ascii=False, allow_nan=False)}" for key, part in content.items()
     )

@@ -1,4 +1,4 @@
-"""How far methods agree on which heads go first: their removal orders on one task, two methods at a time."""
+"""How far methods agree on which heads go first: the removal orders of each two methods on a task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.analysis.stats.orders import kendall_tau, overlap
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board
-from bench.report.pages.links import place
+from bench.report.links import task_slug
 from bench.report.tables.table import Cell, Heading, Table, number
 
 LEVEL = 0.5  # share of heads removed at which orders are compared as sets
@@ -21,11 +21,11 @@ LEVEL = 0.5  # share of heads removed at which orders are compared as sets
 
 @dataclass(frozen=True)
 class Agreement:
-    """Methods that have removal orders, like ones beside each other, and how far each two of them agree.
+    """Methods that have removal orders, similar ones side by side, and how far each two of them agree.
 
     tau, shared: (methods, methods), symmetric, means over the seeds that both have and over their draws; NaN on the
     diagonal, and where two methods share no seed. ``shared`` is the share of the ``first`` heads removed that two
-    orders have in common. unordered: methods without orders, sorted.
+    orders have in common; unrelated orders share ``expected``. unordered: methods without orders, sorted.
     """
 
     labels: tuple[str, ...]
@@ -36,8 +36,8 @@ class Agreement:
     unordered: tuple[str, ...]
 
     @property
-    def chance(self) -> float:
-        """What unrelated orders share."""
+    def expected(self) -> float:
+        """The share that unrelated orders have in common, on average."""
         return self.first / self.units
 
 
@@ -56,9 +56,9 @@ def agreement(board: Board, task: TaskKey) -> Agreement | None:
             pairs = [(orders[one][seed], orders[other][seed]) for seed in both]
             tau[i, j] = tau[j, i] = np.mean([kendall_tau(a, b).mean() for a, b in pairs])
             shared[i, j] = shared[j, i] = np.mean([overlap(a, b, first).mean() for a, b in pairs])
-    order = _alike(tau)
+    order = order_by_similarity(tau)
     return Agreement(
-        labels=tuple(labels[place_] for place_ in order),
+        labels=tuple(labels[place] for place in order),
         tau=tau[np.ix_(order, order)],
         shared=shared[np.ix_(order, order)],
         first=first,
@@ -68,7 +68,7 @@ def agreement(board: Board, task: TaskKey) -> Agreement | None:
 
 
 def pairs(board: Board, task: TaskKey, found: Agreement) -> Table:
-    """A row for each two methods, the most alike first."""
+    """A row for each two methods, those that agree most first."""
     rows = [
         (
             Cell(f"{found.labels[i]}, {found.labels[j]}", f"{found.labels[i]}, {found.labels[j]}"),
@@ -84,13 +84,13 @@ def pairs(board: Board, task: TaskKey, found: Agreement) -> Table:
         Heading(
             "shared, %",
             "shared",
-            f"Of the {found.first} heads removed first; unrelated orders share {100 * found.chance:.0f} %",
+            f"Of the {found.first} heads removed first; unrelated orders share {100 * found.expected:.0f} %",
         ),
     )
     caption = (
         f"{board.name(task)}: agreement of two methods' removal orders at the same seed, mean over seeds and draws"
     )
-    return Table(f"{place(task)}-agreement", caption, headings, tuple(rows))
+    return Table(f"{task_slug(task)}-agreement", caption, headings, tuple(rows))
 
 
 def _orders(records: list[FinishedRecord]) -> dict[int, np.ndarray]:
@@ -99,8 +99,11 @@ def _orders(records: list[FinishedRecord]) -> dict[int, np.ndarray]:
     return {seed: np.array(orders) for seed, orders in found.items() if orders}
 
 
-def _alike(tau: np.ndarray) -> np.ndarray:
-    """Places of methods such that like ones stand together: the leaves of average linkage of 1 - tau."""
+def order_by_similarity(tau: np.ndarray) -> np.ndarray:
+    """An order of methods, (methods,), that puts similar ones side by side: the leaves of average linkage of 1 - tau.
+
+    tau: (methods, methods), symmetric; NaN counts as unrelated.
+    """
     distances = 1 - np.nan_to_num(tau)
     np.fill_diagonal(distances, 0)
     tree = linkage(squareform(distances, checks=False).round(9), "average", optimal_ordering=True)

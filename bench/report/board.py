@@ -1,34 +1,37 @@
-"""The records of a folder laid out for a reader: tasks, methods, seeds, and where each number comes from."""
+"""The records of a folder by task, method and seed, with what tables, figures and pages ask of them."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis.above_chance import at_chance
-from bench.analysis.cell_metrics import frame, removes
+from bench.analysis.cell_metrics import metrics_table
+from bench.analysis.curves import removes
+from bench.analysis.excluded_tasks import tasks_at_chance
+from bench.analysis.naming import short_names
 from bench.records.errors import InputError
-from bench.records.schema import FinishedRecord, TaskKey
+from bench.records.schema import FinishedRecord, Record, TaskKey
 from bench.records.store import read_current
 from bench.report.notes import notes
 
 
 @dataclass(frozen=True)
 class Board:
-    """The current records of a folder; ``records`` are the finished ones, by path, in the order of their names."""
+    """The current records of a folder."""
 
     folder: Path
     records: dict[Path, FinishedRecord]
-    notes: tuple[str, ...]  # failures, mixed settings and origins, records left out: a line each
+    notes: tuple[str, ...] = ()  # one line each: failures, mixed settings and origins, records that are left out
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """``bench.analysis.cell_metrics.frame`` of the records."""
-        return frame(self.records[path] for path in sorted(self.records))
+        """One row per finished cell, as ``bench.analysis.cell_metrics.metrics_table`` makes it."""
+        return metrics_table(self.records[path] for path in sorted(self.records))
 
     @cached_property
     def tasks(self) -> list[TaskKey]:
@@ -37,8 +40,8 @@ class Board:
 
     @cached_property
     def at_chance(self) -> dict[TaskKey, str]:
-        """Tasks that have no area, as their unpruned model is no better than chance, and what it had."""
-        return at_chance(self.table)
+        """Tasks whose unpruned model is no better than chance, so that they have no area, with its quality."""
+        return tasks_at_chance(self.table)
 
     @cached_property
     def averaged(self) -> list[TaskKey]:
@@ -52,8 +55,8 @@ class Board:
 
     @cached_property
     def machines(self) -> list[str]:
-        """What latency was measured on, sorted."""
-        return sorted({machine(record) for record in self.records.values()})
+        """The machines that latency was measured on, sorted; none where it was never timed."""
+        return sorted({machine(record) for record in self.records.values() if record.measured.latency})
 
     def on(self, which: str) -> Board:
         """The records of one machine."""
@@ -67,70 +70,88 @@ class Board:
         return dict(cells)
 
     def of(self, task: TaskKey, label: str) -> list[FinishedRecord]:
-        """The records of a method on a task, by seed; empty where there is none."""
-        return list(self._cells.get((task, label), {}).values())
+        """The records of a method on a task, by seed; empty where there are none."""
+        return list(self.paths(task, label).values())
 
     def paths(self, task: TaskKey, label: str) -> dict[Path, FinishedRecord]:
-        """The same with the file of each."""
+        """The same records by their files."""
         return self._cells.get((task, label), {})
 
+    def of_task(self, task: TaskKey) -> list[FinishedRecord]:
+        """The records of all methods on a task, by method and seed."""
+        return [record for label in self.labels for record in self.of(task, label)]
+
     def any_of(self, label: str) -> FinishedRecord:
-        """A record of a method, for what all of them share."""
+        """One record of a method, for what all of its records share."""
         return next(record for task in self.tasks for record in self.of(task, label))
 
     def seeds(self, task: TaskKey) -> tuple[int, ...]:
-        """The seeds that most methods have on a task; of equally frequent sets the largest."""
+        """The set of seeds that most methods have on a task; of equally frequent sets the largest."""
         sets = Counter(
-            tuple(record.cell.seed for record in records)
-            for (other, _), records in ((key, list(cells.values())) for key, cells in self._cells.items())
+            tuple(record.cell.seed for record in records.values())
+            for (other, _), records in self._cells.items()
             if other == task
         )
         return max(sets, key=lambda seeds: (sets[seeds], len(seeds), seeds))
 
+    @cached_property
+    def _names(self) -> dict[TaskKey, str]:
+        return short_names(self.tasks)
+
     def name(self, task: TaskKey) -> str:
-        """The adapter's name, or that with data and model where another task has the same."""
-        alone = [other[0] for other in self.tasks].count(task[0]) == 1
-        return task[0] if alone else f"{task[0]} ({task[1]}, {task[2]})"
+        """The shortest name of a task that is clear among the board's tasks."""
+        return self._names[task]
 
 
 def read(folder: Path) -> Board:
+    """The board of the records in ``folder``. Raises InputError where there are none."""
+    return make_board(*read_current(folder), folder)
+
+
+def read_finished(folder: Path) -> Board:
     """The board of the records in ``folder``. Raises InputError where no cell has a result."""
-    current, others = read_current(folder)
-    done = {path: record for path, record in current.items() if isinstance(record, FinishedRecord)}
-    if not done:
-        raise InputError(f"{folder}: no cell there has a result: there is nothing to report")
-    told = notes(list(current.values()))
-    if others:
-        told.append(f"left out: {others} records made under another protocol")
+    board = read(folder)
+    if not board.records:
+        raise InputError(f"{folder}: no cell has a result, so there is nothing to report")
+    return board
+
+
+def make_board(records: Mapping[Path, Record], other_protocol: int = 0, folder: Path = Path()) -> Board:
+    """The board of ``records``, by their files; ``other_protocol`` is the number of records that were left out."""
+    told = notes(list(records.values()))
+    if other_protocol:
+        told.append(f"left out: {other_protocol} records made under another protocol")
+    done = {path: record for path, record in records.items() if isinstance(record, FinishedRecord)}
     return Board(folder, done, tuple(told))
 
 
 def kind(record: FinishedRecord) -> str:
-    """How a reader tells methods apart: a score, gates trained for each level, or a control of either."""
+    """The kind of a method: a score, gates or weights trained for each level, or a control of either kind."""
     cell = record.cell
-    trained = "trained" if cell.trained else "score"
     if cell.control:
         return "trained control" if cell.trained else "control"
-    return trained
+    return "trained" if cell.trained else "score"
 
 
 def removes_heads(record: FinishedRecord) -> bool:
-    """Whether a method removes heads and nothing else: what can be compared at a share of heads."""
+    """Whether a method removes heads and nothing else, so that it can be compared at equal shares of heads."""
     return removes(record) == "heads" and not keeps_all(record)
 
 
 def keeps_all(record: FinishedRecord) -> bool:
     """Whether nothing is removed at any level, as by the control ``none``."""
     result = record.result
-    kept = result.kept
-    return kept is not None and not result.neurons and all(len(units) == result.units for units in kept)
+    return result.kept is not None and not result.neurons and all(len(units) == result.units for units in result.kept)
 
 
 def machine(record: FinishedRecord) -> str:
-    """What latency was measured on: figures of two machines are never averaged."""
-    latency, came = record.measured.latency, record.provenance
+    """What latency was measured on: times from two machines are never averaged."""
+    latency, processor = record.measured.latency, record.provenance.processor
     if latency is None:
-        return f"{came.processor}, not timed"
-    return f"{came.processor}, {latency.device}, {latency.dtype}, {latency.threads} thread" + (
-        "s" if latency.threads != 1 else ""
-    )
+        return f"{processor}, not timed"
+    return f"{processor}, {latency.device}, {latency.dtype}, {count(latency.threads, 'thread')}"
+
+
+def count(number: int | None, what: str) -> str:
+    """``1 seed`` or ``2 seeds``."""
+    return f"{number} {what}" + ("s" if number != 1 else "")

@@ -1,4 +1,4 @@
-"""What a comparison of two methods says: an answer in words first, then its tables, then what to know of both."""
+"""A comparison of two methods as text: the result in words, then tables, then remarks on the records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 def text(comparison: Comparison) -> str:
-    """The whole answer in Markdown, without a final line break."""
+    """The comparison in Markdown, without a final line break."""
     parts = [words(comparison), _seed_table(comparison)]
     if any(task.documents for task in comparison.tasks):
         parts.append(_document_table(comparison))
@@ -24,9 +24,9 @@ def text(comparison: Comparison) -> str:
 
 
 def words(comparison: Comparison) -> str:
-    """One answer in sentences: the mean over tasks, then each task of which something else is to be said.
+    """The result in sentences: the mean over tasks, then the tasks whose result is another.
 
-    Each task by itself where there is no mean.
+    Where there is no mean over tasks, one sentence on each.
     """
     tasks, where = comparison.tasks, comparison.where
     overall = tasks[0].difference if len(tasks) == 1 else comparison.overall
@@ -41,12 +41,12 @@ def words(comparison: Comparison) -> str:
     else:
         sentences = [_whole(comparison, overall, where, size=f"{_number(len(tasks))} tasks")]
         sentences += _by_task(comparison, overall)
-    sentences += [f"Mind that {caveat}." for caveat in comparison.caveats]
+    sentences += [f"Note that {caveat}." for caveat in comparison.caveats]
     return " ".join(sentences)
 
 
 def _whole(comparison: Comparison, overall: Difference, where: str, size: str = "", corrected: str = "") -> str:
-    """A sentence that says what is compared, where, how sure it is, and over how many seeds."""
+    """A sentence on one difference: its size, what it is of, how certain it is, and over how many seeds."""
     a, b = comparison.a, comparison.b
     winner, loser = (a, b) if overall.mean >= 0 else (b, a)
     seeds = f"{_number(overall.seeds)} seed{'s' * (overall.seeds > 1)}"
@@ -58,16 +58,16 @@ def _whole(comparison: Comparison, overall: Difference, where: str, size: str = 
         these = "this one seed" if overall.seeds == 1 else f"these {seeds}"
         these += f" ({size})" if size else ""
         never = f"{seeds} cannot show a difference at the {100 * comparison.alpha:g} % level"
-        return f"In {these} {kept} {where}, but {never}: {_number(overall.needed)} would do{corrected}."
+        return f"In {these} {kept} {where}, but {never}: {_number(overall.needed)} seeds are needed{corrected}."
     interval = _interval(overall, comparison.alpha, overall.mean < 0)
     over = f"{seeds}, {size}" if size else seeds
     if _shown(overall, comparison):
         return f"{winner} keeps {points} more {comparison.quality} than {loser} {where}, {interval}; {over}{corrected}."
-    return f"No difference could be shown: {kept} {where}, {interval}, p = {_p(overall.p)}{corrected}; {over}."
+    return f"No difference was shown: {kept} {where}, {interval}, p = {_p(overall.p)}{corrected}; {over}."
 
 
 def _by_task(comparison: Comparison, overall: Difference) -> list[str]:
-    """Sentences on the tasks that differ from what was said ``overall``: the method that keeps more, or nothing."""
+    """Sentences on the tasks whose result is not that of the mean over tasks, ``overall``."""
     said = _winner(comparison, overall.mean) if _shown(overall, comparison) else ""
     few: list[TaskComparison] = []
     none: list[TaskComparison] = []
@@ -87,13 +87,13 @@ def _by_task(comparison: Comparison, overall: Difference) -> list[str]:
         winner = _winner(comparison, task.difference.mean)
         sentences.append(f"On {task.name} {winner} keeps {abs(task.difference.mean):.1f} points more.")
     if none and (said or other or overall.p is None):
-        sentences.append(f"On {_list(none)} no difference could be shown.")
+        sentences.append(f"No difference was shown on {_list(none)}.")
     elif none:
-        sentences.append(f"Nor could one on {_list(none)} alone.")
+        sentences.append(f"Nor was one shown on {_list(none)} alone.")
     if few:
-        needed = f"{_number(few[0].difference.needed)} would do, corrected for {_number(len(comparison.tasks))} tasks"
-        of = "any one task" if len(few) == len(comparison.tasks) else _list(few)
-        sentences.append(f"For {of} alone {needed}.")
+        needed, tasks = _number(few[0].difference.needed), _number(len(comparison.tasks))
+        alone = "a single task" if len(few) == len(comparison.tasks) else f"{_list(few)} alone"
+        sentences.append(f"For {alone}, {needed} seeds are needed, corrected for {tasks} tasks.")
     return sentences
 
 
@@ -112,8 +112,8 @@ def _seed_table(comparison: Comparison) -> str:
     if several and (overall := comparison.overall):
         rows.append(["mean of tasks", str(overall.seeds), "", "", *_figures(overall), "", f"{overall.beats:.2f}"])
     return (
-        f"Across seeds, {comparison.where}; {comparison.quality} as it is, not scaled by chance as the leaderboard's "
-        "area is; p of the sign-flip test on paired differences, P with ties counted half\n\n" + aligned(rows)
+        f"Across seeds, {comparison.where}; {comparison.quality} is not scaled by chance, unlike the leaderboard's "
+        "area; p is that of the sign-flip test on paired differences; P counts ties half\n\n" + aligned(rows)
     )
 
 
@@ -131,7 +131,7 @@ def _document_table(comparison: Comparison) -> str:
         )
         for seed, test, p in zip(task.seeds, documents.mcnemar, documents.holm, strict=False):
             rows.append([task.name, str(seed), str(test.only_a), str(test.only_b), _p(test.p), _p(p)])
-    heading = "On the same documents, of the models at hand: test examples that one alone gets right"
+    heading = "On the same test examples, for these models: how many only one of the two methods gets right"
     return "\n\n".join([heading, *([aligned(rows)] if len(rows) > 1 else []), "\n".join(lines)])
 
 
@@ -145,10 +145,7 @@ def _order_table(comparison: Comparison) -> str:
             stable = ["–" if value != value else f"{value:.2f}" for value in found.stable]
             shared = f"{100 * found.overlap:.0f} % of {found.k}"
             rows.append([task.name, f"{found.tau:.2f}", shared, f"{100 * found.k / found.units:.0f} %", *stable])
-    return (
-        "Agreement of the orders in which units are removed; over seeds: Kendall's tau of a method with itself\n\n"
-        + (aligned(rows))
-    )
+    return "Agreement of removal orders; over seeds: Kendall's tau of a method with itself\n\n" + (aligned(rows))
 
 
 def _figures(d: Difference) -> list[str]:

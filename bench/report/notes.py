@@ -1,28 +1,20 @@
-"""What a reader must know of records beside their numbers."""
+"""What a reader must know about records besides their numbers: failures, missing seeds, mixed settings and origins."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from bench.analysis.pairing import in_seeds
-from bench.analysis.settings import in_words
+from bench.analysis.comparable import differences_in_words
+from bench.analysis.naming import seeds_in_words
 from bench.records.schema import FailedRecord, FinishedRecord, Record, TaskKey
 
 
 def notes(records: Sequence[Record]) -> list[str]:
-    """What a reader must know of these records, a line each: failures, models short of their target, mixed origins."""
+    """Notes on these records, one line each."""
+    done = [record for record in records if isinstance(record, FinishedRecord)]
     found = [f"failed: {_where(r)}: {r.reason}" for r in records if isinstance(r, FailedRecord)]
-    short = set()
-    for r in records:
-        training = r.result.training if isinstance(r, FinishedRecord) else None
-        if training and training.target_met is False:
-            short.add(
-                f"{r.cell.data}, {r.cell.model}, seed {r.cell.seed}: training ended short of its "
-                f"target ({training.validation_accuracy:.3f} of {training.target:.3f} on validation)"
-            )
-    done = [r for r in records if isinstance(r, FinishedRecord)]
-    found += sorted(short) + _cut(done) + _seeds(done) + _mixed_settings(done)
+    found += _targets_missed(done) + _cut(done) + _fewer_seeds(done) + _mixed_settings(done)
     for what, values in (
         ("processors", Counter(r.provenance.processor for r in records)),
         ("torch versions", Counter(r.provenance.packages["torch"] for r in records)),
@@ -34,58 +26,56 @@ def notes(records: Sequence[Record]) -> list[str]:
     return found
 
 
+def _targets_missed(records: Sequence[FinishedRecord]) -> list[str]:
+    """Task models that were not trained to the accuracy their recipe aims for."""
+    missed = set()
+    for record in records:
+        cell, training = record.cell, record.result.training
+        if training.target_met is False:
+            missed.add(
+                f"{cell.data}, {cell.model}, seed {cell.seed}: training ended short of its target "
+                f"({training.validation_accuracy:.3f} of {training.target:.3f} on validation)"
+            )
+    return sorted(missed)
+
+
 def _cut(records: Sequence[FinishedRecord]) -> list[str]:
-    """Sub-tasks with documents that no model had room for as a whole."""
+    """Sub-tasks with documents that are longer than the model's context."""
     cut: dict[str, int] = {}
     for record in records:
         for name, value in record.result.metrics[0][0].items():
             if name.endswith("/documents_cut"):
                 cut[f"{record.cell.model}, {name.removesuffix('/documents_cut')}"] = int(value)
     return [
-        f"{where}: documents longer than the model's context, whose beginning is cut, or which are scored in windows: "
-        f"{count}"
+        f"{where}: {count} documents are longer than the model's context; they lose their beginning or are scored in "
+        "windows"
         for where, count in sorted(cut.items())
     ]
 
 
-def _seeds(records: Sequence[FinishedRecord]) -> list[str]:
+def _fewer_seeds(records: Sequence[FinishedRecord]) -> list[str]:
     """Methods with fewer seeds than others on the same task: their means are over other models and draws."""
     seeds: dict[TaskKey, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for record in records:
         seeds[record.task][record.cell.label].add(record.cell.seed)
     found = []
-    for names, of_label in sorted(seeds.items()):
+    for task, of_label in sorted(seeds.items()):
         every = set().union(*of_label.values())
         fewer: dict[tuple[int, ...], list[str]] = defaultdict(list)
         for label, some in sorted(of_label.items()):
             if some != every:
                 fewer[tuple(sorted(some))].append(label)
         found += [
-            f"{', '.join(names)}: of {len(every)} seeds, {', '.join(labels)}: {in_seeds(list(some))} alone"
+            f"{', '.join(task)}: of {len(every)} seeds, {', '.join(labels)}: only {seeds_in_words(some)}"
             for some, labels in sorted(fewer.items())
         ]
     return found
 
 
 def _mixed_settings(records: Sequence[FinishedRecord]) -> list[str]:
-    """Tasks whose records were measured in different ways: their means should not be compared."""
-    settings: dict[TaskKey, Counter[str]] = defaultdict(Counter)
-    origins: dict[TaskKey, Counter[str]] = defaultdict(Counter)
-    shares: dict[TaskKey, Counter[str]] = defaultdict(Counter)
-    for record in records:
-        if isinstance(record, FinishedRecord):
-            cell = record.cell
-            names = record.task
-            settings[names][in_words(record)] += 1
-            if cell.origin:
-                origins[names][f"data or model {cell.origin[:8]}"] += 1
-            if cell.trained:
-                shares[names][f"trained {100 * cell.trained:.3g} %"] += 1
-    return [
-        f"{', '.join(names)}: records of several settings: {'; '.join(f'{k} ({n})' for k, n in sorted(kinds.items()))}"
-        for names, kinds in sorted([*settings.items(), *origins.items(), *shares.items()])
-        if len(kinds) > 1
-    ]
+    """Tasks whose records were measured under different settings: their means should not be compared."""
+    found = differences_in_words(records, len)
+    return [f"{', '.join(task)}: records of several settings: {settings}" for task, settings in found.items()]
 
 
 def _where(record: Record) -> str:

@@ -1,4 +1,4 @@
-"""Who stands where, as far as the seeds can show: intervals, tiers and ranks of the methods that remove heads."""
+"""How methods that remove heads rank, as far as the seeds can show: intervals, tiers and mean ranks."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.analysis.above_chance import left_out
-from bench.analysis.pairing import in_seeds
+from bench.analysis.excluded_tasks import exclusion_note
+from bench.analysis.naming import seeds_in_words
 from bench.analysis.stats.across import FEWEST, Estimate, Scores, iqm, seed_bootstrap, task_means
 from bench.analysis.stats.many import Ranking, ranking
 from bench.analysis.stats.tiers import Tiers, tiers
 from bench.records.schema import TaskKey
-from bench.report.board import Board, removes_heads
+from bench.report.board import Board, count, removes_heads
 
 MARGIN = 0.5  # points of normalised area (chance 0, unpruned 100) below which methods are practically equal
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Methods by tier and then by mean area, best first; indices of all arrays are places among ``labels``."""
+    """Methods by tier and then by mean area, best first, in the order of ``labels``; all arrays have that order."""
 
     labels: tuple[str, ...]
     seeds: tuple[tuple[int, ...], ...]  # of each task
@@ -40,7 +40,7 @@ class Standing:
         return next(number for number, members in enumerate(self.tiers.members, 1) if place in members)
 
     def largest(self, labels: Sequence[str]) -> int:
-        """Place of the largest area among ``labels``: not always the first, as tiers are made of shared seeds."""
+        """Index of the largest area among ``labels``: not always the first, as tiers are made of shared seeds."""
         places = [self.labels.index(label) for label in labels]
         return max(places, key=lambda place: self.area.value[place].round(9))
 
@@ -48,8 +48,8 @@ class Standing:
 def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
     """The standing on ``tasks``, equally weighted, of each method that has all of their seeds; None where none has.
 
-    The seeds of a task are those that most methods have there. Left out, by name: tasks whose unpruned model is no
-    better than chance, and methods that lack a seed. Methods that remove neurons, or nothing, take no part.
+    The seeds of a task are those that most methods have there. Tasks whose unpruned model is no better than chance, and
+    methods that lack a seed, are left out and named. Methods that remove neurons, or nothing, are not ranked.
     """
     seeds, found, unranked = _complete(board, tasks)
     if not found:
@@ -72,7 +72,7 @@ def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
 
 
 def why_none(board: Board, tasks: Sequence[TaskKey]) -> str:
-    """Why ``standing`` is None, in sentences."""
+    """Why no method is ranked, in sentences."""
     if not any(removes_heads(board.any_of(label)) for label in board.labels):
         return "No method here removes heads and nothing else, so none is ranked."
     low = _left_out(board, tasks)
@@ -85,7 +85,7 @@ def why_none(board: Board, tasks: Sequence[TaskKey]) -> str:
 def _complete(
     board: Board, tasks: Sequence[TaskKey]
 ) -> tuple[list[tuple[int, ...]], dict[str, list[np.ndarray]], dict[str, str]]:
-    """Seeds of each task above chance, areas there, (seeds,), of the methods that have all, and why others lack one."""
+    """For each task above chance its seeds, for methods that have all of them their areas, and what others lack."""
     above = [task for task in tasks if task not in board.at_chance]
     seeds = [board.seeds(task) for task in above]
     found: dict[str, list[np.ndarray]] = {}
@@ -97,7 +97,7 @@ def _complete(
         lacks: dict[str, list[str]] = {}
         for task, of_task in zip(above, seeds, strict=True):
             if missing := [seed for seed in of_task if (*task, label, seed) not in areas]:
-                lacks.setdefault(in_seeds(missing), []).append(board.name(task))
+                lacks.setdefault(seeds_in_words(missing), []).append(board.name(task))
         if lacks:
             told = (f"for {missing} on {', '.join(where)}" for missing, where in lacks.items())
             unranked[label] = f"no result {', and '.join(told)}"
@@ -111,7 +111,7 @@ def _complete(
 
 def _left_out(board: Board, tasks: Sequence[TaskKey]) -> str:
     low = {board.name(task): board.at_chance[task] for task in tasks if task in board.at_chance}
-    return left_out(low, others=len(low) < len(tasks))
+    return exclusion_note(low, some_remain=len(low) < len(tasks))
 
 
 def _scores(found: dict[str, list[np.ndarray]], order: Sequence[str]) -> list[np.ndarray]:
@@ -135,48 +135,50 @@ def _ranking(scores: Scores) -> Ranking | None:
 
 
 def words(found: Standing) -> list[str]:
-    """What may be said of the standing, and what not, in sentences."""
+    """What the standing shows, and what it does not, in sentences."""
     said = _best(found) + _by_tier(found) if len(found.labels) > 1 else _alone(found)
     return [*said, *([found.left_out] if found.left_out else []), *_not_ranked(found.unranked)]
 
 
 def _alone(found: Standing) -> list[str]:
-    return [f"{found.labels[0]} alone is ranked, so there is nothing to compare it with."]
+    return [f"Only {found.labels[0]} is ranked, so there is nothing to compare it with."]
 
 
 def _best(found: Standing) -> list[str]:
     top = found.largest(found.labels)
     best, area = found.labels[top], found.area
     numbers = sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})
-    seeds = _count(numbers[0], "seed") if len(numbers) == 1 else f"{numbers[0]} to {numbers[1]} seeds a task"
+    seeds = count(numbers[0], "seed") if len(numbers) == 1 else f"{numbers[0]} to {numbers[1]} seeds per task"
     if area.low is None or area.high is None:
         return [
             f"{best} has the largest area, {area.value[top]:.3f}, in {seeds}; intervals need at least {FEWEST} seeds, "
-            "and what is shown is the standard deviation over seeds."
+            "so the standard deviation over seeds is shown instead."
         ]
     interval = f"95 % interval {area.low[top]:.3f} to {area.high[top]:.3f}"
     return [f"{best} has the largest area, {area.value[top]:.3f} ({interval} over {seeds})."]
 
 
 def _by_tier(found: Standing) -> list[str]:
-    """What the first tier says: its head has the largest area in the seeds that the tiers are made of."""
+    """What the first tier shows: its first method has the largest area in the seeds that the tiers are made of."""
     if found.tiers is None:
         return ["The tasks share no seed, so there are no tiers."]
     head, number = found.labels[0], found.tiers.seeds
     shared = any(len(seeds) > number for seeds in found.seeds)
     if number < found.tiers.needed:
-        which = f"The {_count(number, 'seed')} that all tasks share" if shared else _count(number, "seed")
+        which = f"The {count(number, 'seed')} that all tasks share" if shared else count(number, "seed")
         return [
-            f"{which} cannot show any method to be better than another at the 5 % level: all that are ranked stand in "
-            f"one tier ({found.tiers.needed} seeds could)."
+            f"{which} cannot show any method to be better than another at the 5 % level, so all ranked methods are "
+            f"in one tier ({found.tiers.needed} seeds are needed)."
         ]
     said, there = [], " there" if shared else ""
     if shared:
         verb = "also has" if found.largest(found.labels) == 0 else "has"
-        said.append(f"Tiers are made of the {number} seeds that all tasks share, in which {head} {verb} the largest.")
+        said.append(
+            f"Tiers are made of the {number} seeds that all tasks share, in which {head} {verb} the largest area."
+        )
     alike = len(found.tiers.members[0]) - 1
     said.append(
-        f"{_count(alike, 'other method')} in its tier cannot be told from it, or "
+        f"{count(alike, 'other method')} in its tier cannot be distinguished from it, or "
         f"{'keeps' if alike == 1 else 'keep'} less by at most {MARGIN:g} points."
         if alike
         else f"Each other ranked method was shown to keep less{there}, by more than {MARGIN:g} points."
@@ -188,7 +190,3 @@ def _not_ranked(unranked: dict[str, str]) -> list[str]:
     return (
         [f"Not ranked: {'; '.join(f'{label} ({why})' for label, why in sorted(unranked.items()))}."] if unranked else []
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("s" if number != 1 else "")

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import torch
 
-PATIENCE = 5.0  # seconds that a process without work has to end
+PATIENCE = 5.0  # seconds that an idle process has to end
 
 
 class Job(Protocol):
@@ -27,7 +27,7 @@ class Job(Protocol):
 
 @dataclass(frozen=True)
 class Done:
-    """What came of the job at ``index``: a value, or the reason why there is none."""
+    """The outcome of the job at ``index``: a value, or the reason why there is none."""
 
     index: int
     seconds: float
@@ -39,11 +39,12 @@ class Done:
 def run_jobs(
     jobs: Sequence[Job], workers: int, start: Callable[[], None], own_process: bool = False
 ) -> Generator[Done, None, None]:
-    """Run ``jobs`` in their order on ``workers`` processes of one thread each; yield them as they end.
+    """Run ``jobs`` in order on ``workers`` processes of one thread each; yield their outcomes as they finish.
 
-    A single worker is this process, unless it is to have its ``own_process``.
-    ``start`` is called first in every process. A job whose process dies is reported as such, and a new process
-    takes its place. When the caller stops iterating, the processes are ended.
+    A single worker is this process, unless ``own_process`` is set. ``start`` is called first in every process. A job
+    whose process dies is reported as such, and a new process replaces it. When the caller stops iterating, the
+    processes are ended. A pool of the standard library would not do: one dead process breaks a whole
+    ``ProcessPoolExecutor``, and ``multiprocessing.Pool`` waits forever for the job that died.
     """
     if workers == 1 and not own_process:
         torch.set_num_threads(1)
@@ -91,7 +92,7 @@ class _Worker:
             self.pipe.send((index, jobs[index]))
 
     def take(self) -> Done:
-        """What came of the job at hand."""
+        """The outcome of the job that it was given."""
         index, self.index = self.index, None
         assert index is not None
         try:
@@ -106,14 +107,14 @@ class _Worker:
 
     def end(self) -> None:
         self.pipe.close()
-        if self.index is None:  # it waits for work, and ends by itself, with all that it holds given back
+        if self.index is None:  # idle: it ends when the pipe closes, and releases what it holds
             self.process.join(PATIENCE)
         self.process.terminate()
         self.process.join()
 
 
 def _serve(pipe: Connection, start: Callable[[], None], parent: int) -> None:
-    """What a worker process does: take jobs until the pipe closes."""
+    """The loop of a worker process: take jobs until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""The jobs of a run, and the order in which they are best done: train models, run cells, then time them."""
+"""The jobs of a run, and their order: train models, run cells, then time them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ Job = TrainJob | CellJob | TimingJob
 def ordered(cells: list[Cell], cache: Path, out: Path, workers: int) -> list[TrainJob | CellJob]:
     """Jobs for ``cells``: a first model and a first cell for each worker, then all other models, then all other cells.
 
-    So the first result comes early.
+    So the first results come early, and problems show early.
     """
     models: dict[tuple, Cell] = {}
     for cell in cells:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.analysis.cell_metrics import curve, removes
-from bench.analysis.quality_scale import measure
+from bench.analysis.curves import curve, removes
+from bench.analysis.quality import quality_name
 from bench.measure.status import duration
 from bench.records.files import check_writable
 from bench.records.schema import FailedRecord, FinishedRecord, Record
@@ -235,6 +235,6 @@ def _outcome(cell: Cell, record: Record) -> str:
     middle = len(quality) // 2
     half = f", {quality[middle]:.3f} with {shares[middle]:.0%} of the {removes(record)} removed"
     return (
-        f"{cell.method.label} on {cell.where}: {measure(record)} {quality[0]:.3f}"
+        f"{cell.method.label} on {cell.where}: {quality_name(record)} {quality[0]:.3f}"
         f"{'' if cell.method.name == 'none' else half}"
     )

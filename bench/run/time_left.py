@@ -1,4 +1,4 @@
-"""How long things take: estimates before and during a run, from what was measured so far."""
+"""Estimate the time that jobs take, before and during a run, from the jobs and records seen so far."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from bench.records.schema import FinishedRecord, Record
 from bench.run.jobs import Job, TrainJob
 
-ALIKE = 3  # kind of job, data and model: what jobs have in common that tell of each other
-NOMINAL = {"train": 25.0, "cell": 5.0}  # seconds of a small model on one thread, until something was measured
+ALIKE = 3  # parts of a job's description that must agree for jobs on a user's own model: kind, data and model
+NOMINAL = {"train": 25.0, "cell": 5.0}  # seconds for a small model on one thread, until something was measured
 
 
 class Estimator:
@@ -30,9 +30,9 @@ class Estimator:
         self._add(_similar(job), seconds)
 
     def seconds(self, jobs: Iterable[Job], workers: int) -> float | None:
-        """Expected wall seconds of ``jobs`` on ``workers`` processes; None where nothing tells those of one of them.
+        """Expected wall seconds of ``jobs`` on ``workers`` processes; None if it is not known for one of them.
 
-        How long a model of one's own takes only work with that model on that data can tell.
+        The time for a user's own model is estimated only from jobs with that model on that data.
         """
         expected = [self._expected(_similar(job), own=bool(job.cell.task.model)) for job in jobs]
         known = [seconds for seconds in expected if seconds is not None]

@@ -1,6 +1,21 @@
-"""What must hold for every method, on tiny random models: checked by the tests for all, by ``check`` for yours."""
+"""Rules that every method must keep, checked on tiny random models by ``headbench check`` and by pytest.
 
-from methods.checks import answers, traces, training  # noqa: F401  each fills CHECKS
-from methods.checks.case import CHECKS, SCENES, Case, Check, Failure, NotApplicable, Scene, Subject, cases
+In: a registered method with its options. Out: one case per rule and tiny model, which passes, fails or does not apply.
+Nothing here knows a particular method, a task or a record.
+"""
 
-__all__ = ["CHECKS", "SCENES", "Case", "Check", "Failure", "NotApplicable", "Scene", "Subject", "cases"]
+from methods.checks import results, robustness, side_effects, training  # noqa: F401  each registers its checks
+from methods.checks.case import CHECKS, Case, Check, ConfiguredMethod, Failure, NotApplicable, cases
+from methods.checks.tiny_models import TINY_MODELS, TinyModel
+
+__all__ = [
+    "CHECKS",
+    "TINY_MODELS",
+    "Case",
+    "Check",
+    "ConfiguredMethod",
+    "Failure",
+    "NotApplicable",
+    "TinyModel",
+    "cases",
+]

@@ -1,4 +1,4 @@
-"""Tiny random models, batches with padding, and what a method sees of them."""
+"""Tiny random models, batches of random texts, and views of them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ SIZES = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_atten
 LABELS = {"num_labels": 3, "pad_token_id": 0, "bos_token_id": None, "eos_token_id": None}
 SHARED = {**SIZES, **LABELS, "max_position_embeddings": 64}
 
-# Dropout stays as configured: a method that left evaluation mode would be seen.
+# Dropout stays as configured, so that leaving evaluation mode changes results.
 MODELS = {
     "bert": (t.BertConfig, t.BertForSequenceClassification, {}),
     "albert": (t.AlbertConfig, t.AlbertForSequenceClassification, {"embedding_size": 8}),
     "llama": (t.LlamaConfig, t.LlamaForSequenceClassification, {"num_key_value_heads": 2}),
 }
-# A unit by group of query heads and, where heads share keys and values, by query head of every group.
+# In llama a unit is a group of query heads, in llama-query one query head of every group.
 ARCHITECTURES = ("bert", "albert", "llama", "llama-query")
 
 
 def _norm_in_float64(model: nn.Module) -> None:
-    """Llama's own norm computes in float32 whatever the model's dtype, too coarse for finite differences."""
+    """Replace Llama's own norm, which computes in float32 for any dtype: too coarse for finite differences."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, LlamaRMSNorm):
@@ -41,23 +41,23 @@ def _norm_in_float64(model: nn.Module) -> None:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some texts as tensors, (B, T) each, and their labels, (B,)."""
+    """Texts as tensors, (B, T) each, and their labels, (B,)."""
 
     inputs: dict[str, Tensor]
     labels: Tensor
 
 
 @dataclass(frozen=True)
-class Lessons:
-    """The same few batches over and over, and AdamW with a learning rate that falls to zero."""
+class TinyTraining:
+    """A training split that repeats a few batches, with AdamW at a learning rate that falls to zero."""
 
-    given: Sequence[Batch]
+    examples: Sequence[Batch]
     steps: int = 2
     clip: float = 1.0
     learning_rate: float = 0.01
 
     def batches(self) -> Iterator[Batch]:
-        return cycle(self.given)
+        return cycle(self.examples)
 
     def optimizer(self, model: nn.Module) -> tuple[AdamW, LambdaLR]:
         optimizer = AdamW(model.parameters(), lr=self.learning_rate)
@@ -65,12 +65,12 @@ class Lessons:
 
 
 class Tiny:
-    """Builds models of layers with 4 heads of width 4, texts for them, and views."""
+    """Builds random models with 4 heads of width 4 per layer, texts for them, and views."""
 
     def model(
         self, architecture: str, seed: int = 0, dtype: torch.dtype = torch.float32, layers: int = 2
     ) -> t.PreTrainedModel:
-        """A random model in evaluation mode whose attention is far from uniform."""
+        """A random model in evaluation mode. Its weights are large, so that attention is far from uniform."""
         config_class, model_class, own = MODELS[architecture.partition("-")[0]]
         with torch.random.fork_rng():
             torch.manual_seed(seed)
@@ -84,7 +84,7 @@ class Tiny:
         return model.to(dtype).eval()
 
     def sentences(self, seed: int, count: int = 6, longest: int = 9, shortest: int = 1) -> list[tuple[Tensor, int]]:
-        """Random texts as token ids, of random lengths, with their labels."""
+        """Random texts of random lengths as token ids, with their labels."""
         generator = torch.Generator().manual_seed(seed)
         lengths = torch.randint(shortest, longest + 1, (count,), generator=generator).tolist()
         labels = torch.randint(3, (count,), generator=generator).tolist()
@@ -93,7 +93,7 @@ class Tiny:
         ]
 
     def batch(self, sentences: Sequence[tuple[Tensor, int]], padding: str = "right", extra: int = 0) -> Batch:
-        """One batch, padded to ``extra`` more than its longest text. Positions count from the first real token."""
+        """One batch, padded ``extra`` tokens beyond its longest text. Positions count from the first real token."""
         width = max(len(ids) for ids, _ in sentences) + extra
         ids, mask, positions = (torch.zeros(len(sentences), width, dtype=torch.long) for _ in range(3))
         for row, (sentence, _) in enumerate(sentences):
@@ -110,6 +110,7 @@ class Tiny:
     def view(
         self, model: nn.Module, batches: Sequence[Batch], unit: str = "group", kept: Tensor | None = None, seed: int = 0
     ) -> View:
+        """A view of ``model`` for classification, with ``batches`` for calibration and training."""
         heads = HeadMap.of(model, unit)
         return View(
             model=model,
@@ -119,17 +120,18 @@ class Tiny:
             generator=torch.Generator().manual_seed(seed),
             forward=lambda model, batch: model(**batch.inputs).logits,
             loss_of_logits=lambda logits, batch: F.cross_entropy(logits, batch.labels, reduction="none"),
-            training=Lessons(batches),
+            training=TinyTraining(batches),
         )
 
     def unit(self, architecture: str) -> str:
+        """What a unit is where heads share keys and values."""
         return "query" if architecture.endswith("-query") else "group"
 
     def sides(self, architecture: str) -> tuple[str, ...]:
-        """Sides on which padding is harmless: BERT and ALBERT classify by what stands at the very first place."""
+        """Sides on which padding is harmless. BERT and ALBERT classify by the token at position 0."""
         return ("left", "right") if architecture.startswith("llama") else ("right", "right")
 
-    def scene(self, architecture: str, seed: int = 0, dtype: torch.dtype = torch.float32, **texts: int) -> View:
-        """A view of a random model on one batch of random texts."""
+    def random_view(self, architecture: str, seed: int = 0, dtype: torch.dtype = torch.float32, **texts: int) -> View:
+        """A view of a random model on one batch of random texts; ``texts`` as in ``sentences``."""
         model = self.model(architecture, seed, dtype)
         return self.view(model, [self.batch(self.sentences(seed, **texts))], self.unit(architecture))

@@ -1,4 +1,4 @@
-"""What a joint method trains: one whole model a budget, ready to use."""
+"""What a joint method trains: one whole model per budget, ready to use."""
 
 from __future__ import annotations
 
@@ -8,42 +8,43 @@ import torch
 from torch import nn
 
 from methods import Trained, View
-from methods.checks.case import Failure, Scene, Subject, check
+from methods.checks.case import ConfiguredMethod, Failure, check
+from methods.checks.tiny_models import TinyModel
 from methods.contract.choice import Choice
 
-CLOSE = 1e-4  # of the largest logit, between gated and removed heads
+CLOSE = 1e-4  # largest difference between logits with heads gated and removed, as a share of the largest logit
 
 
-@check("joint", otherwise="only a joint method trains")
-def trained_models_are_ready(subject: Subject, scene: Scene) -> None:
-    """Each trained model is whole, in evaluation mode, without hooks, and not trained on for the next budget."""
-    view = scene.view()
+@check("joint")
+def trained_models_are_ready(configured: ConfiguredMethod, on: TinyModel) -> None:
+    """Each trained model is whole, in evaluation mode, without hooks, and not trained further for the next budget."""
+    view = on.view()
     units = len(view.heads)
     budgets = [units - 1, units // 2, 0]
-    found = []
-    for trained in subject.function(view, budgets):
-        found.append((trained, {name: weight.clone() for name, weight in trained.model.state_dict().items()}))
-    if len(found) != len(budgets):
-        raise Failure(f"{len(found)} results for the {len(budgets)} budgets {budgets}")
-    for keep, (trained, weights) in zip(budgets, found, strict=True):
+    results = []
+    for trained in configured.function(view, budgets):
+        results.append((trained, {name: weight.clone() for name, weight in trained.model.state_dict().items()}))
+    if len(results) != len(budgets):
+        raise Failure(f"{len(results)} results for the {len(budgets)} budgets {budgets}")
+    for keep, (trained, weights) in zip(budgets, results, strict=True):
         where = f"the model for {keep} of {units} units"
         later = trained.model.state_dict()
         if changed := [name for name, weight in weights.items() if not torch.equal(weight, later[name])]:
-            raise Failure(f"{changed[0]} of {where} changed after it was given: each budget needs a copy of its own")
-        _ready(trained, view, where)
+            raise Failure(f"{changed[0]} of {where} changed after it was yielded: each budget needs its own copy")
+        _check_ready(trained, view, where)
 
 
-def _ready(trained: Trained, view: View, where: str) -> None:
-    """Raises Failure unless what was trained can be used as it is."""
+def _check_ready(trained: Trained, view: View, where: str) -> None:
+    """Raises Failure unless the trained model can be used as it is."""
     view.heads.check_model(trained.model)  # no head is removed yet
-    for name, module in trained.model.named_modules():
-        called = name or "the model"
+    for path, module in trained.model.named_modules():
+        name = path or "the model"
         if module.training:
-            raise Failure(f"{called} is in training mode in {where}")
-        if _hooks(module) > _hooks(view.model.get_submodule(name)):
-            raise Failure(f"{called} has a hook in {where}")
+            raise Failure(f"{name} is in training mode in {where}")
+        if _hooks(module) > _hooks(view.model.get_submodule(path)):
+            raise Failure(f"{name} has a hook in {where}")
     if wrong := {name: value for name, value in trained.report.items() if not math.isfinite(value)}:
-        raise Failure(f"the report of {where} says {wrong}")
+        raise Failure(f"the report of {where} has values that are not finite: {wrong}")
     choice = Choice(trained.model, view.heads, trained.mask.cpu(), trained.neurons)
     batch = view.batches[0]
     with torch.no_grad():

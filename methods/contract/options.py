@@ -1,4 +1,4 @@
-"""Options of methods: what a value may be, declared by annotation and checked before anything runs."""
+"""Options of methods: types and bounds, declared by annotations and checked before anything runs."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "
 
 
 class OptionError(ValueError):
-    """An unknown option, or a value that the option cannot take."""
+    """An unknown option, or a value that is not valid for an option."""
 
 
 @dataclass(frozen=True)
 class AtLeast:
-    """The lowest value of a number, in its annotation: ``Annotated[int, "what it means", AtLeast(1)]``."""
+    """Lower bound of a number, in its annotation: ``Annotated[int, "what it means", AtLeast(1)]``."""
 
     lowest: float
 
 
 @dataclass(frozen=True)
 class AtMost:
-    """The highest value of a number, likewise."""
+    """Upper bound of a number, in its annotation."""
 
     highest: float
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a method: its type, default, what it means, and its lowest and highest value if it has them."""
+    """One option of a method: type, default, meaning, and bounds if it has any."""
 
     name: str
     type: Any
@@ -40,9 +40,9 @@ class Option:
 
     @classmethod
     def of(cls, name: str, hint: Any, default: Any) -> Option:
-        """An option from ``Annotated[type, "what it means"]``, perhaps with AtLeast and AtMost.
+        """The option declared by ``Annotated[type, "what it means"]``, optionally with AtLeast and AtMost.
 
-        Raises TypeError for another annotation, OptionError for a default that the option cannot take.
+        Raises TypeError for another annotation, OptionError for a default that is not valid.
         """
         kind, text, *rest = get_args(hint) if get_origin(hint) is Annotated else (None, "")
         if kind not in WORDS and get_origin(kind) is not Literal:
@@ -56,9 +56,9 @@ class Option:
         return option
 
     def parse(self, value: Any) -> Any:
-        """``value`` (a string from a command line, or a plain value from a file) as this option's type.
+        """Convert ``value``, a string from the command line or a value from a file, to the type of this option.
 
-        Raises OptionError where it cannot be one.
+        Raises OptionError if it is not valid.
         """
         if get_origin(self.type) is Literal:
             choices = {str(choice): choice for choice in get_args(self.type)}

@@ -1,4 +1,4 @@
-"""The registry: one decorator a shape, options read from the function's own signature, no list to edit."""
+"""The registry of methods: one decorator per shape; options are read from the function's signature."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from methods.contract.schedule import Schedule
 
 @dataclass(frozen=True)
 class Method:
-    """A registered method, or one variant of it by name.
+    """A registered method, or a named variant of one.
 
-    shape: ``scorer`` (importances, to which the runner applies a schedule), ``selector`` (a mask for a budget) or
-        ``joint`` (a mask for each budget, with the weights that were trained for it).
-    base, presets: a variant's main name, and the options in which it differs.
-    controls: values of options with which it is a control too.
-    batch_dependent: options under which the answer depends, by definition, on how texts are batched and padded; with no
-        option in it, the answer always does. None where it never does.
+    shape: ``scorer`` (importances, to which a schedule is applied), ``selector`` (a mask for a budget) or ``joint``
+        (for each budget a mask with the weights trained for it).
+    source: the paper, with its equation, or ``control``.
+    control: whether the method is only there for comparison.
+    base, presets: name of the method that this is a variant of, and the options in which it differs.
+    controls: values of options that make it a control.
+    batch_dependent: options with which results depend, by definition, on how texts are batched and padded; empty if
+        they always do, None if they never do.
     """
 
     name: str
@@ -44,33 +46,36 @@ class Method:
         return (inspect.getdoc(self.function) or "").partition("\n")[0]
 
     def configure(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Every option with its value: defaults, then this name's presets, then ``given``.
+        """A value for every option: defaults, overridden by the presets of a variant, overridden by ``given``.
 
-        Raises OptionError for a name that this method does not have, or a value of the wrong kind.
+        Raises OptionError for an unknown name or a value that is not valid.
         """
         for name in given:
             if name not in self.options:
                 near = get_close_matches(name, self.options, n=1)
-                hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(self.options) or 'none'}"
-                raise OptionError(f"method {self.name} has no option {name!r}{hint}")
+                hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(self.options) or 'no option'}"
+                raise OptionError(f"method {self.name} has no option {name!r}; {hint}")
         values = {name: option.default for name, option in self.options.items()} | dict(self.presets)
         return values | {name: self.options[name].parse(value) for name, value in given.items()}
 
     def is_control(self, options: Mapping[str, Any]) -> bool:
-        """Whether it is there to be compared with, under ``options``, and not for its own sake."""
+        """Whether the method with these options is only there for comparison."""
         return self.control or any(options.get(name) in values for name, values in self.controls.items())
 
     def label(self, options: Mapping[str, Any]) -> str:
-        """The name with the options that differ from its defaults: ``michel:layer_norm=false``."""
-        usual = self.configure({})
-        changed = [f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in options.items() if v != usual[k]]
+        """The name with the options that differ from its defaults, such as ``michel:layer_norm=false``."""
+        defaults = self.configure({})
+        changed = [
+            f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+            for name, value in options.items()
+            if value != defaults[name]
+        ]
         return self.name + (":" + ",".join(sorted(changed)) if changed else "")
 
 
 METHODS: dict[str, Method] = {}
 
-
-Variants = Mapping[str, Mapping[str, Any]] | None  # options of each further name
+Variants = Mapping[str, Mapping[str, Any]] | None  # presets by name of the variant
 
 
 def scorer(
@@ -83,17 +88,22 @@ def scorer(
 ):
     """Register ``function(view, *, option=default, ...) -> importance`` as a scorer.
 
-    The importance has shape (units,), larger means keep; a scorer that is random by nature may return (draws, units),
-    one trajectory a draw, and one that ranks neurons too an Importance. ``variants`` names combinations of options,
-    such as ``{"inverse-ae": {"inverse": True}}``. An importance must not depend on the batch that a text is in, unless
-    ``batch_dependent`` says so: options under which it does, ``{}`` for all.
-    Raises ValueError where a name is taken, OptionError (a ValueError) where a default or a variant cannot be.
+    The importance has shape (units,); larger means keep. A random scorer may return (draws, units), which makes one
+    removal order per draw; a scorer that ranks neurons too returns an Importance.
+
+    source: the paper, with its equation.
+    control: whether the method is only there for comparison.
+    variants: names for combinations of options, such as ``{"inverse-ae": {"inverse": True}}``.
+    batch_dependent: options with which the importance of a head depends on how texts are batched, ``{}`` if it always
+        does. All other importances must not.
+
+    Raises ValueError if a name is taken, OptionError (a ValueError) if a default or a variant is not valid.
     """
 
     def register(function):
         own, shared = _signature_options(function), _schedule_options()
         if taken := own.keys() & shared.keys():
-            raise ValueError(f"method {name!r}: every scorer has an option {', '.join(sorted(taken))} already")
+            raise ValueError(f"method {name!r}: the schedule already has an option {', '.join(sorted(taken))}")
         method = Method(name, "scorer", function, own | shared, source, control, name)
         _add(replace(method, controls={"inverse": [True]}, batch_dependent=batch_dependent), variants)
         return function
@@ -104,8 +114,10 @@ def scorer(
 def selector(name: str, *, source: str, control: bool = False, variants: Variants = None):
     """Register ``function(view, keep, *, option=default, ...) -> mask`` as a selector.
 
-    ``keep`` is the budget in units; the mask has shape (units,), true where a unit is kept. Raises ValueError where the
-    name is taken.
+    keep: the budget, as a number of units. The mask is (units,) bool, true for the ``keep`` units that are kept.
+    source, control, variants: as for ``scorer``.
+
+    Raises as ``scorer`` does.
     """
 
     def register(function):
@@ -117,13 +129,13 @@ def selector(name: str, *, source: str, control: bool = False, variants: Variant
 
 @dataclass(frozen=True)
 class Trained:
-    """What a joint method found for one budget.
+    """Result of a joint method for one budget.
 
-    mask: (units,) bool, the units kept; as many as the budget says.
-    model: the whole model, no head removed yet, with the weights trained for this mask, in evaluation mode and without
-        hooks. The model of the view itself where no weight was trained.
-    report: plain numbers worth recording, such as the temperature that training ended at.
-    neurons: (width,) bool by name of the feed-forward layer, the neurons kept; None where all stay. Where neurons go,
+    mask: (units,) bool, the units kept, as many as the budget.
+    model: the whole model, with no head removed yet, with the weights trained for this mask; in evaluation mode and
+        without hooks. The view's own model if no weight was trained.
+    report: numbers to record, such as the temperature at the end of training.
+    neurons: (width,) bool by name of the feed-forward layer, the neurons kept; None if all are. If neurons are removed,
         the mask may keep all units.
     """
 
@@ -143,9 +155,13 @@ def joint(
 ):
     """Register ``function(view, budgets, *, option=default, ...) -> iterator of Trained`` as a joint method.
 
-    It trains gates, and perhaps the weights of a copy of the model, on ``view.training``; it yields a Trained for each
-    budget (a number of units to keep, 0 to all), in the order of ``budgets``. What it costs is recorded as training.
-    ``controls`` are values of options with which it is a control. Raises ValueError where the name is taken.
+    It trains gates, weights of copies of the model or both on ``view.training``, and yields one Trained per budget, a
+    number of units to keep, in the order of ``budgets``. Its cost is recorded as training, not as scoring.
+
+    source, control, variants: as for ``scorer``.
+    controls: values of options that make it a control, such as ``{"choice": ["random"]}``.
+
+    Raises as ``scorer`` does.
     """
 
     def register(function):

@@ -1,4 +1,4 @@
-"""From importances to removal orders: when to score again, which end to start at, how layers share the loss."""
+"""From importances to removal orders: when to score again, in which direction, and how much of each layer."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from torch import Tensor
 
 from methods.contract.options import AtLeast, OptionError
 from methods.contract.view import View
-from methods.heads.surgery.neurons import check_names, find_mlps
+from methods.heads.finding.mlps import check_names, find_mlps
 from methods.heads.surgery.shrink import shrink, working_copy
 
 
 class NonFiniteScore(ArithmeticError):
-    """A method gave a NaN or an infinite importance to a unit that is still there."""
+    """A method gave a NaN or an infinite importance to a unit that has not been removed."""
 
 
 @dataclass(frozen=True)
 class Importance:
     """Importances of heads and of neurons; larger means keep.
 
-    units: (units,) or (draws, units); None where no head is to be removed.
-    neurons: by name of the feed-forward layer (``methods.heads.find_mlps``), (width,) or (draws, width); the same share
-        of every layer's neurons is removed as of the units. None where no neuron is to be removed.
+    units: (units,) or (draws, units); None to remove no head.
+    neurons: (width,) or (draws, width) by name of the feed-forward layer (``methods.heads.find_mlps``); every layer
+        loses the same share of its neurons as the model of its units. None to remove no neuron.
     """
 
     units: Tensor | None
@@ -34,22 +34,22 @@ class Importance:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a scorer's importances become a removal order: by default scored once, least important removed first."""
+    """How importances become a removal order. By default, units are scored once and the least important go first."""
 
-    recompute: Annotated[int, "units removed between two scorings, 1 being greedy; 0 scores once", AtLeast(0)] = 0
+    recompute: Annotated[int, "score again after removing this many units, 1 is greedy; 0 scores once", AtLeast(0)] = 0
     inverse: Annotated[bool, "remove the most important first"] = False
-    allocation: Annotated[Literal["global", "layer"], "rank all units together, or take equally from every layer"] = (
+    allocation: Annotated[Literal["global", "layer"], "rank all units together, or remove equally from every layer"] = (
         "global"
     )
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What is removed first, of the units and of each feed-forward layer's neurons.
+    """Removal orders of the units and of the neurons of each feed-forward layer.
 
-    order: (units,) indices of units, first removed first; None where units stay.
-    neurons: by name of the layer, (width,) indices of neurons, likewise; None where neurons stay.
-    scores: (scorings, units) float64, the importances behind ``order``, NaN for units that were gone by then.
+    order: (units,) indices of units, first removed first; None if no head is removed.
+    neurons: (width,) indices of neurons by name of the layer, first removed first; None if no neuron is removed.
+    scores: (scorings, units) float64, the importances behind ``order``, NaN for units already removed.
     """
 
     order: Tensor | None
@@ -57,14 +57,17 @@ class Trajectory:
     scores: Tensor | None = None
 
     def units_kept(self, removed: int, units: int) -> Tensor:
-        """Mask, (units,) bool, of what is kept when the first ``removed`` of ``units`` are gone."""
+        """Mask of the units kept, (units,) bool, when the first ``removed`` of ``units`` are removed."""
         mask = torch.ones(units, dtype=torch.bool)
         if self.order is not None:
             mask[self.order[:removed]] = False
         return mask
 
     def neurons_kept(self, removed: int, units: int) -> dict[str, Tensor] | None:
-        """Masks, (width,) bool by layer, when the share removed/units of each layer's neurons is gone; halves go up."""
+        """Masks of the neurons kept, (width,) bool by layer, when each layer loses the share removed/units of them.
+
+        Half a neuron is rounded up.
+        """
         if self.neurons is None:
             return None
         masks = {}
@@ -75,17 +78,17 @@ class Trajectory:
 
 
 def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan: Schedule) -> list[Trajectory]:
-    """What ``plan`` makes of a score: one trajectory, or one a draw if the score is random by nature.
+    """Apply the schedule ``plan`` to a scorer: one trajectory per draw of its importances.
 
-    Raises NonFiniteScore; ValueError for importances of another shape; OptionError for several draws, or
-    neurons, to be scored again after each step.
+    Raises NonFiniteScore; ValueError for importances of a wrong type or shape; OptionError for a schedule that scores
+    again if there are several draws, or neurons.
     """
     if plan.recompute:
         return [_greedy(score, view, plan)]
-    given = score(view)
-    importance = given if isinstance(given, Importance) else Importance(given)
+    scores = score(view)
+    importance = scores if isinstance(scores, Importance) else Importance(scores)
     if importance.units is None and importance.neurons is None:
-        raise ValueError("an importance of nothing: give units, neurons or both")
+        raise ValueError("the importance has neither units nor neurons")
     paths = [Trajectory(None)]
     if importance.units is not None:
         names = [view.heads.name(unit) for unit in range(len(view.heads))]
@@ -94,11 +97,11 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
     if importance.neurons is None:
         return paths
     check_names(find_mlps(view.model), importance.neurons, "importances of neurons")
-    layers = {name: _order_of_neurons(name, scores, plan) for name, scores in importance.neurons.items()}
+    layers = {name: _neuron_orders(name, values, plan) for name, values in importance.neurons.items()}
     draws = {len(paths)} if importance.units is not None else set()
     draws |= {len(layer) for layer in layers.values()}
     if len(draws) != 1:
-        raise ValueError(f"importances of units and neurons with different numbers of draws: {sorted(draws)}")
+        raise ValueError(f"importances of units and neurons have different numbers of draws: {sorted(draws)}")
     return [
         replace(paths[draw % len(paths)], neurons={name: layer[draw] for name, layer in layers.items()})
         for draw in range(draws.pop())
@@ -106,10 +109,10 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
 
 
 def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Schedule) -> Trajectory:
-    """What becomes of a score that is taken anew after every step, on a model without what is gone."""
+    """Score again after every ``plan.recompute`` units, on a copy of the model from which they are removed."""
     order: list[Tensor] = []
     rows: list[Tensor] = []
-    units = torch.arange(len(view.heads))  # those left, as the whole model numbers them
+    units = torch.arange(len(view.heads))  # indices in the whole model of the units left
     now = replace(view, model=working_copy(view.model), memory={})
     keep = view.kept
     while True:
@@ -121,10 +124,10 @@ def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Sche
             now = replace(now, heads=heads, kept=heads.full_mask())
         scores = score(now)
         if isinstance(scores, Importance):
-            raise OptionError("scores taken anew remove heads alone, this one ranks neurons too: give recompute=0")
+            raise OptionError("a greedy schedule removes heads only, this method ranks neurons too: use recompute=0")
         draws = _checked(scores, now, [view.heads.name(unit) for unit in units.tolist()])
         if len(draws) > 1:
-            raise OptionError(f"{len(draws)} draws, of which scores taken anew can follow one: give draws=1")
+            raise OptionError(f"a greedy schedule needs one draw, not {len(draws)}: use draws=1")
         rows.append(torch.full((len(view.heads),), torch.nan, dtype=torch.float64).index_copy(0, units, draws[0]))
         next_removed = _order(draws[0], now, plan)[: plan.recompute]
         order.append(units[next_removed])
@@ -132,7 +135,7 @@ def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Sche
         keep[next_removed] = False
 
 
-def _order_of_neurons(name: str, scores: Tensor, plan: Schedule) -> Tensor:
+def _neuron_orders(name: str, scores: Tensor, plan: Schedule) -> Tensor:
     """Removal orders of a layer's neurons, (draws, width)."""
     _check_real(scores, f"the importance of neurons of {name}", "(width,)")
     scores = scores.detach().double().cpu().reshape(-1, scores.shape[-1])
@@ -143,11 +146,14 @@ def _order_of_neurons(name: str, scores: Tensor, plan: Schedule) -> Tensor:
 
 
 def _checked(scores: Tensor, view: View, names: list[str]) -> Tensor:
-    """``scores`` as (draws, units) in float64 on the CPU, finite wherever a unit is still there. ``names`` of units."""
+    """``scores`` as (draws, units) float64 on the CPU. ``names``: of the units, for messages.
+
+    Raises NonFiniteScore for units not removed yet, ValueError for a wrong type or shape.
+    """
     units = len(view.heads)
     _check_real(scores, "the importance", f"({units},)")
     if scores.dim() not in (1, 2) or 0 in scores.shape or scores.shape[-1] != units:
-        raise ValueError(f"importance of shape {tuple(scores.shape)}, expected ({units},): one entry a unit")
+        raise ValueError(f"importance of shape {tuple(scores.shape)}, expected ({units},): one entry per unit")
     draws = scores.detach().double().cpu().reshape(-1, units)
     bad = (~draws.isfinite() & view.kept).nonzero().tolist()
     if bad:
@@ -157,21 +163,21 @@ def _checked(scores: Tensor, view: View, names: list[str]) -> Tensor:
     return draws
 
 
-def _check_real(scores: object, said: str, shape: str) -> None:
-    """Raise ValueError for what is no tensor, or one of complex numbers, which have no order."""
+def _check_real(scores: object, what: str, shape: str) -> None:
+    """Raise ValueError unless ``scores`` is a tensor of real numbers."""
     if not isinstance(scores, Tensor):
-        raise ValueError(f"{said} is a {type(scores).__name__}, expected a tensor of shape {shape}")
+        raise ValueError(f"{what} is a {type(scores).__name__}, expected a tensor of shape {shape}")
     if scores.is_complex():
-        raise ValueError(f"{said} is of {scores.dtype}, expected real numbers")
+        raise ValueError(f"{what} is of {scores.dtype}, expected real numbers")
 
 
 def _order(scores: Tensor, view: View, plan: Schedule) -> Tensor:
-    """Indices of the units kept, in the order in which ``plan`` removes them; ties go by index."""
+    """Indices of the units of ``view.kept`` in the order in which ``plan`` removes them; ties by index."""
     units = view.kept.nonzero().flatten()
     ranked = units[(scores[units] * (-1 if plan.inverse else 1)).argsort(stable=True)]
     if plan.allocation == "global":
         return ranked
     sites = view.heads.site_of_unit[ranked]
-    # Taking equally means taking first from the site with the most units left.
+    # To take equally from all sites, always take from the one with the most units left.
     left = torch.stack([(sites[i:] == site).sum() for i, site in enumerate(sites)])
     return ranked[left.argsort(descending=True, stable=True)]

@@ -1,4 +1,4 @@
-"""A method leaves model and process as it found them, or its cell fails: others will use them."""
+"""A method must leave the model's weights and torch's global switches as it found them: other code uses them next."""
 
 from __future__ import annotations
 
@@ -9,14 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
-INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
+INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes per element
 
-
-class Touched(RuntimeError):
-    """A method did not leave the model, or a switch of torch, as it found it."""
-
-
-# What is to be as it was after a method: by what to call it, how to read it and how to put it.
+# Global switches by their name in messages: how to read one, and how to set it.
 SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "gradients being on": (torch.is_grad_enabled, torch.set_grad_enabled),
     "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
@@ -28,42 +23,47 @@ SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
 }
 
 
+class SideEffect(RuntimeError):
+    """A method changed the model, or a global switch of torch."""
+
+
 def switches() -> dict[str, Any]:
-    """How they are now, by what to call them."""
+    """Current value of each switch, by name."""
     return {name: read() for name, (read, _) in SWITCHES.items()}
 
 
 @contextmanager
-def kept_switches() -> Iterator[dict[str, Any]]:
-    """Whatever happens inside to switches does not last. Yields how they were."""
+def restored_switches() -> Iterator[dict[str, Any]]:
+    """Restore all switches on leaving, also after an error. Yields their values on entering."""
     before = switches()
     try:
         yield before
     finally:
-        for name, (read, put) in SWITCHES.items():
+        for name, (read, restore) in SWITCHES.items():
             if read() != before[name]:
-                put(before[name])
+                restore(before[name])
 
 
 @contextmanager
-def untouched(model: nn.Module) -> Iterator[None]:
-    """Raises Touched where weights of ``model``, or switches, are not after what happens inside what they were before.
+def no_side_effects(model: nn.Module) -> Iterator[None]:
+    """Raise SideEffect if the code inside changes a switch or a weight of ``model``. Switches are restored in any case.
 
-    Weights are compared by a sum over their bits, which no rounding blurs.
+    Weights are compared by checksums of their bits, so no change is lost to rounding.
     """
-    weights = _sums(model)
-    with kept_switches() as before:
+    weights = _checksums(model)
+    with restored_switches() as before:
         yield
         after = switches()
     if changed := [name for name, value in before.items() if after[name] != value]:
-        raise Touched(f"the method changed {changed[0]} from {before[changed[0]]} to {after[changed[0]]}")
-    left = _sums(model)
+        raise SideEffect(f"the method changed {changed[0]} from {before[changed[0]]} to {after[changed[0]]}")
+    left = _checksums(model)
     if changed := [name for name, value in weights.items() if left.get(name) != value]:
-        raise Touched(f"the method changed weights of the model: {changed[0]}, and {len(changed) - 1} others")
+        others = f" and {len(changed) - 1} others" if len(changed) > 1 else ""
+        raise SideEffect(f"the method changed weights of the model: {changed[0]}{others}")
 
 
-def _sums(model: nn.Module) -> dict[str, int]:
-    """Of each weight and buffer, by name, the sum of its bits, as integers that wrap around."""
+def _checksums(model: nn.Module) -> dict[str, int]:
+    """Sum of the bits of each weight and buffer, by name, as integers that wrap around."""
     sums = {}
     for name, value in model.state_dict().items():
         if not value.is_meta and value.element_size() in INTEGERS:

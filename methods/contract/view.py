@@ -1,4 +1,4 @@
-"""What a method sees: a model, calibration batches and a loss; never the task, the validation or the test split."""
+"""What a method sees: a model, calibration batches and a loss, but not the task, nor its validation or test split."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from methods.heads import HeadMap
 
 
 class Batch(Protocol):
-    """Some examples as tensors, padded to the longest of them."""
+    """Examples as tensors, padded to the longest."""
 
     @property
     def inputs(self) -> dict[str, Tensor]:
-        """input_ids, attention_mask and the like, (B, T) each."""
+        """Arguments of the model by name, such as input_ids and attention_mask, (B, T) each."""
 
     @property
     def labels(self) -> Tensor:
-        """Index of each example's class, (B,)."""
+        """Index of the class of each example, (B,)."""
 
 
 class Training(Protocol):
-    """What gates or weights may be trained on, and how the task itself trains its model."""
+    """The training split, and how the task trains its own model."""
 
     @property
     def steps(self) -> int:
-        """Steps that a method may take for one budget: a share of the most that the task's own training takes."""
+        """Steps that a method may take per budget: a share of the most that the task's own training takes."""
 
     @property
     def clip(self) -> float:
-        """Largest norm of the gradient of all weights together."""
+        """Largest norm of the gradient of all weights together, to clip at."""
 
     def batches(self) -> Iterator[Batch]:
-        """Batches of shuffled training examples, without end; the same ones at each call."""
+        """Endless batches of shuffled training examples, the same at each call."""
 
     def optimizer(self, model: nn.Module) -> tuple[Optimizer, LRScheduler]:
         """The task's own optimizer for the weights of ``model``, with its schedule over ``steps``."""
@@ -46,16 +46,18 @@ class Training(Protocol):
 
 @dataclass(frozen=True)
 class View:
-    """The model as it is now, and what may be used to score its heads.
+    """The model as it is now, and what a method may use to score its heads.
 
-    model: in evaluation mode, weights frozen; heads removed so far are gone from it, or gated to zero by the caller.
+    model: in evaluation mode, with frozen weights. Heads pruned so far are removed, or gated to zero by the caller.
     heads: the map of its units.
     batches: the calibration set.
-    kept: (units,) bool, the units of ``heads`` not removed yet; scores of the others are ignored.
-    generator: the source of all the method's random draws, on the CPU.
-    training: the training split, for joint methods; None for all others.
-    memory: None, or under a greedy schedule a dict in which a scorer may leave what spares it work at the next step.
-        From step to step model and batches are the same objects, and nothing changes in the model but that heads go.
+    kept: (units,) bool, the units of ``heads`` not pruned yet; scores of the others are ignored.
+    generator: source of all random draws of the method, on the CPU.
+    forward: the logits of a model for a batch.
+    loss_of_logits: the task loss of each example, (B,), from logits and their batch.
+    training: the training split, for joint methods; None for others.
+    memory: a dict in which a scorer may store what saves work at the next step of a greedy schedule, None for others.
+        From step to step, model and batches are the same objects, and nothing changes but that heads are removed.
     """
 
     model: nn.Module
@@ -74,16 +76,16 @@ class View:
         return sum(len(batch.labels) for batch in self.batches)
 
     def logits(self, batch: Batch) -> Tensor:
-        """Logits of the model for ``batch``, shape (B, classes)."""
+        """Logits of the model for ``batch``: (B, classes), of a language model (B, T, vocabulary)."""
         return self.forward(self.model, batch)
 
     def loss(self, batch: Batch) -> Tensor:
-        """Task loss of each example of ``batch``, shape (B,)."""
+        """Task loss of each example of ``batch``, (B,)."""
         return self.loss_of_logits(self.logits(batch), batch)
 
     def per_unit(self, site: int, heads: Tensor) -> Tensor:
-        """Mean over the heads of each unit of ``site``: (heads of the site, ...) to (units of the site, ...)."""
+        """Mean over the heads of each unit: from (heads of the site, ...) to (units of the site, ...)."""
         unit = self.heads.unit_of_head(site).to(heads.device)
         unit = unit - unit.min() if len(unit) else unit
         totals = heads.new_zeros(self.heads.shape[site], *heads.shape[1:]).index_add_(0, unit, heads)
-        return totals * (self.heads.shape[site] / max(1, len(unit)))  # units of one site have equally many heads
+        return totals * (self.heads.shape[site] / max(1, len(unit)))  # all units of a site have equally many heads

@@ -1,14 +1,19 @@
-"""What a head is: find, gate, observe, remove, count, save and load the attention heads of a transformers model."""
+"""Attention heads of transformers models: find, gate, observe, remove, count, save and load them.
+
+Models come in; head maps, gated or smaller models and observations go out. Knows no method that scores heads.
+"""
 
 from methods.heads.finding.head_map import HeadMap, Unit
 from methods.heads.finding.layouts import UnsupportedArchitecture
-from methods.heads.finding.sites import Site
-from methods.heads.incremental.restart import restarting
+from methods.heads.finding.mlps import Mlp, find_mlps
+from methods.heads.finding.site import Site
+from methods.heads.incremental import restarting
 from methods.heads.surgery.count import count_megabytes, count_parameters
-from methods.heads.surgery.neurons import Mlp, find_mlps, gated_neurons, remove_neurons
+from methods.heads.surgery.neurons import remove_neurons
 from methods.heads.surgery.remove import remove_heads
 from methods.heads.surgery.save import load_pruned, save_pruned
 from methods.heads.watching.gate import gated
+from methods.heads.watching.gate_neurons import gated_neurons
 from methods.heads.watching.observe import observed
 
 __all__ = [

@@ -1,7 +1,10 @@
-"""The hard concrete distribution: gates in [0, 1] that can be 0, and 1, exactly (Louizos et al. 2018).
+"""The hard concrete distribution: gates in [0, 1] that are exactly 0 or 1 with positive probability.
 
-A uniform u makes s = sigmoid((log u - log(1 - u) + log_a) / TEMPERATURE), which is stretched to (GAMMA, ZETA) and
-clipped to [0, 1]. Constants as in the published code of Voita et al. 2019 (there is 2/3 for 0.33 in Louizos et al.).
+    s = sigmoid((log u - log(1 - u) + log_a) / TEMPERATURE),  u uniform in (0, 1)
+    gate = s stretched to (GAMMA, ZETA) and clipped to [0, 1]
+
+Source: Louizos et al. 2018, "Learning Sparse Neural Networks through L0 Regularization". Constants as in the published
+code of Voita et al. 2019; Louizos et al. have a temperature of 2/3.
 """
 
 from __future__ import annotations
@@ -17,13 +20,13 @@ EPSILON = 1e-6  # u stays this far from 0 and 1
 
 
 def sample(log_a: Tensor, generator: torch.Generator) -> Tensor:
-    """One gate for each entry of ``log_a``, (units,), with a gradient to it wherever the gate is not clipped."""
+    """One gate per entry of ``log_a``, (units,); differentiable with respect to it where the gate is not clipped."""
     u = torch.empty_like(log_a).uniform_(EPSILON, 1 - EPSILON, generator=generator)
     return _stretched((u.log() - (-u).log1p() + log_a) / TEMPERATURE)
 
 
 def noiseless(log_a: Tensor) -> Tensor:
-    """The gates at evaluation, (units,): 0 up to log_a = -2.398, 1 from 2.398 on."""
+    """Gates at evaluation, (units,): 0 for log_a up to -2.398, 1 from 2.398."""
     return _stretched(log_a)
 
 

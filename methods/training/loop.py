@@ -1,8 +1,10 @@
-"""The loop in which a method trains what it will, on the batches of the view."""
+"""The training loop of methods, on the batches of a view."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Protocol
 
@@ -11,7 +13,7 @@ from torch import Tensor, nn
 
 from methods.contract.view import Training, View
 
-HALVES = (torch.bfloat16, torch.float16)
+HALF_PRECISION = (torch.bfloat16, torch.float16)
 
 
 class Stepper(Protocol):
@@ -21,19 +23,35 @@ class Stepper(Protocol):
 
 
 def training_of(view: View) -> Training:
-    """What the view has to train on. Raises ValueError where it has nothing."""
+    """The training split of the view. Raises ValueError if it has none."""
     if view.training is None:
         raise ValueError("this method trains, and the view has no training examples")
     return view.training
 
 
-def widen(weights: Sequence[Tensor]) -> None:
-    """Turn ``weights`` in half precision into float32, in place: small steps would be lost in them."""
+@contextmanager
+def training_copy(view: View, seed: int) -> Iterator[nn.Module]:
+    """Yield a copy of the view's model to train, in training mode; on leaving, it is frozen and in evaluation mode.
+
+    Inside, gradients are on and torch draws from ``seed``, as for dropout. The model of the view and the global random
+    states stay as they were.
+    """
+    model = copy.deepcopy(view.model).train()
+    model.zero_grad()
+    device = next(model.parameters()).device
+    with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.enable_grad():
+        torch.manual_seed(seed)
+        yield model
+    model.eval().requires_grad_(False)
+
+
+def to_float32(weights: Sequence[Tensor]) -> None:
+    """Turn ``weights`` in half precision into float32, in place: they would lose small steps to rounding."""
     for weight in weights:
-        weight.data = weight.data.float() if weight.dtype in HALVES else weight.data
+        weight.data = weight.data.float() if weight.dtype in HALF_PRECISION else weight.data
 
 
-def descend(
+def train(
     view: View,
     model: nn.Module,
     groups: Sequence[Sequence[Tensor]],
@@ -41,20 +59,21 @@ def descend(
     *,
     what: str,
     learning_rate: float,
-    before: Callable[[int], None] = lambda step: None,
+    before_step: Callable[[int], None] = lambda step: None,
     penalty: Callable[[], Tensor] | None = None,
 ) -> None:
-    """Take all steps of the view's training with ``model``, on the mean task loss of a batch, plus ``penalty()``.
+    """Take all training steps of the view with ``model``, on the mean task loss of a batch plus ``penalty()``.
 
-    groups: what is trained; the gradient of each group is clipped apart from the others. steppers: of what is trained,
-    in the order in which they step. before: called with each step, counted from 0. what, learning_rate: for complaints;
-    0 where the rate is none of the method's options.
+    groups: the tensors to train; the gradient of each group is clipped separately.
+    steppers: optimizers and schedules of ``groups``, in the order in which they step.
+    before_step: called with the number of each step, from 0.
+    what, learning_rate: for the error message; 0 if the learning rate is not an option of the method.
 
-    Raises FloatingPointError where the loss is not finite.
+    Raises FloatingPointError if the loss is not finite.
     """
     training = training_of(view)
     for step, batch in enumerate(islice(training.batches(), training.steps)):
-        before(step)
+        before_step(step)
         loss = view.loss_of_logits(view.forward(model, batch), batch).mean()
         if penalty is not None:
             loss = loss + penalty().to(loss)
@@ -69,5 +88,5 @@ def descend(
         for stepper in steppers:
             stepper.step()
         for group in groups:
-            for trained in group:
-                trained.grad = None
+            for tensor in group:
+                tensor.grad = None

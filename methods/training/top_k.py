@@ -1,4 +1,4 @@
-"""Choosing K of N units by differentiable gates (Li, Cotterell & Sachan 2021, after Xie & Ermon 2019)."""
+"""Differentiable gates that select K of N units (Li, Cotterell & Sachan 2021, after Xie & Ermon 2019)."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ import math
 import torch
 from torch import Tensor
 
-LARGEST_GRADIENT = 1e100  # its square is finite, too
+LARGEST_GRADIENT = 1e100  # has a finite square
 
 
 def hard_top_k(scores: Tensor, keep: int) -> Tensor:
-    """Mask, (units,) bool, of the ``keep`` highest of ``scores``, (units,). Of equal scores the first win."""
+    """Mask, (units,) bool, of the ``keep`` highest of ``scores``, (units,). Ties go to the lower index."""
     mask = torch.zeros(len(scores), dtype=torch.bool)
     mask[scores.detach().argsort(descending=True, stable=True)[:keep]] = True
     return mask
 
 
 def straight_through_top_k(scores: Tensor, keep: int) -> Tensor:
-    """``hard_top_k`` as gates, (units,), whose gradient passes to ``scores`` unchanged (Bengio et al. 2013)."""
+    """``hard_top_k`` as gates, (units,), with the identity as gradient to ``scores`` (Bengio et al. 2013)."""
     return hard_top_k(scores, keep).to(scores.dtype) + (scores - scores.detach())
 
 
 def soft_top_k(scores: Tensor, keep: int, temperature: float) -> Tensor:
     """Gates, (units,), that sum to ``keep`` and tend to ``hard_top_k`` as the temperature tends to 0.
 
-    ``keep`` rounds of p = softmax(r / temperature), r += log(1 - p), from r = ``scores``; the gates are the sum of all
-    p. At a high temperature each gate is near keep / units. In between, one may exceed 1: so the recursion has it.
-    There is one way to keep no unit, and one to keep all: then the gates are constants without a gradient.
+        r = scores; repeat ``keep`` times: p = softmax(r / temperature), gates += p, r += log(1 - p)
 
-    scores: (units,) float64, as float32 is too coarse for the temperatures near 1e-8 at which training ends.
+    At a high temperature each gate is close to keep / units; in between, a gate may exceed 1. To keep none or all of
+    the units leaves no choice: then the gates are constants without a gradient.
+
+    scores: (units,) float64; float32 is too coarse for temperatures near 1e-8, at which training ends.
     """
     units = len(scores)
     if keep in (0, units):
@@ -42,17 +43,17 @@ def soft_top_k(scores: Tensor, keep: int, temperature: float) -> Tensor:
         gates = gates + p
         r = r + _log_complement(logits, log_sum, p)
         if r.requires_grad:
-            # Ties multiply the gradient by up to 1 / temperature a round, beyond what a float can hold.
+            # Ties multiply the gradient by up to 1 / temperature per round, which overflows.
             r.register_hook(lambda gradient: gradient.clamp(-LARGEST_GRADIENT, LARGEST_GRADIENT))
     return gates
 
 
 def _log_complement(logits: Tensor, log_sum: Tensor, p: Tensor) -> Tensor:
-    """log(1 - p) for p = softmax(logits), all (units,); exact also where p rounds to 1, which only the first may."""
+    """log(1 - p) for p = softmax(logits), all (units,); also exact for the largest p, which may round to 1."""
     first = logits.argmax()
-    of_the_others = logits.index_fill(0, first, -math.inf).logsumexp(0) - log_sum
+    log_others = logits.index_fill(0, first, -math.inf).logsumexp(0) - log_sum
     is_first = torch.arange(len(logits)) == first
-    return torch.where(is_first, of_the_others, torch.log1p(-p.masked_fill(is_first, 0.0)))
+    return torch.where(is_first, log_others, torch.log1p(-p.masked_fill(is_first, 0.0)))
 
 
 def gumbel(units: int, generator: torch.Generator) -> Tensor:

@@ -15,13 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.analysis.stats.across import improvement, seed_bootstrap, task_bootstrap, task_means
+from bench.analysis.curves import area
+from bench.analysis.run_results import read_results
+from bench.analysis.stats.across import improvement, seed_bootstrap, task_means
 from bench.analysis.stats.documents import document_bootstrap, mcnemar
 from bench.analysis.stats.many import ranking
 from bench.analysis.stats.pairs import holm
 from bench.analysis.stats.signflip import sign_flip_p
 from bench.analysis.stats.tiers import tiers
-from bench.records.store import Store
 
 ALPHA = 0.05
 EFFECT = 2.0  # points
@@ -48,14 +49,12 @@ ROOM = {  # what an approximate test may exceed 5 per cent by, from so many seed
 def noise() -> list[np.ndarray]:
     """Of each task, how far random orders lie from the mean of their seed: (orders,), points of area."""
     by_task: dict[str, list[np.ndarray]] = {}
-    store = Store(RESULTS)
-    for path in store.paths():
-        record = store.read(path)
-        if record["cell"]["label"] == "random":
-            result = record["result"]
-            areas = 100 * np.trapezoid(result["quality"], np.array(result["removed"]) / result["units"], axis=1)
+    for cell in read_results(RESULTS).cells:
+        record = cell.record
+        if record.cell.label == "random":
+            areas = 100 * area(cell.shares, np.array(record.result.quality))
             spread = np.sqrt(len(areas) / (len(areas) - 1))  # around a mean of their own they lie too near
-            by_task.setdefault(record["cell"]["task"], []).append((areas - areas.mean()) * spread)
+            by_task.setdefault(record.cell.task, []).append((areas - areas.mean()) * spread)
     return [np.concatenate(parts) for parts in by_task.values()]
 
 
@@ -148,22 +147,3 @@ def test_documents(capsys):
                 print(f"{name:34}{100 * null[name]:14.1f}{100 * power[name]:12.1f}")
         assert null["McNemar"] <= ALPHA + error(1000)
         assert abs(null["bootstrap"] - ALPHA) <= error(1000) + 0.005
-
-
-@pytest.mark.parametrize("tasks", [5, 10, 20])
-def test_the_task_bootstrap(capsys, tasks):
-    """Effects that differ from task to task, by three points, around none on average."""
-    rng = np.random.default_rng(tasks)
-
-    def trial() -> dict[str, bool]:
-        scores = [
-            np.stack([task + rng.normal(size=10), rng.normal(size=10)]) for task in rng.normal(scale=3, size=tasks)
-        ]
-        interval = task_bootstrap(lambda means: means.mean(-1) @ [1, -1], scores, ALPHA, draws=400)
-        return {"task bootstrap": not interval.low <= 0 <= interval.high}
-
-    null = rates(trial, 1000)
-    with capsys.disabled():
-        print(f"\n{f'task bootstrap, {tasks} tasks':34}{100 * null['task bootstrap']:14.1f}")
-    if tasks >= 10:
-        assert null["task bootstrap"] <= ALPHA + 0.02 + error(1000)

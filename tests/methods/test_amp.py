@@ -1,4 +1,4 @@
-"""AMP's importances must be those of each text alone, one head and one neuron at a time."""
+"""AMP's importances equal those of each text alone, one head and one neuron at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from methods.heads import find_mlps, gated, gated_neurons, remove_heads, remove_
 
 
 def inputs_of(model, path, text):
-    """What the linear layer at ``path`` gets, in float64: a tensor (..., inputs) a call."""
+    """Inputs of the linear layer at ``path`` in float64, one tensor (..., inputs) per call."""
     seen = []
     hook = model.get_submodule(path).register_forward_pre_hook(lambda module, args: seen.append(args[0].double()))
     with torch.no_grad():
@@ -81,7 +81,7 @@ NO_TOKENS = {"num_labels": 3, "pad_token_id": 0, "bos_token_id": None, "eos_toke
 GPT2 = {"vocab_size": 30, "n_embd": 16, "n_layer": 2, "n_head": 4}
 BART = {"vocab_size": 30, "d_model": 16, "encoder_layers": 1, "decoder_layers": 2, "encoder_ffn_dim": 12}
 BART |= {"decoder_ffn_dim": 8, "encoder_attention_heads": 2, "decoder_attention_heads": 4, "pad_token_id": 0}
-# What the architectures above have not: Conv1D, fused projections, MLPs in halves, MLPs that see (B * T, d).
+# Not in the other tests: Conv1D, fused projections, MLPs in halves, MLPs that see (B * T, d).
 OTHERS = {
     "gpt2": (t.GPT2Config, t.GPT2ForSequenceClassification, GPT2),
     "gpt-neox": (t.GPTNeoXConfig, t.GPTNeoXForSequenceClassification, SMALL),
@@ -101,7 +101,7 @@ def test_other_kinds_of_projections(tiny, other):
 
 
 def without_positions(batch):
-    """Where padding is on the right, positions are what a model would take by itself."""
+    """With padding on the right, models compute the same positions themselves."""
     return dataclasses.replace(
         batch, inputs={key: value for key, value in batch.inputs.items() if "position" not in key}
     )
@@ -166,8 +166,8 @@ def test_bfloat16_is_added_up_in_float32(tiny, architecture):
     assert_importance(amp(view), view, texts)
 
 
-def test_parts_are_what_they_are_together(tiny, architecture):
-    view = tiny.scene(architecture)
+def test_heads_and_neurons_alone_score_as_together(tiny, architecture):
+    view = tiny.random_view(architecture)
     calls = []
     view = dataclasses.replace(view, forward=lambda model, batch: calls.append(batch) or model(**batch.inputs).logits)
     both = amp(view)
@@ -179,8 +179,8 @@ def test_parts_are_what_they_are_together(tiny, architecture):
     assert all(torch.equal(neurons.neurons[name], both.neurons[name]) for name in both.neurons)
 
 
-def test_what_is_gated_passes_nothing_on(tiny, architecture):
-    view = tiny.scene(architecture)
+def test_what_is_gated_scores_zero(tiny, architecture):
+    view = tiny.random_view(architecture)
     units = torch.arange(len(view.heads)) % 3 != 0
     neurons = {mlp.name: torch.arange(mlp.width) % 2 == 0 for mlp in find_mlps(view.model)}
     with gated(view.model, units, view.heads), gated_neurons(view.model, neurons):
@@ -190,7 +190,7 @@ def test_what_is_gated_passes_nothing_on(tiny, architecture):
 
 
 def test_a_layer_without_heads_or_neurons(tiny, architecture):
-    view, sentences = tiny.scene(architecture), tiny.sentences(0)
+    view, sentences = tiny.random_view(architecture), tiny.sentences(0)
     units = view.heads.site_of_unit != 0
     widths = {mlp.name: range(mlp.width if number else 0) for number, mlp in enumerate(find_mlps(view.model))}
     smaller = remove_neurons(remove_heads(view.model, units, view.heads), widths)
@@ -202,7 +202,7 @@ def test_a_layer_without_heads_or_neurons(tiny, architecture):
 
 @pytest.mark.parametrize("name", ["amp", "amp-heads", "amp-mlp", "inverse-amp"])
 def test_every_layer_loses_the_same_share_of_its_least_important(tiny, architecture, name):
-    view = tiny.scene(architecture)
+    view = tiny.random_view(architecture)
     importance, sign = amp(view), -1 if name == "inverse-amp" else 1
     layers, per_layer = len(view.heads.shape), view.heads.shape[0]
     removed = [layers * count for count in range(per_layer + 1)]

@@ -1,4 +1,4 @@
-"""Recovery by adapters: against the same training written out, and what it leaves alone."""
+"""Recovery by adapters: against the same training written out, and what it does not change."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def first_adapters(view):
 
 
 def test_the_training_written_out(tiny, architecture):
-    """Adapters as a second path beside each layer, AdamW and its schedule by hand; in float64."""
+    """Adapters as a second path beside each layer, AdamW and its schedule written out; in float64."""
     view, mask, neurons = scene(tiny, architecture, torch.float64)
     trained = adapted(view, mask, neurons, ADAPTERS)
     model, scale = copy.deepcopy(view.model).train().requires_grad_(False), ADAPTERS.alpha / ADAPTERS.rank
@@ -99,8 +99,8 @@ def test_only_linear_layers_change_and_by_no_more_than_the_rank(tiny, architectu
             assert not change.any(), name
 
 
-def test_what_is_removed_has_no_part_in_it(tiny, architecture):
-    """Other weights of the heads and neurons that go: the same smaller model."""
+def test_what_is_removed_does_not_influence_training(tiny, architecture):
+    """Changing the weights of removed heads and neurons gives the same smaller model."""
     view, mask, neurons = scene(tiny, architecture)
     other = copy.deepcopy(view.model)
     with torch.no_grad():
@@ -121,13 +121,13 @@ def test_what_is_removed_has_no_part_in_it(tiny, architecture):
 
 @pytest.mark.parametrize("parts", ["both", "heads", "neurons"])
 @pytest.mark.parametrize("choice", ["amp", "inverse", "random"])
-def test_without_learning_it_is_what_was_chosen(tiny, architecture, choice, parts):
+def test_with_a_learning_rate_of_zero_only_the_choice_remains(tiny, architecture, choice, parts):
     options = {"amp": {}, "inverse": {"inverse": True}, "random": {"draws": 1, "allocation": "layer"}}[choice]
-    removed = range(1, len(tiny.scene(architecture).heads) + 1)
+    removed = range(1, len(tiny.random_view(architecture).heads) + 1)
     scorer = chosen(
-        "random" if choice == "random" else "amp", tiny.scene(architecture), removed, parts=parts, **options
+        "random" if choice == "random" else "amp", tiny.random_view(architecture), removed, parts=parts, **options
     )
-    view = tiny.scene(architecture)
+    view = tiny.random_view(architecture)
     found = chosen("amp-recovered", view, removed, choice=choice, parts=parts, learning_rate=0)
     assert torch.equal(found.masks, scorer.masks)
     for own, other in zip(found.choices[0], scorer.choices[0], strict=True):
@@ -142,7 +142,7 @@ NO_TOKENS = {"num_labels": 3, "pad_token_id": 0, "bos_token_id": None, "eos_toke
 
 
 def test_transposed_and_fused_weights(tiny):
-    """GPT-2: one layer gives queries, keys and values, and all are of another class."""
+    """GPT-2: one Conv1D layer computes queries, keys and values."""
     model = t.GPT2ForSequenceClassification(t.GPT2Config(**SIZES, **NO_TOKENS)).eval()
     view = tiny.view(model, [tiny.batch(tiny.sentences(1), extra=1)])
     with warnings.catch_warnings():
@@ -179,7 +179,7 @@ def test_a_loss_that_is_not_finite_is_named(tiny):
         adapted(broken, mask, neurons, ADAPTERS)
 
 
-def test_it_is_a_control_where_something_else_chooses():
+def test_other_choices_make_it_a_control():
     method = METHODS["amp-recovered"]
     assert not method.is_control(method.configure({}))
     assert all(method.is_control(method.configure({"choice": choice})) for choice in ("inverse", "random"))

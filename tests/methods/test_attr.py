@@ -1,4 +1,4 @@
-"""Attribution by averaged gradients at contexts must be the sum over alpha of gradients at scaled attention maps."""
+"""Attribution by averaged gradients at contexts equals the sum over alpha of gradients at scaled attention maps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FUSED = {
 
 
 class Scaled:
-    """Stands in for a model's eager attention: in one layer, alpha times the map, whose gradient can be asked for."""
+    """Replaces a model's eager attention: in one layer, alpha times the map, with a gradient."""
 
     def __init__(self, model, patch):
         self.module = sys.modules[type(model).__module__]
@@ -44,7 +44,7 @@ class Scaled:
 
 
 def attributions(view, text, layer, steps, begin, scaled):
-    """Attr of every head of one layer for one text, and F where the layer's maps are zero and where they are whole."""
+    """Attr of every head of one layer for one text, and F with the maps of the layer zero and unchanged."""
     total, ends = 0, []
     for alpha in [(step + begin) / steps for step in range(steps)]:
         scaled.begin(layer, alpha)
@@ -112,7 +112,7 @@ def test_values_of_fused_projections(tiny, family, monkeypatch):
 @pytest.mark.parametrize("layer", [0, 1])
 def test_the_oracle_is_complete(tiny, architecture, layer, monkeypatch):
     """Integrated gradients add up to the change of F between no map and the whole one, as steps grow."""
-    view = tiny.scene(architecture, dtype=torch.float64)
+    view = tiny.random_view(architecture, dtype=torch.float64)
     scaled = Scaled(view.model, monkeypatch)
     (text,) = tiny.alone(tiny.sentences(0, count=1, longest=6, shortest=6))
     each, (nothing, whole) = attributions(view, text, layer, 50, 0.5, scaled)
@@ -121,7 +121,7 @@ def test_the_oracle_is_complete(tiny, architecture, layer, monkeypatch):
 
 
 def test_heads_removed_before_stay_removed(tiny, architecture, monkeypatch):
-    """The layer is scaled as it is now: heads that are gone are at zero for every alpha."""
+    """Heads that are removed stay at zero for every alpha."""
     sentences = tiny.sentences(1, count=3, longest=6)
     view = tiny.view(tiny.model(architecture, 1, torch.float64), [tiny.batch(sentences)], tiny.unit(architecture))
     kept = torch.arange(len(view.heads)) % 2 == 1

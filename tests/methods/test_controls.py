@@ -13,7 +13,7 @@ from methods.random import random
 
 
 @pytest.mark.parametrize("draws", [1, 3])
-def test_random_has_a_row_a_draw(tiny, architecture, draws):
+def test_random_has_one_row_per_draw(tiny, architecture, draws):
     view = tiny.view(tiny.model(architecture), [], tiny.unit(architecture))
     assert random(view, draws=draws).shape == (draws, len(view.heads))
 
@@ -27,7 +27,7 @@ def test_random_draws_from_its_generator_only(tiny):
     assert not torch.equal(one, other)
 
 
-def test_heads_are_drawn_alike_whatever_goes_with_them(tiny, architecture):
+def test_heads_are_drawn_alike_with_or_without_neurons(tiny, architecture):
     """A record of random removal keeps its meaning: these are the first draws of the seed's generator."""
     heads, both, neurons = (
         random(tiny.view(tiny.model(architecture), [], tiny.unit(architecture), seed=3), draws=2, parts=parts)
@@ -57,7 +57,7 @@ def test_random_takes_the_same_share_of_every_layer(tiny, architecture):
 
 
 def test_random_is_uniform(tiny):
-    """Each of 8 units is the first to go in an eighth of 4000 draws: 500, standard deviation 21."""
+    """Each of 8 units is removed first in an eighth of 4000 draws: 500, standard deviation 21."""
     view = tiny.view(tiny.model("bert"), [])
     scores = random(view, draws=4000)
     assert 0 <= scores.min() < 0.01 < 0.99 < scores.max() < 1

@@ -1,4 +1,4 @@
-"""DSP, pipelined and joint, and the straight-through estimator: budgets, weights, reports, what is independent."""
+"""DSP, pipelined and joint, and the straight-through estimator: budgets, weights, reports, independence."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def same_weights(one, other):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_budget_is_met_and_only_joint_training_touches_weights(tiny, architecture, name):
-    view = tiny.scene(architecture)
+    view = tiny.random_view(architecture)
     budgets = list(range(len(view.heads) + 1))
     for keep, found in zip(budgets, train(name, view, budgets), strict=True):
         assert found.mask.dtype == torch.bool and int(found.mask.sum()) == keep
@@ -50,12 +50,12 @@ def test_a_budget_does_not_depend_on_the_others(tiny, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_seed_decides(tiny, name):
+def test_results_follow_the_seed(tiny, name):
     margins = [train(name, view_with(tiny, 3, seed), [4])[0].report["margin"] for seed in (0, 0, 1)]
     assert margins[0] == margins[1] != margins[2]
 
 
-def test_no_copy_outlives_its_turn(tiny):
+def test_no_trained_model_is_held_after_it_is_yielded(tiny):
     method, view = METHODS["dsp-joint"], view_with(tiny, 1)
     copies = []
     for found in method.function(view, [1, 2, 3], **method.configure({})):
@@ -68,7 +68,7 @@ def test_no_copy_outlives_its_turn(tiny):
 @pytest.mark.parametrize(
     ("cooldown", "steps", "final"), [(0.68, 7, 1e-8), (0.0, 0, 1e-8), (1.0, 10, 10 ** (3 - 0.9 * 11))]
 )
-def test_the_report_says_how_far_it_cooled(tiny, cooldown, steps, final):
+def test_the_report_gives_the_final_temperature(tiny, cooldown, steps, final):
     (found,) = train("dsp-joint", view_with(tiny, 10), [4], cooldown=cooldown)
     assert (found.report["steps"], found.report["cooldown_steps"]) == (10, steps)
     assert found.report["final_temperature"] == pytest.approx(final)
@@ -76,7 +76,7 @@ def test_the_report_says_how_far_it_cooled(tiny, cooldown, steps, final):
 
 
 def test_cooled_gates_are_the_mask(tiny):
-    """What the weights were trained with at the end is what is evaluated: the loss under the gates of the last step."""
+    """The gates at the last step of training are those of the evaluation, so their logits agree."""
     view = view_with(tiny, 6)
     seen = []
 

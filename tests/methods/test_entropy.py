@@ -1,4 +1,4 @@
-"""Entropies taken on padded batches must be those of each text alone, from the attentions the model returns."""
+"""Entropies on padded batches equal those of each text alone, computed from the attentions that the model returns."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from methods.entropy import attention_entropy
 
 
-def _entropy(row, variant, eps):
-    """Of one attention row, a term at a time."""
+def row_entropy(row, variant, eps):
+    """Entropy of one attention row, term by term."""
     total = 0.0
     for a in row:
         if variant == "A":
@@ -34,7 +34,7 @@ def slow_entropy(view, texts, variant, eps):
             for layer in site.layers:
                 for head in range(site.num_heads):
                     rows = attentions[layer][0, head].double().tolist()
-                    mean = sum(_entropy(row, variant, eps) for row in rows) / len(rows)
+                    mean = sum(row_entropy(row, variant, eps) for row in rows) / len(rows)
                     sums[index, head] = sums.get((index, head), 0.0) + mean / site.calls / len(texts)
     return -torch.tensor(
         [sum(sums[unit.site, head] for head in unit.heads) / len(unit.heads) for unit in view.heads.units],
@@ -59,7 +59,7 @@ def test_each_text_alone(tiny, architecture, variant, eps, padding):
 
 
 def test_the_variants_tell_apart(tiny):
-    view = tiny.scene("bert", dtype=torch.float64)
+    view = tiny.random_view("bert", dtype=torch.float64)
     a, b, c = (attention_entropy(view, variant=variant, eps=1e-3) for variant in "ABC")
     assert (b > a).all()  # log(a + eps) is larger than log a, so the entropy smaller
     assert (c < b).all()

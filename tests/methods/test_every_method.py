@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from methods import METHODS
-from methods.checks import Case, NotApplicable, Subject, cases
+from methods.checks import Case, ConfiguredMethod, NotApplicable, cases
 
-QUICK = {"attr": {"steps": 4}, "shapley": {"permutations": 8}}  # options that keep a costly method's tests quick
-
-
-def subject(name: str) -> Subject:
-    return Subject.of(name, **QUICK.get(METHODS[name].base, {}))
-
-
-def called(case: Case) -> str:
-    return f"{case.subject.label}-{case.check.name}-{case.scene.name}"
+FAST = {"attr": {"steps": 4}, "shapley": {"permutations": 8}}  # options that keep the tests of a costly method fast
+CASES = list(cases(ConfiguredMethod.of(name, **FAST.get(METHODS[name].base, {})) for name in METHODS))
+ON_CPU = [case for case in CASES if case.check.name != "works-on-cuda"]
+ON_CUDA = [case for case in CASES if case.check.name == "works-on-cuda"]
 
 
-@pytest.mark.parametrize("case", list(cases(map(subject, METHODS))), ids=called)
+def label(case: Case) -> str:
+    return f"{case.configured.label}-{case.check.name}-{case.on.name}"
+
+
+@pytest.mark.parametrize("case", ON_CPU, ids=label)
 def test_it_keeps_the_rules(case):
     try:
         case.run()
     except NotApplicable as reason:
         pytest.skip(str(reason))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+def test_it_works_on_cuda(subtests):
+    for case in ON_CUDA:
+        with subtests.test(label(case)):
+            case.run()

@@ -91,12 +91,6 @@ def test_one_backward_for_a_batch(tiny, architecture, objective):
     assert not torch.allclose(actual, gnorm(view, objective=objective), rtol=1e-3)
 
 
-def test_a_tied_layer_sums_its_gradients_before_the_norm(tiny):
-    view = tiny.scene("albert", dtype=torch.float64)
-    assert [site.calls for site in view.heads.sites] == [2]
-    assert len(gnorm(view)) == 4
-
-
 SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 12), st.integers(1, 30), st.integers(1, 3), st.integers(1, 5))
 
 
@@ -122,7 +116,7 @@ def test_both_ways_to_the_norm(shape, seed):
 @pytest.mark.parametrize("objective", ["logits", "loss"])
 def test_what_is_kept_between_steps_changes_nothing(tiny, architecture, objective, graph_bytes, monkeypatch):
     """Scores of a model that loses units, with the last step's graph and without; with four layers and two batches."""
-    monkeypatch.setattr("methods.gnorm.GRAPH_BYTES", graph_bytes)
+    monkeypatch.setattr("methods.heads.incremental.graph_segments.GRAPH_BYTES", graph_bytes)
     sentences = tiny.sentences(6, count=5)
     model = working_copy(tiny.model(architecture, dtype=torch.float64, layers=4))
     plain = tiny.view(model, [tiny.batch(sentences[:3]), tiny.batch(sentences[3:])], tiny.unit(architecture))

@@ -104,7 +104,7 @@ def test_greedy_follows_finite_differences(tiny, architecture, layer_norm, step)
 
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_removed_heads_do_not_count(tiny, architecture, layer_norm):
-    view = tiny.scene(architecture, dtype=torch.float64)
+    view = tiny.random_view(architecture, dtype=torch.float64)
     kept = torch.arange(len(view.heads)) % 2 == 1
     view = tiny.view(view.model, view.batches, view.heads.unit, kept)
     raw = michel(view, layer_norm=False)
@@ -116,7 +116,7 @@ def test_removed_heads_do_not_count(tiny, architecture, layer_norm):
 
 
 def test_a_layer_without_heads_has_no_nan(tiny):
-    view = tiny.scene("bert")
+    view = tiny.random_view("bert")
     kept = view.heads.site_of_unit != 0
     view = tiny.view(view.model, view.batches, kept=kept)
     with gated(view.model, kept, view.heads):

@@ -37,7 +37,7 @@ def test_trying_each_unit_on_the_smaller_model(tiny, architecture, tokens):
 
 
 def test_units_that_are_gone(tiny, architecture):
-    view, sentences = tiny.scene(architecture, seed=4, dtype=torch.float64), tiny.sentences(4)
+    view, sentences = tiny.random_view(architecture, seed=4, dtype=torch.float64), tiny.sentences(4)
     kept = torch.arange(len(view.heads)) % 3 != 0
     view = tiny.view(view.model, view.batches, view.heads.unit, kept)
     with gated(view.model, kept, view.heads):

@@ -28,8 +28,8 @@ def planted(tiny, seed):
         labels = [model(**batch.inputs).logits.argmax(1) for batch in batches]
     batches = [dataclasses.replace(batch, labels=label) for batch, label in zip(batches, labels, strict=True)]
     view = tiny.view(model, batches, seed=seed)
-    lessons = dataclasses.replace(view.training, steps=STEPS, learning_rate=1e-4)
-    return dataclasses.replace(view, training=lessons), right
+    training = dataclasses.replace(view.training, steps=STEPS, learning_rate=1e-4)
+    return dataclasses.replace(view, training=training), right
 
 
 @pytest.mark.parametrize("name", ["dsp-joint", "dsp-pipelined", "ste", "voita"])

@@ -1,4 +1,4 @@
-"""The controls of joint methods: a scorer's heads, and weights trained as a joint method trains them."""
+"""The controls of joint methods: heads of a scorer, with weights trained as a joint method trains them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def chosen(name, view, removed):
 
 def test_the_heads_are_those_of_the_scorer(tiny, architecture):
     removed = [1, 3]
-    expected = chosen("michel", tiny.scene(architecture, seed=2), removed).masks
-    assert torch.equal(chosen("michel-retrained", tiny.scene(architecture, seed=2), removed).masks, expected)
+    expected = chosen("michel", tiny.random_view(architecture, seed=2), removed).masks
+    assert torch.equal(chosen("michel-retrained", tiny.random_view(architecture, seed=2), removed).masks, expected)
 
 
 def test_random_heads_are_nested_and_follow_the_seed(tiny):
-    views = [replace(tiny.scene("bert"), generator=torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)]
+    views = [replace(tiny.random_view("bert"), generator=torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)]
     masks = [chosen("random-retrained", view, [2, 5]).masks[0] for view in views]
     assert torch.equal(masks[0], masks[1]) and not torch.equal(masks[0], masks[2])
     assert (masks[0][0] >= masks[0][1]).all()
@@ -33,8 +33,8 @@ def test_random_heads_are_nested_and_follow_the_seed(tiny):
 
 @pytest.mark.parametrize("name", ["michel-retrained", "random-retrained"])
 def test_training_is_that_of_the_task_with_the_other_heads_gated_off(tiny, name):
-    """Step by step, by hand; the tiny models have dropout, which is switched off here."""
-    view = tiny.scene("bert", seed=3)
+    """Written out step by step, with the dropout of the tiny models switched off."""
+    view = tiny.random_view("bert", seed=3)
     view.model.config.hidden_dropout_prob = 0.0
     for module in view.model.modules():
         if isinstance(module, torch.nn.Dropout):

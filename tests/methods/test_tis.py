@@ -1,4 +1,4 @@
-"""The score without attention maps must be the one from attention maps, a text at a time."""
+"""The score without attention maps equals the one from attention maps, one text at a time."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def test_maps_of_each_text(tiny, architecture, seed, frozen):
 
 
 @pytest.mark.parametrize("model", ["bert", "albert"])
-def test_a_head_a_unit_is_michel_without_norm(tiny, model):
-    view = tiny.scene(model, dtype=torch.float64)
+def test_with_one_head_per_unit_it_is_michel_without_norm(tiny, model):
+    view = tiny.random_view(model, dtype=torch.float64)
     torch.testing.assert_close(tis(view), michel(view, layer_norm=False), rtol=1e-5, atol=0)  # gates are float32
 
 
 def test_padded_queries_add_nothing(tiny, architecture):
-    """The loss does not depend on what heads say at padding."""
-    view = tiny.scene(architecture, dtype=torch.float64, longest=5)
+    """The loss does not depend on contexts at padding."""
+    view = tiny.random_view(architecture, dtype=torch.float64, longest=5)
     (batch,) = view.batches
     assert batch.inputs["attention_mask"].min() == 0
     contexts = []
@@ -65,7 +65,7 @@ def test_padded_queries_add_nothing(tiny, architecture):
 
 
 def test_removed_heads_score_nothing(tiny, architecture):
-    view = tiny.scene(architecture)
+    view = tiny.random_view(architecture)
     kept = torch.arange(len(view.heads)) % 2 == 1
     with gated(view.model, kept, view.heads):
         assert tis(view)[~kept].eq(0).all()

@@ -1,4 +1,4 @@
-"""Hard concrete gates: a training a weight of the penalty, and the budget's nearest of them."""
+"""Hard concrete gates: one training per weight of the penalty, and for each budget the one that comes closest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def train(view, budgets, **options):
 
 
 def view_with(tiny, steps):
-    view = tiny.scene("bert")
+    view = tiny.random_view("bert")
     return dataclasses.replace(view, training=dataclasses.replace(view.training, steps=steps))
 
 
@@ -27,7 +27,7 @@ def opened(report):
 
 
 def test_every_budget_is_met(tiny, architecture):
-    view = tiny.scene(architecture)
+    view = tiny.random_view(architecture)
     budgets = list(range(len(view.heads) + 1))
     found = train(view, budgets, weights=2)
     assert [int(each.mask.sum()) for each in found] == budgets
@@ -65,7 +65,7 @@ def test_a_training_does_not_depend_on_the_budgets_or_the_other_weights(tiny):
         assert torch.equal(value, among.model.state_dict()[name])
 
 
-def test_a_range_upside_down_is_refused():
+def test_a_spread_below_one_is_refused():
     with pytest.raises(OptionError, match=r"spread=0\.1: expected a number, at least 1"):
         METHODS["voita"].configure({"spread": 0.1})
 

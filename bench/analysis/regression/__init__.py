@@ -1,1 +1,1 @@
-"""What ``headbench regress`` asks of two folders of records: what is equal, what moved, and is it too much."""
+"""Regressions: a run judged by a baseline. Two folders of records come in, one verdict per method goes out."""

@@ -1,4 +1,4 @@
-"""The cells of two folders paired: which were run in both, where and with what, and which only in one."""
+"""The cells of two folders, paired: which were run in both, in which environments, and which only in one."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from bench.analysis.pairing import in_seeds
-from bench.analysis.settings import flags
+from bench.analysis.comparable import settings
+from bench.analysis.naming import seeds_in_words
 from bench.records.errors import InputError, unknown
 from bench.records.schema import FinishedRecord, Record, TaskKey
 from bench.records.store import read_current
 
 Name = tuple[TaskKey, str, int]  # task, label, seed
-OWN_VERSION = "headbench"  # its commit says more
+OWN_PACKAGE = "headbench"  # its commit says more than its version
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A finished or failed cell: its record, and where that lies."""
+    """A finished or failed cell: its record, and the file that it is in."""
 
     record: Record
     path: Path
 
     @property
     def finished(self) -> FinishedRecord:
-        """Its record, which is that of a finished cell. Raises TypeError for that of a failed one."""
+        """The record of a finished cell. Raises TypeError for a failed one."""
         if not isinstance(self.record, FinishedRecord):
-            raise TypeError(f"{self.path}: the record of a failed cell")
+            raise TypeError(f"{self.path}: the cell failed")
         return self.record
 
     @property
     def done(self) -> bool:
+        """Whether the cell finished."""
         return isinstance(self.record, FinishedRecord)
 
 
 @dataclass(frozen=True, eq=False)
 class Twin:
-    """One cell in the baseline and now."""
+    """One cell in the baseline, and as it is now."""
 
     task: TaskKey
     label: str
@@ -49,41 +49,41 @@ class Twin:
 
     @property
     def where(self) -> str:
-        """Shortest name of its task, with the seed."""
+        """The task and seed, for messages."""
         return f"{self.task[0]}, seed {self.seed}"
 
     @property
-    def moved(self) -> dict[str, tuple[str, str]]:
-        """What differs of the machine and the versions, as it was and is: equal answers are due where it is empty.
+    def environment_changes(self) -> dict[str, tuple[str, str]]:
+        """What differs in machine and versions, before and after. If nothing does, results must be equal.
 
-        Packages that only one of the records names count for nothing.
+        Packages that only one of the records names are ignored.
         """
-        return dict(sorted(_unlike(_place(self.before.record), _place(self.after.record)).items()))
+        return dict(sorted(_unlike(_environment(self.before.record), _environment(self.after.record)).items()))
 
 
 @dataclass(frozen=True)
 class Twins:
-    """All cells of two folders."""
+    """The cells of two folders."""
 
     pairs: tuple[Twin, ...]
     new: tuple[str, ...]  # methods that the baseline lacks
-    absent: tuple[str, ...]  # a remark for each method, task or seed that only one of the folders has
-    commits: tuple[tuple[str, ...], tuple[str, ...]]  # of the baseline and of now, with a + where the tree was dirty
+    absent: tuple[str, ...]  # a remark on each method, task or seed that only one of the folders has
+    commits: tuple[tuple[str, ...], tuple[str, ...]]  # of the baseline and now, with a + if the tree was dirty
 
     def labels(self) -> list[str]:
-        """Methods of both, sorted."""
+        """Labels of the methods in both, sorted."""
         return sorted({twin.label for twin in self.pairs})
 
     def of(self, label: str) -> list[Twin]:
-        """The cells of a method, by task and seed."""
+        """The cells of a method, sorted by task and seed."""
         return [twin for twin in self.pairs if twin.label == label]
 
 
 def twins(baseline: Path, folder: Path, methods: Sequence[str] = ()) -> Twins:
-    """Pair the records of ``folder`` with those of ``baseline``: of all methods, or those whose labels are given.
+    """Pair the records of ``folder`` with those of ``baseline``, for all methods or those with the given labels.
 
-    Raises InputError where one of them has no records of the current protocol, a method is in neither, they share no
-    cell, or cells that they share were not asked the same.
+    Raises InputError if one of the folders has no records of the current protocol, a method is in neither, they share
+    no cell, or a shared cell was measured under different settings.
     """
     (before, old), (after, recent) = _runs(baseline), _runs(folder)
     known = {label for _, label, _ in [*before, *after]}
@@ -98,7 +98,7 @@ def twins(baseline: Path, folder: Path, methods: Sequence[str] = ()) -> Twins:
         raise InputError(f"{baseline} and {folder} have no method, task and seed in common")
     pairs = tuple(Twin(*name, before[name], after[name]) for name in shared)
     for twin in pairs:
-        _check_alike(twin)
+        _check_comparable(twin)
     return Twins(
         pairs,
         tuple(new),
@@ -113,7 +113,7 @@ def twins(baseline: Path, folder: Path, methods: Sequence[str] = ()) -> Twins:
 
 
 def _runs(folder: Path) -> tuple[dict[Name, Run], int]:
-    """Its cells, and how many records of another protocol there are."""
+    """The cells of a folder, and the number of records of another protocol."""
     records, others = read_current(folder)
     runs = {}
     for path, record in records.items():
@@ -122,40 +122,31 @@ def _runs(folder: Path) -> tuple[dict[Name, Run], int]:
     return runs, others
 
 
-def _place(record: Record) -> dict[str, str]:
+def _environment(record: Record) -> dict[str, str]:
     origin = record.provenance
-    versions = {name: version for name, version in origin.packages.items() if name != OWN_VERSION}
+    versions = {name: version for name, version in origin.packages.items() if name != OWN_PACKAGE}
     machine = {"processor": origin.processor, "system": origin.system, "device": record.cell.device}
     return machine | versions | {"python": origin.python}
 
 
-def _check_alike(twin: Twin) -> None:
-    """Raises InputError where a cell was asked something else than in the baseline."""
-    for name, (before, after) in _unlike(_asked(twin.before.record), _asked(twin.after.record)).items():
+def _check_comparable(twin: Twin) -> None:
+    """Raise InputError if a cell was measured under other settings than in the baseline."""
+    before, after = ({"training": "none"} | settings(run.record) for run in (twin.before, twin.after))
+    if twin.before.done and twin.after.done and twin.before.finished.result.units != twin.after.finished.result.units:
+        del before["units removed"]  # other units are a change of the result, reported as such
+    for name, (old, new) in _unlike(before, after).items():
         raise InputError(
-            f"{twin.label} on {twin.where} was measured in another way than in the baseline, and cannot be compared: "
-            f"{name} {after}, not {before}"
+            f"{twin.label} on {twin.where} was measured under other settings than in the baseline, and cannot be "
+            f"compared: {name} {new}, not {old}"
         )
 
 
-def _asked(record: Record) -> dict[str, Any]:
-    cell = record.cell
-    asked: dict[str, Any] = {name: value or "none" for name, value in flags(record).items()}
-    asked |= {"data or model, by digest,": cell.origin} if cell.origin else {}
-    asked |= {"calibration texts": cell.calibration, "share of training": cell.trained}
-    if isinstance(record, FinishedRecord):
-        result = record.result
-        asked |= {"sub-tasks": result.parts, "chance": result.chance}
-        asked[f"levels of {result.units} units"] = result.removed  # other units are a change of their own
-    return asked
-
-
-def _unlike(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _unlike(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     return {name: (before[name], after[name]) for name in before if name in after and before[name] != after[name]}
 
 
 def _only(one: Iterable[Name], other: Iterable[Name], said: str) -> list[str]:
-    """What only ``one`` has: whole tasks, whole methods, and single seeds of a method on a task."""
+    """A remark on what only ``one`` has: whole tasks, whole methods, and single seeds of a method on a task."""
     tasks = {task for task, _, _ in one} - {task for task, _, _ in other}
     labels = {label for _, label, _ in one} - {label for _, label, _ in other}
     cells: dict[str, set[int]] = defaultdict(set)
@@ -164,7 +155,7 @@ def _only(one: Iterable[Name], other: Iterable[Name], said: str) -> list[str]:
             cells[f"{label} on {task[0]}"].add(seed)
     seeds: dict[str, list[str]] = defaultdict(list)
     for name, missing in sorted(cells.items()):
-        seeds[in_seeds(sorted(missing))].append(name)
+        seeds[seeds_in_words(missing)].append(name)
     whole = [*(f"task {', '.join(task)}" for task in sorted(tasks)), *sorted(labels)]
     return ([f"{said}: {'; '.join(whole)}"] if whole else []) + [
         f"{said}: {missing} of {', '.join(names[:3])}" + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,4 +1,4 @@
-"""How much less a method keeps than in the baseline, and whether that is more than chance."""
+"""How much quality a method loses against the baseline, and whether that is more than chance."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.analysis.cell_metrics import curve
-from bench.analysis.quality_scale import POINTS
+from bench.analysis.curves import area, curve
+from bench.analysis.quality import POINTS
 from bench.analysis.regression.cells import Run, Twin
 from bench.analysis.stats.documents import document_bootstrap
 from bench.analysis.stats.pairs import difference
-from bench.analysis.stats.samples import area
-from bench.records.errors import InputError
 from bench.records.schema import TaskKey
-from bench.records.store import CorruptRecord, read_outcomes
+from bench.records.store import read_outcomes
 
 
 @dataclass(frozen=True)
@@ -25,19 +23,19 @@ class Effect:
 
     mean: float
     interval: tuple[float, float] | None  # None with too few cells, and no documents that are right or wrong
-    over: str  # what the interval speaks of
+    over: str  # what the interval is over: cells, or documents
 
     def worse(self, margin: float) -> bool:
-        """Whether the loss exceeds both ``margin``, in points, and its interval."""
+        """Whether the loss exceeds ``margin``, in points, and its interval excludes 0."""
         return self.mean < -margin and self.interval is not None and self.interval[1] < 0
 
 
 def effect(pairs: Sequence[Twin], alpha: float) -> Effect:
     """The effect on the mean quality of ``pairs``, finished cells of one method, at least one.
 
-    Models, samples and documents are the same on both sides, so each cell is a difference of its own, and under the
-    hypothesis that a change did nothing but noise it is as likely to be d as -d: the interval is that of the sign-flip
-    test over cells. Where these are too few for any, it is a bootstrap over the documents of these models.
+    Model, calibration set and documents are the same on both sides, so each cell gives one difference, which is as
+    likely to be d as -d if the change only added noise: the interval is that of the sign-flip test over cells. With too
+    few cells for it, the interval is a bootstrap over the documents of these models.
     """
     before, after = (np.array([POINTS * area(*curve(run.finished)) for run in side]) for side in _sides(pairs))
     found = difference(after, before, alpha)
@@ -52,7 +50,7 @@ def _sides(pairs: Sequence[Twin]) -> tuple[list[Run], list[Run]]:
 
 
 def _over_documents(pairs: Sequence[Twin], alpha: float) -> tuple[float, float] | None:
-    """A document is drawn with its outcomes in all seeds, within its task. None where texts are scored."""
+    """A document is drawn with its outcomes in all seeds, within its task. None if texts are scored."""
     if not all(twin.after.finished.result.parts for twin in pairs):
         return None
     tasks: dict[TaskKey, list[Twin]] = defaultdict(list)
@@ -69,12 +67,9 @@ def _over_documents(pairs: Sequence[Twin], alpha: float) -> tuple[float, float] 
 
 
 def _by_document(run: Run) -> np.ndarray:
-    """Area of each document in points, (N,), weighted so that their mean is the mean over sub-tasks."""
+    """Area of each document in points, (N,), weighted so that their mean is the mean of the sub-tasks."""
     result = run.finished.result
-    try:
-        outcomes = read_outcomes(run.path).mean(0)  # (levels, N)
-    except CorruptRecord as error:
-        raise InputError(f"corrupt record {error}") from error
+    outcomes = read_outcomes(run.path).mean(0)  # (levels, N)
     sizes = list(result.parts.values())
     weights = np.repeat([sum(sizes) / (len(sizes) * size) for size in sizes], sizes)  # (N,)
-    return POINTS * weights * np.trapezoid(outcomes, curve(run.finished)[0], axis=0)
+    return POINTS * weights * area(curve(run.finished)[0], outcomes.T)

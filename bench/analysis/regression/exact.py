@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from bench.analysis.regression.cells import Twin
-from bench.records.errors import InputError
 from bench.records.schema import FailedRecord, FinishedRecord, Record, Result
-from bench.records.store import CorruptRecord, read_outcomes
+from bench.records.store import read_arrays
 
-# Parts of a result that are whole numbers by definition: the same on every machine and under every version.
+# Parts of a result that are the same on every machine and under every version.
 EVERYWHERE = ("units", "shape", "neurons", "removed")
-SIZES = ("parameters", "megabytes")  # follow from the units that are chosen
+SIZES = ("parameters", "megabytes")  # the same wherever the same units are removed
 FAILS_NOW, FAILED_BEFORE = "fails now", "failed before"
-CAUSES = ("training", "units", "shape", "passes", "orders", "kept", "method_training")  # what others may follow from
+# Named first, as they explain other changes.
+CAUSES = ("training", "units", "shape", "passes", "orders", "kept", "method_training")
 NAMES = {
     "shape": "heads by layer",
     "removed": "levels",
@@ -34,34 +32,34 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Change:
-    """One part of a cell's result that is not what it was."""
+    """One part of a cell's result that differs from the baseline."""
 
-    part: str  # in words; the same for all cells in which it moved
+    part: str  # in words; the same for all cells in which it changed
     detail: str  # from what to what, in this cell
 
 
 def changes(twin: Twin) -> list[Change]:
-    """Every part that differs, those that explain the others first; on another machine, those it cannot change.
+    """Every part of the result that differs, causes first; if the environment changed, only parts that must agree.
 
-    Of a failure: that it fails now, or no longer. Raises InputError for a corrupt file of arrays.
+    For a failure: that the cell fails now, or failed before. Raises InputError if the arrays are corrupt.
     """
     before, after = twin.before.record, twin.after.record
     if not isinstance(before, FinishedRecord) or not isinstance(after, FinishedRecord):
         return _failures(before, after)
     old, new = before.result.model_dump(), after.result.model_dump()
     parts: Sequence[str] = sorted(sorted(old), key=_rank)
-    if twin.moved:
+    if twin.environment_changes:
         parts = [*EVERYWHERE, *SIZES] if same_choices(before.result, after.result) else EVERYWHERE
     found = [
         Change(NAMES.get(part, part), _detail(part, old[part], new[part])) for part in parts if old[part] != new[part]
     ]
-    if not twin.moved and before.outcomes != after.outcomes:
+    if not twin.environment_changes and before.outcomes != after.outcomes:
         found += _arrays(twin)
     return found
 
 
 def same_choices(old: Result, new: Result) -> bool:
-    """Whether two results, of one cell, removed the same units."""
+    """Whether two results of one cell removed the same units."""
     return (old.orders, old.kept) == (new.orders, new.kept)
 
 
@@ -83,8 +81,8 @@ def _detail(part: str, old: Any, new: Any) -> str:
     if part == "orders" and old and new:
         return _orders(old, new)
     if part == "kept" and old and new:
-        moved = sum(set(a) != set(b) for a, b in zip(old, new, strict=False))
-        return f"{moved} of {len(old)} levels keep other units"
+        changed = sum(set(a) != set(b) for a, b in zip(old, new, strict=False))
+        return f"{changed} of {len(old)} levels keep other units"
     if part == "quality" and np.shape(old) == np.shape(new):
         return f"by {100 * np.abs(np.subtract(np.mean(new, axis=0), np.mean(old, axis=0))).max():.1f} points at most"
     if part in ("parameters", "megabytes"):
@@ -106,17 +104,13 @@ def _orders(old: Sequence[Sequence[int]], new: Sequence[Sequence[int]]) -> str:
 
 
 def _arrays(twin: Twin) -> list[Change]:
-    """What differs of the arrays that both have; but scores may be rounded otherwise where they order heads alike."""
-    paths = twin.before.path, twin.after.path
-    try:
-        old, new = map(read_outcomes, paths)
-        before, after = (load_file(path.with_suffix(".safetensors")) for path in paths)
-    except (CorruptRecord, SafetensorError, OSError) as error:
-        raise InputError(f"corrupt record {error}") from error
+    """What differs in the arrays that both have, except for scores: rounding may change them and no order."""
+    before, after = (read_arrays(run.path) for run in (twin.before, twin.after))
+    old, new = before["outcomes"], after["outcomes"]
     if old.shape != new.shape:
-        return [Change("answers", f"{old.shape} -> {new.shape}")]
-    if moved := int((old != new).sum()):
-        return [Change("answers", f"{moved} of {old.size} differ")]
+        return [Change("test outcomes", f"{old.shape} -> {new.shape}")]
+    if changed := int((old != new).sum()):
+        return [Change("test outcomes", f"{changed} of {old.size} differ")]
     shared = sorted(name for name in before.keys() & after.keys() if not name.startswith("scores."))
     differ = [name for name in shared if not np.array_equal(before[name], after[name])]
-    return [Change("arrays beside them", f"other {', '.join(differ)}")] if differ else []
+    return [Change("arrays", f"other {', '.join(differ)}")] if differ else []

@@ -1,4 +1,4 @@
-"""Verdicts as a JUnit file: a test case a method, for continuous integration."""
+"""Verdicts as a JUnit file for continuous integration: one test case per method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts on one screen: what failed and why, what changed, and, in a line, what is the same."""
+"""Verdicts on one screen: what failed and why, what changed, and in one line what is the same."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from bench.analysis.regression.cells import Twins
 from bench.analysis.regression.verdict import CHANGED, FAILED, SAME, Verdict
 
-MOST = 4  # lines of reasons for one method, and of remarks
+MOST = 4  # reasons, remarks or names that are shown
 
 
 def screen(cells: Twins, found: Sequence[Verdict], baseline: Path, folder: Path) -> str:
-    """The whole answer, without a final line break: a headline, where it comes from, then methods by their verdict."""
+    """The whole text, without a final line break: a headline, the environments, then the methods by verdict."""
     failed = sum(verdict.status == FAILED for verdict in found)
     lines = [
         f"{_plural(failed, 'regression')} in {_plural(len(found), 'method')}, {_plural(len(cells.pairs), 'cell')}: "
@@ -36,24 +36,24 @@ def screen(cells: Twins, found: Sequence[Verdict], baseline: Path, folder: Path)
 
 
 def origin(cells: Twins) -> list[str]:
-    """Which commits, and which machines and versions, the two sides come from."""
+    """The commits, machines and versions of the two sides."""
     old, new = (", ".join(commits[:3]) + ", ..." * (len(commits) > 3) or "unknown" for commits in cells.commits)
     lines = [f"commit: {old}" if old == new else f"commit: {old} -> {new}"]
-    moved: dict[str, int] = {}
+    changed: dict[str, int] = {}
     for twin in cells.pairs:
-        for name, (before, after) in twin.moved.items():
+        for name, (before, after) in twin.environment_changes.items():
             text = f"{name} {before} -> {after}"
-            moved[text] = moved.get(text, 0) + 1
-    if moved:
-        told = ", ".join(f"{text} ({count} cells)" for text, count in moved.items())
-        lines.append(f"other machine or versions, where answers are judged by their effect only: {told}")
+            changed[text] = changed.get(text, 0) + 1
+    if changed:
+        told = ", ".join(f"{text} ({count} cells)" for text, count in changed.items())
+        lines.append(f"other machine or versions, so results are judged by their effect only: {told}")
     elif cells.pairs:
-        lines.append("same machine and versions: answers have to be equal")
+        lines.append("same machine and versions, so results must be equal")
     return lines
 
 
 def _alike(found: Iterable[Verdict]) -> list[tuple[list[str], tuple[str, ...], tuple[str, ...]]]:
-    """Methods with the same reasons and remarks together."""
+    """Methods grouped by equal reasons and remarks."""
     groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for verdict in found:
         groups.setdefault((verdict.reasons, verdict.remarks), []).append(verdict.label)

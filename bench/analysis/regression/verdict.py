@@ -1,4 +1,4 @@
-"""One verdict a method: the same, changed, or a regression, and what moved."""
+"""One verdict per method: the same, changed, or a regression, with the reasons."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ SAME, CHANGED, FAILED = "same", "changed", "FAILED"
 class Limits:
     """What counts as a regression."""
 
-    points: float = 0.5  # of area lost
-    slower: float = 0.15  # share of scoring seconds, or passes, more
-    alpha: float = 0.05  # of all intervals of one kind together
+    points: float = 0.5  # points of area that may be lost
+    slower: float = 0.15  # share by which scoring seconds, or passes, may grow
+    alpha: float = 0.05  # error rate of all intervals of one kind together
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one method."""
+    """The verdict on one method."""
 
     label: str
     status: str
     reasons: tuple[str, ...]  # why it failed
-    remarks: tuple[str, ...]  # what else moved, and what cannot be told
+    remarks: tuple[str, ...]  # what else changed, and what could not be judged
     cells: int
 
 
 def verdicts(cells: Twins, declared: Collection[str], limits: Limits) -> list[Verdict]:
-    """A verdict on each method of both folders, failures first.
+    """A verdict on each method in both folders, failures first.
 
-    declared: methods that are meant to change. Of those, and of cells that another machine or other versions made,
-    answers may differ, and only an effect or a cost beyond ``limits`` is a regression. Elsewhere any difference is one:
+    declared: methods that are meant to change. Their results may differ, as may those of cells from another machine or
+    other versions; only an effect or a cost beyond ``limits`` is then a regression. Otherwise any difference is one, as
     the same seed gives the same record.
     """
     labels = cells.labels()
@@ -56,16 +56,16 @@ def _verdict(label: str, pairs: list[Twin], declared: bool, limits: Limits, alph
         for text, worse in (_quality(done, limits, alpha), _passes(done, limits), _seconds(done, limits, alpha)):
             if text:
                 (reasons if worse else remarks).append(text)
-    moved: dict[str, list[tuple[Twin, Change]]] = defaultdict(list)
+    changed: dict[str, list[tuple[Twin, Change]]] = defaultdict(list)
     for twin in pairs:
         for change in changes(twin):
-            moved[change.part].append((twin, change))
-    for part, found in moved.items():
+            changed[change.part].append((twin, change))
+    for part, found in changed.items():
         excused = part == FAILED_BEFORE or (declared and part != FAILS_NOW)
         (remarks if excused else reasons).append(_told(part, found, len(pairs)))
-    if idle := sum(not twin.before.done and not twin.after.done for twin in pairs):
-        remarks.append(f"{idle} of {len(pairs)} cells fail, as in the baseline")
-    status = FAILED if reasons else CHANGED if moved else SAME
+    if failing := sum(not twin.before.done and not twin.after.done for twin in pairs):
+        remarks.append(f"{failing} of {len(pairs)} cells fail, as in the baseline")
+    status = FAILED if reasons else CHANGED if changed else SAME
     return Verdict(label, status, tuple(reasons), tuple(remarks), len(pairs))
 
 
@@ -75,9 +75,9 @@ def _told(part: str, found: list[tuple[Twin, Change]], of: int) -> str:
 
 
 def _quality(pairs: list[Twin], limits: Limits, alpha: float) -> tuple[str, bool]:
-    """What to say of the effect, nothing where there is none; whether it is a regression."""
+    """The effect in words, empty if there is none, and whether it is a regression."""
     found = effect(pairs, alpha)
-    if abs(found.mean) < 0.005 and not any(twin.moved for twin in pairs):
+    if abs(found.mean) < 0.005 and not any(twin.environment_changes for twin in pairs):
         return "", False
     worse = found.worse(limits.points)
     interval = "no interval" if found.interval is None else f"{found.interval[0]:+.1f} to {found.interval[1]:+.1f}"

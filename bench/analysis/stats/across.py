@@ -1,8 +1,8 @@
 """Methods across tasks, after Agarwal et al. (2021), "Deep RL at the Edge of the Statistical Precipice", NeurIPS.
 
-``scores`` is one array for each task x model, (..., methods, seeds), of normalised quality; the methods are the same
-everywhere, the seeds of a task are the same for all methods (they are resampled together), and each task counts alike,
-however many seeds it has. Axes before the methods are those of bootstrap draws: every statistic takes them all at once.
+``scores`` has one array per task and model, (..., methods, seeds), of normalised quality. The methods are the same in
+all of them, the seeds of a task are the same for all methods (they are resampled together), and all tasks have the same
+weight, however many seeds they have. Leading axes are bootstrap draws: every statistic takes them all at once.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from scipy.stats import norm, t
 
 Scores = Sequence[np.ndarray]
-FEWEST = 5  # seeds, or tasks, to draw from: of three tasks, an interval for 95 % misses in 24 cases of 100
+FEWEST = 5  # seeds to draw from: with three, a 95 % interval misses in 24 of 100 cases
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A statistic, in any shape, and interval ends of that shape: None with too few samples for any."""
+    """A statistic, of any shape, and the ends of its interval, of the same shape; None with too few samples."""
 
     value: np.ndarray
     low: np.ndarray | None
@@ -27,7 +27,7 @@ class Estimate:
 
 
 def normalise(quality: np.ndarray, chance: np.ndarray | float, unpruned: np.ndarray | float) -> np.ndarray:
-    """Quality with chance at 0 and the unpruned model at 1; NaN where the unpruned model is no better than chance."""
+    """Quality with chance at 0 and the unpruned model at 1; NaN if the unpruned model is no better than chance."""
     span = np.asarray(unpruned, dtype=float) - chance
     return np.divide(quality - np.asarray(chance), span, out=np.full(np.shape(quality - span), np.nan), where=span > 0)
 
@@ -82,9 +82,9 @@ def seed_bootstrap(
 
     Of n seeds n - 1 are drawn, which gives the mean of a task the variance s²/n and not (n - 1)/n of it (McCarthy &
     Snowden 1985; Rao & Wu 1988), and the percentiles are taken further out, at Φ(t), as Student's t asks for with so
-    many seeds as the task with fewest has (Hesterberg 2015, "expanded percentile interval"; one task may hold most of
-    the spread, so that seeds of the others are no help). No interval where a task has fewer than five seeds.
-    Raises ValueError where a score is missing, or tasks differ in their methods.
+    many seeds as the task with the fewest has (Hesterberg 2015, "expanded percentile interval"; one task may have most
+    of the spread, so seeds of the others do not help). No interval if a task has fewer than five seeds.
+    Raises ValueError if a score is missing, or tasks differ in their methods.
     """
     _check(scores)
     value = statistic(scores)
@@ -94,26 +94,6 @@ def seed_bootstrap(
     rng = np.random.default_rng(seed)
     drawn = [_drawn(rng, task, draws) for task in scores]
     return _estimate(value, statistic(drawn), fewest - 1, alpha)
-
-
-def task_bootstrap(
-    statistic: Callable[[np.ndarray], np.ndarray],
-    scores: Scores,
-    alpha: float = 0.05,
-    draws: int = 1000,
-    seed: int = 0,
-) -> Estimate:
-    """``statistic`` of the means over seeds, (..., methods, tasks) -> (..., methods), with a bootstrap over tasks.
-
-    It speaks of tasks like these, where ``seed_bootstrap`` speaks of these tasks: wider, and hardly more than a warning
-    with few tasks; no interval below five. Drawn and expanded as seeds are there. Raises ValueError as there.
-    """
-    _check(scores)
-    means = task_means(scores)
-    if len(scores) < FEWEST:
-        return Estimate(statistic(means), None, None)
-    drawn = _drawn(np.random.default_rng(seed), means, draws)
-    return _estimate(statistic(means), statistic(drawn), len(scores) - 1, alpha)
 
 
 def _drawn(rng: np.random.Generator, values: np.ndarray, draws: int) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""Two pruned models on the same documents, at one level: is the difference more than chance in their choice?
+"""Two pruned models on the same documents, at one level: is the difference larger than chance in drawing documents?
 
-This speaks of the two models at hand. Of the methods that pruned them only several seeds can
+The answer is about these two models. About the methods that pruned them only several seeds can tell
 (``bench.analysis.stats.pairs``).
 """
 
@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom
 
 
 @dataclass(frozen=True)
 class McNemar:
-    """Documents that one model alone gets right, and the exact two-sided p-value of their being equally many."""
+    """Documents that only one model gets right, and the exact two-sided p-value for equal numbers of them."""
 
     only_a: int
     only_b: int
@@ -26,13 +25,17 @@ def mcnemar(a: np.ndarray, b: np.ndarray) -> McNemar:
     """Exact test of McNemar (1947) on outcomes ``a`` and ``b``, (N,) bool, of the same documents.
 
     Of the n documents on which the models differ, each is as likely to favour either: p = 2 P(Bin(n, 1/2) <= min),
-    at most 1. Raises ValueError where the two do not have as many documents.
+    at most 1. Raises ValueError if they are not outcomes of the same number of documents.
     """
     if a.shape != b.shape or a.dtype != bool or b.dtype != bool:
         raise ValueError(f"expected outcomes of the same documents, not {a.dtype} {a.shape} and {b.dtype} {b.shape}")
     only_a, only_b = int(np.sum(a & ~b)), int(np.sum(b & ~a))
-    p = 2 * binom.cdf(min(only_a, only_b), only_a + only_b, 0.5)
-    return McNemar(only_a, only_b, min(1.0, float(p)))
+    n = only_a + only_b
+    tail, ways = 0, 1  # exact in whole numbers, and without the second that importing scipy.stats takes
+    for k in range(min(only_a, only_b) + 1):
+        tail += ways
+        ways = ways * (n - k) // (k + 1)  # of choosing k + 1 of n
+    return McNemar(only_a, only_b, min(1.0, 2 * tail / 2**n))
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,17 @@ def document_bootstrap(
 
     ``a``, ``b``: (seeds, N), outcomes or their means over random draws, of the same documents in the same order. A
     document is drawn with its outcomes in all seeds (Efron & Tibshirani 1993, ch. 13). ``parts``: sizes of sub-tasks
-    that lie one after another; documents are then drawn within each, and the mean is that over parts of the mean in
-    each. Raises ValueError where shapes do not fit.
+    whose documents follow one another; documents are then drawn within each, and the mean is the mean of the sub-tasks'
+    means. Raises ValueError if shapes do not fit.
     """
     sizes = list(parts) or [a.shape[-1]]
     if a.shape != b.shape or sum(sizes) != a.shape[-1] or min(sizes) < 1:
         raise ValueError(f"expected outcomes of {sum(sizes)} documents each, not {a.shape} and {b.shape}")
     rng = np.random.default_rng(seed)
     difference = np.mean(a.astype(float) - b, axis=0)  # (N,)
-    split = np.split(difference, np.cumsum(sizes)[:-1])
-    drawn = [rng.multinomial(len(part), np.full(len(part), 1 / len(part)), draws) @ part / len(part) for part in split]
+    by_part = np.split(difference, np.cumsum(sizes)[:-1])
+    drawn = [
+        rng.multinomial(len(part), np.full(len(part), 1 / len(part)), draws) @ part / len(part) for part in by_part
+    ]
     low, high = np.quantile(np.mean(drawn, axis=0), [alpha / 2, 1 - alpha / 2])
-    return Interval(float(np.mean([part.mean() for part in split])), float(low), float(high))
+    return Interval(float(np.mean([part.mean() for part in by_part])), float(low), float(high))

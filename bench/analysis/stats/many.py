@@ -1,7 +1,7 @@
 """Many methods over blocks, after Demšar (2006), "Statistical Comparisons of Classifiers over Multiple Data Sets".
 
-A block is what the methods are compared within: a task x model with its seeds averaged (Demšar's use), or a seed of one
-task. It is never a level. Values are larger where better; rank 1 is best, and equal values share their mean rank.
+Methods are compared within blocks. A block is a task and model with its seeds averaged (Demšar's use), or a seed of one
+task, never a level. Larger values are better; rank 1 is best, and equal values share their mean rank.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Ranking:
 def ranking(table: np.ndarray, alpha: float = 0.05) -> Ranking:
     """Friedman's test on ``table``, (blocks, methods), then Wilcoxon's on each pair with Holm, and the cliques of both.
 
-    Two methods differ where Friedman's test rejects and their adjusted p-value is at most ``alpha``.
-    Raises ValueError where a value is missing, or there are fewer than two methods.
+    Two methods differ if Friedman's test rejects and their adjusted p-value is at most ``alpha``.
+    Raises ValueError if a value is missing, or there are fewer than two methods.
     """
     values = _check(table)
     blocks, methods = values.shape
@@ -59,7 +59,8 @@ def mean_ranks(table: np.ndarray) -> np.ndarray:
 def friedman(table: np.ndarray) -> float:
     """p-value of Friedman's test that all methods rank alike, by chi-square with the correction for ties.
 
-    1 where every block is one tie. Raises ValueError as ``ranking`` does.
+    1 if all methods tie in every block. ``scipy.stats.friedmanchisquare`` gives the same, but refuses two methods and
+    is NaN for ties alone. Raises ValueError as ``ranking`` does.
     """
     ranks = rankdata(_check(table), axis=1)
     blocks, methods = ranks.shape
@@ -73,8 +74,8 @@ def friedman(table: np.ndarray) -> float:
 def wilcoxon(differences: np.ndarray) -> float:
     """Two-sided p-value of the signed-rank test (Wilcoxon 1945) on ``differences``, (n,), exact given the ties.
 
-    Zeros are dropped; equal sizes share their mean rank, and all ways of giving the ranks signs are enumerated (up to
-    20, see ``signflip``). 1 where all differences are 0.
+    Zeros are dropped; equal sizes share their mean rank, and all signs of the ranks are enumerated (up to 20
+    differences, see ``signflip``). 1 where all differences are 0.
     """
     d = differences[differences != 0]
     return sign_flip_p(np.sign(d) * rankdata(np.abs(d))) if len(d) else 1.0
@@ -88,13 +89,6 @@ def pairwise_wilcoxon(table: np.ndarray) -> np.ndarray:
     p = holm([wilcoxon(values[:, i] - values[:, j]) for i, j in zip(first, second, strict=True)])
     adjusted[first, second] = adjusted[second, first] = p
     return adjusted
-
-
-def nemenyi(table: np.ndarray) -> np.ndarray:
-    """p-values of Nemenyi's test on mean ranks, for all pairs together: (methods, methods), 1 on the diagonal."""
-    ranks = mean_ranks(_check(table))
-    gap = np.abs(ranks[:, None] - ranks) / _rank_error(len(ranks), len(table))
-    return np.where(np.eye(len(ranks), dtype=bool), 1.0, studentized_range.sf(gap * np.sqrt(2), len(ranks), np.inf))
 
 
 def critical_difference(methods: int, blocks: int, alpha: float = 0.05) -> float:

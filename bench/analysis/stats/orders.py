@@ -9,7 +9,7 @@ def kendall_tau(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Kendall's rank correlation (1938) of each order of ``a``, (A, units), with each of ``b``, (B, units): (A, B).
 
     1 is the same order, -1 the reverse, 0 what unrelated orders give on average; NaN with a single unit. Orders have no
-    ties. Raises ValueError where the units are not the same.
+    ties. Raises ValueError if the units are not the same.
     """
     before_a, before_b = _before(a), _before(b)
     if a.shape[1] != b.shape[1]:
@@ -21,7 +21,7 @@ def kendall_tau(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def overlap(a: np.ndarray, b: np.ndarray, k: int) -> np.ndarray:
     """Share of the ``k`` units removed first that two orders have in common, (A, units) and (B, units) -> (A, B).
 
-    Unrelated orders share k / units on average. Raises ValueError where k is not from 1 to the number of units.
+    Unrelated orders share k / units on average. Raises ValueError if k is not from 1 to the number of units.
     """
     units = a.shape[1]
     if not 1 <= k <= units or b.shape[1] != units:

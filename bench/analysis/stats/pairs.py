@@ -1,4 +1,4 @@
-"""Two methods across seeds: how much more one keeps than the other, and whether the seeds can show it."""
+"""Two methods over seeds: how much more quality one keeps, and whether the seeds can show it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Difference:
 
     mean: float
     interval: tuple[float, float] | None  # None with too few seeds for any
-    p: float | None  # of the sign-flip test; None where n seeds cannot reach the level asked for
+    p: float | None  # of the sign-flip test; None if so few seeds cannot reach the level
     beats: float  # share of seeds in which a is above b, ties counted half
     seeds: int
     needed: int  # seeds with which the test could reach the level
@@ -26,7 +26,7 @@ def difference(a: np.ndarray, b: np.ndarray, alpha: float = 0.05, tests: int = 1
     """Compare ``a`` and ``b``, (n,), paired by seed: the same trained model, calibration sample and test documents.
 
     ``tests``: how many such tests are corrected for together; with n seeds p cannot go below 2 / 2^n, which has to
-    reach ``alpha / tests``. The interval is for one test. Raises ValueError where a value is missing.
+    reach ``alpha / tests``. The interval is for one test. Raises ValueError if a value is missing.
     """
     d = check(np.subtract(a, b))
     needed = samples_needed(alpha, tests)
@@ -43,7 +43,8 @@ def difference(a: np.ndarray, b: np.ndarray, alpha: float = 0.05, tests: int = 1
 def holm(p: Sequence[float] | np.ndarray) -> np.ndarray:
     """p-values, (m,), adjusted for m tests by the step-down method of Holm (1979), in the order given.
 
-    The i-th smallest is multiplied by m - i + 1, is no smaller than the one before, and at most 1.
+    The i-th smallest is multiplied by m - i + 1, is no smaller than the one before, and at most 1. (The same as
+    ``statsmodels.stats.multitest.multipletests``, which takes more than a second to import.)
     """
     values = np.asarray(p, dtype=float)
     order = np.argsort(values, kind="stable")

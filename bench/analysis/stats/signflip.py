@@ -23,7 +23,7 @@ def sign_flip_p(differences: np.ndarray, seed: int = 0) -> float:
     """Two-sided p-value of the hypothesis that ``differences``, (n,), are symmetric around 0.
 
     Exact up to 20 differences; else (1 + hits) / (1 + flips) of random ones, by ``seed`` (Phipson & Smyth 2010).
-    Raises ValueError where a difference is missing, or all are.
+    Raises ValueError if a difference is missing, or there are none.
     """
     d = check(differences)
     least = abs(d.sum()) - ROUNDING * np.abs(d).sum()
@@ -42,7 +42,7 @@ def sign_flip_p(differences: np.ndarray, seed: int = 0) -> float:
 def sign_flip_interval(differences: np.ndarray, alpha: float = 0.05, seed: int = 0) -> tuple[float, float] | None:
     """Interval (low, high) for the centre of ``differences``, (n,), with confidence 1 - ``alpha``.
 
-    None where n is too small for any: below ``samples_needed(alpha)``. Raises ValueError where a difference is missing.
+    None if n is too small: below ``samples_needed(alpha)``. Raises ValueError if a difference is missing.
     """
     d = check(differences)
     if len(d) <= EXACT:
@@ -63,7 +63,7 @@ def samples_needed(alpha: float, tests: int = 1) -> int:
 
 
 def check(values: np.ndarray) -> np.ndarray:
-    """``values``, (n,), as floats. Raises ValueError where there are none, or one is missing."""
+    """``values``, (n,), as floats. Raises ValueError if there are none, or one is missing."""
     d = np.asarray(values, dtype=float)
     if d.ndim != 1 or not len(d) or not np.isfinite(d).all():
         raise ValueError(f"expected differences without gaps, not {d.tolist()}")

@@ -37,7 +37,7 @@ class Tiers:
 def tiers(table: np.ndarray, margin: float, alpha: float = 0.05, seed: int = 0) -> Tiers:
     """Tiers of the columns of ``table``, (seeds, methods), larger is better, ``margin`` in its unit and at least 0.
 
-    Equal means stand in the order of the columns. Raises ValueError where a value is missing.
+    Equal means keep the order of the columns. Raises ValueError if a value is missing.
     """
     values = np.asarray(table, dtype=float)
     if values.ndim != 2 or not values.size or not np.isfinite(values).all() or margin < 0:

@@ -1,36 +1,35 @@
-"""The pictures of a report, each with its name, its title and a sentence on what it shows."""
+"""The pictures of a report, each with the name of its files, its title and a caption."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from bench.analysis.quality_scale import Scale
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.agreement import Agreement
 from bench.report.board import Board
-from bench.report.figures import choice_changes as change_figure
 from bench.report.figures import curves as curve_figures
 from bench.report.figures import heads as head_figures
 from bench.report.figures import lines
 from bench.report.figures import ranks as rank_figures
+from bench.report.figures import score_changes as change_figures
 from bench.report.figures.picture import FORMS, Picture, picture
-from bench.report.pages.links import place
-from bench.report.pages.markup import slug
+from bench.report.figures.quality_axis import QualityAxis
+from bench.report.links import slug, task_slug
 from bench.report.standing import Standing
 
-MAIN = (*FORMS, "png")  # of pictures that are shown where no SVG can be
+MAIN = (*FORMS, "png")  # also for places that cannot show an SVG
 LEVEL = 0.5  # share of heads removed at which maps show what is kept
 BANDS = "with bands of one standard deviation over seeds."
 NORMALISED = "quality: 0 chance, 1 unpruned"
 Limits = tuple[float | None, float | None] | None
-# What stands on the x axis, in words, its limits, and what a record gives.
+# By name: what is on the x axis in words, its limits, and the points of a record.
 AXES: dict[str, tuple[str, Limits, Callable[[FinishedRecord], lines.Points | None]]] = {
     "heads": ("share of heads removed", (0, 1), lines.by_heads),
     "parameters": ("share of parameters removed", (0, None), lines.by_parameters),
-    "latency": ("latency, batch 32, of the unpruned model's", None, lines.by_speed),
-    "size": ("size, of the unpruned model's", None, lines.by_size),
+    "latency": ("latency at batch 32, relative to the unpruned model", None, lines.by_speed),
+    "size": ("size, relative to the unpruned model", None, lines.by_size),
 }
 Looks = Mapping[str, lines.Look]
 
@@ -38,35 +37,37 @@ Looks = Mapping[str, lines.Look]
 def areas(board: Board, found: Standing) -> Picture:
     """The main figure."""
     bars = "the standard deviation" if found.area.low is None else "95 % intervals"
-    told = f"Area by method, with {bars} over seeds; bands part the tiers, a dotted line goes through random choice."
-    return picture("areas", "Area by method", told, partial(rank_figures.areas, board, found), MAIN)
+    caption = f"Area by method, with {bars} over seeds; bands part the tiers, dotted lines mark random choice."
+    return picture("areas", "Area by method", caption, partial(rank_figures.areas, board, found), MAIN)
 
 
 def overall_curves(board: Board, looks: Looks) -> list[Picture]:
     """Mean over tasks, against each of ``AXES``; latency apart for each machine."""
     pictures = []
-    scale = Scale(NORMALISED, 0.0)
+    scale = QualityAxis(NORMALISED, 0.0)
     for axis, suffix, where, part in _axes(board):
         what, limits, points = AXES[axis]
         if drawn := lines.overall(part, points):
             draw = partial(curve_figures.curves, drawn, looks, "Mean over tasks", what, scale, limits)
-            told = f"Quality against {what}{where}: mean over tasks, {BANDS}"
-            pictures.append(picture(f"overall-{axis}{suffix}", f"Quality against {what}", told, draw, MAIN))
+            caption = f"Quality against {what}{where}: mean over tasks, {BANDS}"
+            pictures.append(picture(f"overall-{axis}{suffix}", f"Quality against {what}", caption, draw, MAIN))
     return pictures
 
 
 def task_curves(board: Board, task: TaskKey, looks: Looks) -> list[Picture]:
     """The same on one task, in the unit of its quality."""
     name = board.name(task)
-    scale = Scale.of(next(record for label in board.labels for record in board.of(task, label)))
+    scale = QualityAxis.of(board.of_task(task)[0])
     pictures = []
     for axis, suffix, where, part in _axes(board):
         what, limits, points = AXES[axis]
         if drawn := lines.of_task(part, task, points):
             draw = partial(curve_figures.curves, drawn, looks, name, what, scale, limits)
-            told = f"{name}: {scale.name} against {what}{where}, {BANDS}"
+            caption = f"{name}: {scale.name} against {what}{where}, {BANDS}"
             forms = FORMS if axis == "heads" else ("svg",)
-            pictures.append(picture(f"{axis}{suffix}-{place(task)}", f"Quality against {what}", told, draw, forms))
+            pictures.append(
+                picture(f"{axis}{suffix}-{task_slug(task)}", f"Quality against {what}", caption, draw, forms)
+            )
     return pictures
 
 
@@ -83,17 +84,17 @@ def _axes(board: Board) -> list[tuple[str, str, str, Board]]:
 
 def profile(found: Standing, looks: Looks) -> Picture:
     """Performance profile."""
-    told = "Share of runs whose area is above each threshold; higher is better."
-    return picture("profile", "Performance profile", told, partial(curve_figures.profile, found, looks))
+    caption = "Share of runs whose area is above each threshold; higher is better."
+    return picture("profile", "Performance profile", caption, partial(curve_figures.profile, found, looks))
 
 
 def pareto(board: Board, found: Standing) -> Picture:
     """Quality against cost."""
-    told = (
-        "Area against the examples sent through the model to score or train; the line joins methods that no cheaper "
-        "one beats. Names are left out where there is no room."
+    caption = (
+        "Area against the examples sent through the model to score or train; the line joins the methods that no "
+        "cheaper one beats. Names are left out where there is no room."
     )
-    return picture("pareto", "Quality against cost", told, partial(rank_figures.pareto, board, found))
+    return picture("pareto", "Quality against cost", caption, partial(rank_figures.pareto, board, found))
 
 
 def critical(found: Standing | None, name: str, blocks: str) -> list[Picture]:
@@ -101,13 +102,13 @@ def critical(found: Standing | None, name: str, blocks: str) -> list[Picture]:
     ranks = found.ranking if found else None
     if found is None or ranks is None:
         return []
-    told = (
+    caption = (
         f"Mean ranks; a bar joins methods not shown to differ (Friedman p = {ranks.friedman:.2g}, then Wilcoxon's test "
         "with Holm's correction, at 5 %)."
     )
     if ranks.blocks < ranks.needed:
-        told += f" {ranks.blocks} {blocks} cannot show any pair to differ: {ranks.needed} could."
-    return [picture(name, "Critical differences", told, partial(rank_figures.critical_differences, found, blocks))]
+        caption += f" {ranks.blocks} {blocks} cannot show any pair to differ; {ranks.needed} are needed."
+    return [picture(name, "Critical differences", caption, partial(rank_figures.critical_differences, found, blocks))]
 
 
 def gates(board: Board) -> list[Picture]:
@@ -115,10 +116,10 @@ def gates(board: Board) -> list[Picture]:
     pictures = []
     for label in board.labels:
         own = {board.name(task): board.of(task, label) for task in board.tasks}
-        if reported := {name: records for name, records in own.items() if head_figures.opened(records)}:
-            told = f"Gates that {label} leaves open under each weight of its penalty, mean and range over seeds."
+        if reported := {name: records for name, records in own.items() if head_figures.open_gates(records)}:
+            caption = f"Gates that {label} leaves open under each weight of its penalty, mean and range over seeds."
             draw = partial(head_figures.penalties, reported, label)
-            pictures.append(picture(f"gates-{slug(label)}", f"Gates that {label} leaves open", told, draw))
+            pictures.append(picture(f"gates-{slug(label)}", f"Gates that {label} leaves open", caption, draw))
     return pictures
 
 
@@ -128,53 +129,52 @@ def heat_maps(board: Board, task: TaskKey, labels: Sequence[str]) -> list[Pictur
     middle = {label: count_at(LEVEL, records[0].result.units) for label, records in cells.items()}
     if all(head_figures.kept_shares(records, middle[label]) is None for label, records in cells.items()):
         return []
-    told = (
-        f"Heads kept with {100 * LEVEL:.0f} % of them removed, by method: a row is a layer, the first at the top; the "
+    caption = (
+        f"Heads kept with {100 * LEVEL:.0f} % of them removed, by method: one row per layer, the first at the top; the "
         "fuller its colour, the larger the share of seeds (and draws) that keep the head."
     )
     draw = partial(head_figures.heat_maps, cells, f"{board.name(task)}: heads kept at {100 * LEVEL:.0f} %", LEVEL)
-    return [picture(f"kept-{place(task)}", "Heads kept", told, draw)]
+    return [picture(f"kept-{task_slug(task)}", "Heads kept", caption, draw)]
 
 
 def agreements(board: Board, task: TaskKey, found: Agreement) -> Picture:
     """How far methods agree on which heads go first."""
-    told = (
+    caption = (
         f"Agreement of two methods' removal orders at the same seed, mean over seeds and draws. Above the "
         "diagonal Kendall's tau: 1 is the same order, 0 what unrelated orders give. Below it the per cent of the "
-        f"{found.first} heads removed first that both remove: unrelated orders share {100 * found.chance:.0f}. Like "
-        "methods stand together."
+        f"{found.first} heads removed first that both remove: unrelated orders share {100 * found.expected:.0f}. "
+        "Similar methods stand side by side."
     )
     if found.unordered:
-        told += (
-            f" Without an order, as they choose anew at each level or remove no heads: {', '.join(found.unordered)}."
-        )
+        caption += f" Without a removal order: {', '.join(found.unordered)}."
     draw = partial(head_figures.agreements, found, f"{board.name(task)}: agreement of removal orders")
-    return picture(f"agreement-{place(task)}", "Agreement of removal orders", told, draw)
+    return picture(f"agreement-{task_slug(task)}", "Agreement of removal orders", caption, draw)
 
 
 def layers(board: Board, task: TaskKey, label: str) -> Picture:
     """Heads kept in each layer at each budget."""
     name = board.name(task)
     return picture(
-        f"layers-{slug(label)}-{place(task)}",
+        f"layers-{slug(label)}-{task_slug(task)}",
         f"Heads that {label} keeps in each layer",
         f"{name}: heads that {label} keeps in each layer at each budget, mean over seeds.",
         partial(head_figures.layers_by_budget, board.of(task, label), f"{name}, {label}: heads kept by layer"),
     )
 
 
-def shifts(board: Board, task: TaskKey, label: str) -> list[Picture]:
-    """What the first removal does to the scores of the other heads; none where heads are scored once."""
-    found = change_figure.shift(board.paths(task, label))
+def score_changes(board: Board, task: TaskKey, label: str) -> list[Picture]:
+    """How the first removal changes the scores of the other heads; none where heads are scored once."""
+    found = change_figures.score_change(board.paths(task, label))
     if found is None:
         return []
     name = board.name(task)
-    told = (
+    caption = (
         f"{name}, seed {found.seed}: change of each head's score under {label}, in per cent of what it was, once the "
         "heads marked × are removed."
     )
-    draw = partial(change_figure.shifts, found, f"{name}, {label}: scores after the first removal")
-    return [picture(f"shift-{slug(label)}-{place(task)}", f"Scores of {label} after the first removal", told, draw)]
+    draw = partial(change_figures.score_changes, found, f"{name}, {label}: scores after the first removal")
+    file, title = f"score-changes-{slug(label)}-{task_slug(task)}", f"Scores of {label} after the first removal"
+    return [picture(file, title, caption, draw)]
 
 
 def boxes(board: Board, task: TaskKey, label: str, look: lines.Look, forms: Sequence[str] = FORMS) -> list[Picture]:
@@ -183,9 +183,9 @@ def boxes(board: Board, task: TaskKey, label: str, look: lines.Look, forms: Sequ
     line = lines.of_method(board, task, label, lines.by_heads)
     if not random or label == random or not line or not board.of(task, random):
         return []
-    scale = Scale.of(records[0])
+    scale = QualityAxis.of(records[0])
     drawn = picture(
-        f"random-{slug(label)}-{place(task)}",
+        f"random-{slug(label)}-{task_slug(task)}",
         f"{label} against random removal",
         f"{board.name(task)}: {label} (line, with a band of one standard deviation over seeds) against random removal "
         "(boxes: middle half of all seeds and draws) at each level.",

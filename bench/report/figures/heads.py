@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord
 from bench.report.agreement import Agreement
-from bench.report.figures.curves import canvas, legend, short, together
+from bench.report.figures.canvas import canvas, cell_map, legend, name_cells, short
 from bench.report.figures.lines import MARKERS
-from bench.report.figures.picture import INK, SERIES
+from bench.report.figures.picture import SERIES
 
-KEPT = SERIES[0]
 CELL = 0.16  # inches
-GAP = 0.93  # of a cell is filled
 
 
 def kept_shares(records: Sequence[FinishedRecord], removed: int) -> np.ndarray | None:
-    """Share of seeds and draws in which each unit is kept when ``removed`` are gone, (units,); None if not measured."""
+    """Share of seeds and draws that keep each unit with ``removed`` removed, (units,); None if not measured."""
     masks = []
     for record in records:
         result = record.result
@@ -39,12 +36,12 @@ def kept_shares(records: Sequence[FinishedRecord], removed: int) -> np.ndarray |
 
 
 def by_layer(units: np.ndarray, shape: Sequence[int]) -> list[np.ndarray]:
-    """Values of units, (units,), split by layer."""
+    """Values of units, (units,), one array per layer."""
     return np.split(units, np.cumsum(shape)[:-1])
 
 
 def heat_maps(cells: Mapping[str, Sequence[FinishedRecord]], title: str, level: float) -> Figure:
-    """Heads kept at ``level`` by method: a row a layer, the first at the top; the darker, the more seeds keep it.
+    """Heads kept at ``level`` by method: one row per layer; the darker, the more seeds keep the head.
 
     (Figure 5 of Greedy-Gnorm.)
     """
@@ -55,7 +52,7 @@ def heat_maps(cells: Mapping[str, Sequence[FinishedRecord]], title: str, level: 
             maps[label] = by_layer(shares, records[0].result.shape)
     some = next(iter(maps.values()))
     wide, tall = max(map(len, some)), len(some)
-    room = max(1.25, CELL * wide + 0.35)  # inches for a map, and for its name
+    room = max(1.25, CELL * wide + 0.35)  # inches for a map and its name
     across = max(1, min(len(maps), int(7.6 / room)))
     down = -(-len(maps) // across)
     high = 0.35 + down * (CELL * tall + 0.42)
@@ -66,18 +63,17 @@ def heat_maps(cells: Mapping[str, Sequence[FinishedRecord]], title: str, level: 
     for axis in grid.flat[len(maps) :]:
         axis.axis("off")
     for axis, (label, layers) in zip(grid.flat, maps.items(), strict=False):
-        cells_of_layers(axis, layers)
-        axis.set_title(short(label)[:18], fontsize=8, loc="left", pad=3)
-        axis.set_xticks([])
-        axis.set_yticks([])
+        cell_map(axis, layers)
+        name_cells(axis, [], [])
+        axis.set_title(short(label, 18), fontsize=8, loc="left", pad=3)
         axis.set_aspect("equal", anchor="NW")
     return figure
 
 
 def kept_by_layer(records: Sequence[FinishedRecord]) -> tuple[list[int], np.ndarray]:
-    """Budgets, in heads, and the mean number of heads kept in each layer at each: (layers, budgets).
+    """Budgets, in heads, and the mean number of heads kept in each layer at each, (layers, budgets).
 
-    Of records that were measured at other levels than the first, the levels that it has.
+    The levels are those of the first record; other records count at the levels that they share with it.
     """
     result = records[0].result
     kept = [kept_shares(records, count) for count in result.removed]
@@ -90,21 +86,17 @@ def layers_by_budget(records: Sequence[FinishedRecord], title: str) -> Figure:
     shape = records[0].result.shape
     budgets, numbers = kept_by_layer(records)
     figure, axis = canvas(title, "heads kept in all", "layer", (4.4, 0.85 + 0.24 * len(shape)))
-    cells_of_layers(axis, list(numbers / np.array(shape)[:, None]))
     size = 8 if len(budgets) <= 12 else 6
-    for (row, column), number in np.ndenumerate(numbers):
-        axis.text(column + GAP / 2, row + GAP / 2, figure_of(number), ha="center", va="center", fontsize=size)
-    axis.set_xticks(np.arange(len(budgets)) + 0.5, [str(budget) for budget in budgets], fontsize=size)
-    rows = range(0, len(shape), 1 + len(shape) // 16)
-    axis.set_yticks([row + 0.5 for row in rows], [str(row) for row in rows])
+    filled = list(numbers / np.array(shape)[:, None])
+    cell_map(axis, filled, lambda row, column: mean_heads(numbers[row, column]), size=size)
+    name_cells(axis, budgets, range(len(shape)), size)
     return figure
 
 
 def agreements(found: Agreement, title: str) -> Figure:
-    """Kendall's tau of each two methods above the diagonal, and below it the heads that both remove first, per cent.
+    """Kendall's tau of each two methods above the diagonal; below, per cent of the first heads that both remove.
 
-    Each is written in its cell; the fuller the cell, the farther from what unrelated orders give, in another colour
-    where it is below that.
+    The fuller a cell, the farther its value from that of unrelated orders; another colour where it is below that.
     """
     count = len(found.labels)
     names = [short(label) for label in found.labels]
@@ -113,37 +105,37 @@ def agreements(found: Agreement, title: str) -> Figure:
     figure = Figure(figsize=(wide, high))
     axis = figure.add_axes((room / wide, room / high, side / wide, side / high))
     figure.text(0.05 / wide, 1 - 0.05 / high, title, va="top", fontsize=9.5)
-    beyond = (found.shared - found.chance) / np.maximum(found.chance, 1 - found.chance)
-    upper = np.triu(np.ones_like(found.tau), 1) > 0
-    values = np.where(upper, found.tau, beyond)
-    for colour, sign in ((KEPT, 1), (SERIES[1], -1)):
-        cells_of_layers(axis, list(np.where(sign * values > 0, sign * values, 0)), colour, bare=True)
-    for (row, column), value in np.ndenumerate(values):
-        if np.isfinite(value):
-            told = (
-                _tau(float(found.tau[row, column])) if upper[row, column] else f"{100 * found.shared[row, column]:.0f}"
-            )
-            axis.text(column + GAP / 2, row + GAP / 2, told, ha="center", va="center", fontsize=7)
-    axis.set_xticks(np.arange(count) + 0.5, names, rotation=90, fontsize=8)
-    axis.set_yticks(np.arange(count) + 0.5, names, fontsize=8)
+    beyond = (found.shared - found.expected) / np.maximum(found.expected, 1 - found.expected)
+    values = np.where(np.triu(np.ones_like(found.tau), 1) > 0, found.tau, beyond)
+
+    def text(row: int, column: int) -> str:
+        if not np.isfinite(values[row, column]):
+            return ""
+        return _tau(float(found.tau[row, column])) if column > row else f"{100 * found.shared[row, column]:.0f}"
+
+    above, below = (list(np.nan_to_num(np.maximum(sign * values, 0))) for sign in (1, -1))
+    cell_map(axis, above, text, empty=0)
+    cell_map(axis, below, colour=SERIES[1], empty=0)
+    name_cells(axis, names, names, size=8, rotation=90)
+    axis.tick_params(axis="y", labelrotation=0)
     return figure
 
 
 def _tau(value: float) -> str:
-    """In two digits after the point, without the nought before it."""
+    """With two decimals and without a leading zero."""
     return f"{round(value, 2) + 0:.2f}".replace("1.00", "1").replace("0.", ".").replace("-", "−")
 
 
-def figure_of(number: float) -> str:
-    """A mean number of heads, with a digit after the point where it is not whole."""
+def mean_heads(number: float) -> str:
+    """A mean number of heads, with one decimal where it is not whole."""
     return f"{number:.0f}" if abs(number - round(number)) < 0.05 else f"{number:.1f}"
 
 
 def penalties(records: Mapping[str, Sequence[FinishedRecord]], title: str) -> Figure:
-    """Gates left open against the weight of the penalty, a line a task (Figure 6 of DSP); bars span the seeds."""
+    """Gates left open against the weight of the penalty, one line per task (Figure 6 of DSP); bars span the seeds."""
     figure, axis = canvas(title, "weight of the penalty λ", "gates left open")
     for (name, cells), colour, marker in zip(records.items(), SERIES * 9, MARKERS * 9, strict=False):
-        by_weight = opened(cells)
+        by_weight = open_gates(cells)
         weights = sorted(by_weight)
         mean = np.array([np.mean(by_weight[weight]) for weight in weights])
         reach = [mean - [min(by_weight[w]) for w in weights], [max(by_weight[w]) for w in weights] - mean]
@@ -159,8 +151,8 @@ def penalties(records: Mapping[str, Sequence[FinishedRecord]], title: str) -> Fi
     return figure
 
 
-def opened(records: Sequence[FinishedRecord]) -> dict[float, list[float]]:
-    """Gates left open under each weight of the penalty, one value a seed; empty where reports hold none."""
+def open_gates(records: Sequence[FinishedRecord]) -> dict[float, list[float]]:
+    """Gates left open under each weight of the penalty, one value per seed; empty where reports hold none."""
     found: dict[float, list[float]] = {}
     for record in records:
         training = record.result.method_training
@@ -169,22 +161,3 @@ def opened(records: Sequence[FinishedRecord]) -> dict[float, list[float]]:
             if key.startswith("open_at_"):
                 found.setdefault(float(key.removeprefix("open_at_")), []).append(count)
     return found
-
-
-def cells_of_layers(axis: Axes, layers: Sequence[np.ndarray], colour: str = KEPT, bare: bool = False) -> None:
-    """Cells, a row a layer, filled as far as their value, 0 to 1, says; all cells of a value are one path.
-
-    bare: leave cells of 0 empty.
-    """
-    squares: dict[float, list[list[tuple[float, float]]]] = {}
-    for y, values in enumerate(layers):
-        for x, value in enumerate(values):
-            corners = [(x, y), (x + GAP, y), (x + GAP, y + GAP), (x, y + GAP)]
-            if value or not bare:
-                squares.setdefault(round(float(value), 2), []).append(corners)
-    for value, shapes in sorted(squares.items()):
-        together(axis, shapes, facecolor=colour, linewidth=0, alpha=0.06 + 0.6 * value)
-    axis.set_xlim(0, max(map(len, layers)))
-    axis.set_ylim(len(layers), 0)
-    axis.spines[:].set_visible(False)
-    axis.tick_params(length=0, labelcolor=INK)

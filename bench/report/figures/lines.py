@@ -1,4 +1,4 @@
-"""What the curves of a report are drawn from: for each method a mean and a band over seeds."""
+"""The data of curves: for each method a mean and a band over seeds, and how its line looks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from statistics import median
 
 import numpy as np
 
-from bench.analysis.cell_metrics import curve, forward_samples, parameters_removed
+from bench.analysis.costs import forward_samples
+from bench.analysis.curves import curve, parameters_removed
 from bench.analysis.stats.across import normalise
+from bench.analysis.summary import mean_and_spread
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board, keeps_all, kind, removes_heads
 from bench.report.figures.picture import FAINT, MUTED, SERIES
-from bench.report.standing import Standing
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
-SCORES, TRAINED = 4, 2  # methods that stand out; all others are thin and grey
+SCORES, TRAINED = 4, 2  # numbers of methods that stand out; all others are thin and grey
 Points = tuple[np.ndarray, np.ndarray]  # x and quality, (levels,)
 
 
@@ -32,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Look:
-    """How a method is drawn in every figure, told apart by marker and dashes as by colour."""
+    """How a method is drawn in every figure: markers and dashes tell methods apart as colours do."""
 
     colour: str
     marker: str = ""
@@ -44,46 +45,44 @@ class Look:
 GREY = Look(FAINT, width=0.8)
 
 
-def looks(board: Board, found: Standing | None) -> dict[str, Look]:
-    """Methods that stand out: the best scores and trained ones by area, and random removal.
+def looks(board: Board) -> dict[str, Look]:
+    """Methods that stand out in every figure: the best scores and trained ones by mean area, and random removal.
 
-    Where all remove neurons too, and so none is ranked, they are those that do.
+    Where no method removes heads alone, they are the best of those that there are.
     """
-    ranked = found.labels if found else tuple(label for label in board.labels if removes_heads(board.any_of(label)))
-    ranked = ranked or tuple(board.table.groupby("label")["area"].mean().sort_values(ascending=False).index)
-    chosen = [label for label in ranked if kind(board.any_of(label)) == "score"][:SCORES]
-    chosen += [label for label in ranked if kind(board.any_of(label)) == "trained"][:TRAINED]
-    looks_ = {
-        label: Look(colour, marker, "--" if hollow else "-", hollow)
-        for label, colour, marker in zip(chosen, SERIES, MARKERS, strict=False)
-        for hollow in [kind(board.any_of(label)) == "trained"]
+    by_task = board.table.pivot_table(index="label", columns=["task", "data", "model"], values="area")
+    means = by_task.reindex(board.labels).mean(axis=1, skipna=False)  # methods that lack a task come last
+    by_area = [str(label) for label in means.sort_values(ascending=False, kind="stable").index]
+    ranked = [label for label in by_area if removes_heads(board.any_of(label))] or by_area
+    best = [label for label in ranked if kind(board.any_of(label)) == "score"][:SCORES]
+    trained = [label for label in ranked if kind(board.any_of(label)) == "trained"][:TRAINED]
+    found = {
+        label: Look(colour, marker, *(("--", True) if label in trained else ()))
+        for label, colour, marker in zip([*best, *trained], SERIES, MARKERS, strict=False)
     }
     random = control(board)
-    return looks_ | ({random: Look(MUTED, "x", ":")} if random else {})
+    return found | ({random: Look(MUTED, "x", ":")} if random else {})
 
 
 def control(board: Board) -> str:
-    """The control that removes heads at random, empty where there is none: what every method is to be above."""
-    found = [
-        label
-        for label in board.labels
-        if board.any_of(label).cell.method == "random" and removes_heads(board.any_of(label))
-    ]
+    """The control that removes heads at random, which every method should beat; empty where there is none."""
+    records = {label: board.any_of(label) for label in board.labels}
+    found = [label for label, each in records.items() if each.cell.method == "random" and removes_heads(each)]
     return "random" if "random" in found else next(iter(found), "")
 
 
 def by_heads(record: FinishedRecord) -> Points | None:
-    """Share of units removed; None for what does not remove heads alone."""
+    """Quality by share of units removed; None for a method that does not remove heads alone."""
     return curve(record) if removes_heads(record) else None
 
 
 def by_parameters(record: FinishedRecord) -> Points | None:
-    """Share of all parameters removed; None where nothing is."""
+    """Quality by share of all parameters removed; None for a method that removes nothing."""
     return None if keeps_all(record) else (parameters_removed(record), curve(record)[1])
 
 
 def by_speed(record: FinishedRecord) -> Points | None:
-    """Median latency at batch 32 over that of the unpruned model, where it was timed; None where nothing is removed."""
+    """Quality by median latency at batch 32, relative to the unpruned model; None where that was not timed."""
     result = record.result
     samples = forward_samples(record, 32)
     timed = [place for place, count in enumerate(result.removed) if count in samples]
@@ -95,7 +94,7 @@ def by_speed(record: FinishedRecord) -> Points | None:
 
 
 def by_size(record: FinishedRecord) -> Points | None:
-    """Size over that of the unpruned model; None where nothing is removed."""
+    """Quality by size, relative to the unpruned model; None for a method that removes nothing."""
     if keeps_all(record):
         return None
     size = np.array([level["model"] for level in record.result.megabytes])
@@ -142,6 +141,5 @@ def _line(label: str, found: list[Points]) -> Line | None:
     same = [each for each in found if len(each[0]) == len(found[0][0])]
     if not same:
         return None
-    y = np.array([quality for _, quality in same])
-    spread = y.std(0, ddof=1) if len(y) > 1 else np.full(y.shape[1], np.nan)
-    return Line(label, np.mean([x for x, _ in same], axis=0), y.mean(0), spread)
+    mean, spread = mean_and_spread(np.array([quality for _, quality in same]))
+    return Line(label, np.mean([x for x, _ in same], axis=0), mean, spread)

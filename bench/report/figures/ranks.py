@@ -1,4 +1,4 @@
-"""Figures of standing: areas with intervals and tiers, critical differences, quality against cost."""
+"""Figures of ranks: areas with intervals and tiers, critical differences, quality against cost."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bench.analysis.costs import cost_in_passes
+from bench.analysis.summary import mean_and_spread
 from bench.report.board import Board, kind
-from bench.report.figures.curves import canvas, short
+from bench.report.figures.canvas import canvas, short
 from bench.report.figures.picture import FAINT, INK, MUTED, PAPER, SERIES
 from bench.report.standing import Standing
 
-KINDS = {  # marker, colour, filled: a kind is told by shape and filling, as by colour
+KINDS = {  # marker, colour, filled: shape and filling tell the kinds apart as colours do
     "score": ("o", SERIES[0], True),
     "trained": ("s", SERIES[1], True),
     "control": ("o", MUTED, False),
     "trained control": ("s", MUTED, False),
 }
 LINE = 0.19  # inches of a row
-# Where a name may stand beside its point: points to the right, points up, and the side of it that is there.
+# Where a name may stand beside its point: points to the right, points up, and its alignment.
 BESIDE = [(6, 0, "left"), (-6, 0, "right"), (0, 8, "center"), (0, -8, "center")]
 BESIDE += [(x, y, "left" if x > 0 else "right") for x in (6, -6) for y in (8, -8)]
 
 
 def areas(board: Board, found: Standing) -> Figure:
-    """Area of each method with its interval (or the spread over seeds): what is trained apart from what is not.
+    """Area of each method with its interval (or its spread over seeds), trained methods apart from the others.
 
-    Best first by tier; bands part the tiers, and a dotted line goes through the random control of each part.
+    In the order of the standing; bands part the tiers, and a dotted line goes through the random control of each part.
     """
     groups = [
         (title, [label for label in found.labels if kind(board.any_of(label)).startswith("trained") == trained])
@@ -61,9 +63,9 @@ def areas(board: Board, found: Standing) -> Figure:
     bars = "standard deviation over" if found.area.low is None else "95 % intervals over"
     seeds = "–".join(map(str, sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})))
     tasks = f"{len(found.seeds)} task{'s' * (len(found.seeds) > 1)}"
-    told = f"0 chance, 1 unpruned; mean over {tasks}; bars: {bars} {seeds} seed{'s' * (seeds != '1')}"
+    caption = f"0 chance, 1 unpruned; mean over {tasks}; bars: {bars} {seeds} seed{'s' * (seeds != '1')}"
     axis.annotate(
-        told, (0.5, 0), xycoords="figure fraction", xytext=(0, 4), textcoords="offset points", ha="center",
+        caption, (0.5, 0), xycoords="figure fraction", xytext=(0, 4), textcoords="offset points", ha="center",
         color=MUTED, fontsize=8,
     )  # fmt: skip
     _kinds(figure, axis)
@@ -73,7 +75,7 @@ def areas(board: Board, found: Standing) -> Figure:
 def _areas(axis: Axes, board: Board, found: Standing, members: Sequence[str], top: float) -> None:
     """The rows of ``members``, the first at ``top``."""
     value = found.area.value
-    spread = np.array([_deviation(task) for task in found.scores]).mean(0)
+    spread = np.nan_to_num(np.mean([mean_and_spread(scores.T)[1] for scores in found.scores], axis=0))
     low = value - spread if found.area.low is None else found.area.low
     high = value + spread if found.area.high is None else found.area.high
     before = None
@@ -98,13 +100,11 @@ def _areas(axis: Axes, board: Board, found: Standing, members: Sequence[str], to
             axis.plot([value[place]] * 2, ends, color=MUTED, linewidth=1, linestyle=(0, (1, 2)), zorder=1)
 
 
-def _deviation(scores: np.ndarray) -> np.ndarray:
-    """Standard deviation over seeds of (methods, seeds); 0 with one seed."""
-    return scores.std(1, ddof=1) if scores.shape[1] > 1 else np.zeros(len(scores))
-
-
 def critical_differences(found: Standing, blocks: str) -> Figure:
-    """Mean ranks on a line, best at the left; a bar joins methods not shown to differ (Demšar 2006, Figure 1)."""
+    """Mean ranks on a line, best at the left; a bar joins methods not shown to differ (Demšar 2006, Figure 1).
+
+    blocks: what methods are ranked on, tasks or seeds.
+    """
     ranks = found.ranking
     assert ranks is not None
     order = np.argsort(ranks.ranks, kind="stable")
@@ -143,13 +143,18 @@ def critical_differences(found: Standing, blocks: str) -> Figure:
 
 
 def pareto(board: Board, found: Standing) -> Figure:
-    """Area against the examples that a method sends through the model, forward and backward, for scores or training.
+    """Area against the examples that a method sends through the model, forward and backward, to score or to train.
 
-    A line joins the methods that no cheaper one beats; those that send none stand at the left edge.
+    A line joins the methods that no cheaper one beats; those that send no examples stand at the left edge.
     """
     figure, axis = canvas("", "examples through forward and backward, to score or train", "area", (6.2, 4.4))
     figure.subplots_adjust(top=1 - 0.35 / 4.4)
-    cost = np.array([_passes(board, label) for label in found.labels])
+    cost = np.array(
+        [
+            np.mean([cost_in_passes(record).total for task in board.tasks for record in board.of(task, label)])
+            for label in found.labels
+        ]
+    )
     shown = np.maximum(cost, 30.0)
     axis.set_xscale("log")
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
@@ -187,22 +192,11 @@ def _kinds(figure: Figure, axis: Axes) -> None:
     )  # fmt: skip
 
 
-def _passes(board: Board, label: str) -> float:
-    """Examples forward and backward, mean over the records; of training where the method trains."""
-    sent = []
-    for task in board.tasks:
-        for record in board.of(task, label):
-            training = record.result.method_training
-            passes = training.passes if training else record.result.passes
-            sent.append(passes.forward + passes.backward)
-    return float(np.mean(sent))
-
-
 def _name_points(axis: Axes, x: np.ndarray, y: np.ndarray, labels: tuple[str, ...], first: list[int]) -> None:
-    """Name each point where there is room beside it, those in ``first`` before others; the rest are in the table."""
+    """Name each point that has room beside it, those in ``first`` before others."""
     points = axis.transData.transform(np.column_stack([x, y])) * 72 / axis.figure.dpi
     taken = [(px - 4, py - 4, px + 4, py + 4) for px, py in points]
-    frame = np.asarray(axis.get_window_extent().extents) * 72 / axis.figure.dpi
+    inside = np.asarray(axis.get_window_extent().extents) * 72 / axis.figure.dpi
     for place in [*first, *(each for each in range(len(labels)) if each not in first)]:
         name, (px, py) = short(labels[place]), points[place]
         width, height = 5.0 * len(name), 9.0
@@ -210,7 +204,7 @@ def _name_points(axis: Axes, x: np.ndarray, y: np.ndarray, labels: tuple[str, ..
             left = px + dx - {"left": 0, "right": width, "center": width / 2}[side]
             box = (left, py + dy - height / 2, left + width, py + dy + height / 2)
             free = all(box[0] > t[2] or box[2] < t[0] or box[1] > t[3] or box[3] < t[1] for t in taken)
-            if free and box[0] >= frame[0] and box[2] <= frame[2] + 4 and box[1] >= frame[1] and box[3] <= frame[3]:
+            if free and box[0] >= inside[0] and box[2] <= inside[2] + 4 and box[1] >= inside[1] and box[3] <= inside[3]:
                 taken.append(box)
                 axis.annotate(
                     name, (x[place], y[place]), xytext=(dx, dy), textcoords="offset points", ha=side, va="center",

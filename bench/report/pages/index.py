@@ -1,134 +1,90 @@
-"""The first page: what the numbers say, who stands where, curves, cost, and the way to everything else."""
+"""The first page: the answer in words, ranks, curves, cost, and links to everything else."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from bench.analysis.above_chance import ERRORS
-from bench.report.board import Board, kind, removes_heads
+from bench.analysis.quality import CHANCE_ERRORS
+from bench.report.board import Board, count, kind, removes_heads
+from bench.report.figures import gallery, lines
 from bench.report.figures.picture import Picture
-from bench.report.pages.layout import figure, grid, listed, page, section, shown
-from bench.report.pages.links import method_of, task_of
-from bench.report.pages.markup import Safe, tag, text
+from bench.report.files import Files, files_of
+from bench.report.pages.render import render
 from bench.report.standing import MARGIN, Standing, why_none, words
+from bench.report.tables import details, overview
 from bench.report.tables.published import side_by_side
 from bench.report.tables.table import Table
 
-HOW_TO_READ = (
-    "area: mean quality over all shares of heads removed, scaled so that chance is 0 and the unpruned model is 1. "
-    "Quality is the share of right answers on test data that no method has seen; a language model's is the mean over "
-    "its sub-tasks or, where it only scores texts, the probability of a byte. "
-    f"A task whose unpruned model is not better than chance by {ERRORS} standard errors in every seed has none.",
-    "tier: methods of one tier are practically equal, or the seeds cannot tell them from the tier's best, at the 5 % "
-    f"level for all pairs together and with a margin of {MARGIN:g} points of area (of 100).",
-    "[low, high]: 95 % bootstrap interval over seeds; ±: standard deviation over seeds. Every number leads to the "
-    "records that it is made from.",
-    "Scores leave the weights alone. Trained methods had gates, or gates and weights, trained at each level: compare "
-    "them with the trained controls. Methods that remove neurons compare by parameters removed, not by share of heads; "
-    "they are not ranked.",
-)
 
-
-def index(
-    board: Board,
-    found: Standing | None,
-    table: Table,
-    others: Sequence[Table],
-    main: Sequence[Picture],
-    overall: Sequence[Picture],
-    by_task: Sequence[Picture],
-    ranks: Sequence[Picture],
-    gates: Sequence[Picture],
-) -> bytes:
-    """The page. ``others`` are the tables after the main one; pictures may be missing where there are no data."""
-    seeds = sorted({record.cell.seed for record in board.records.values()})
-    size = (
-        f"{_count(len(board.labels), 'method')}, {_count(len(board.tasks), 'task')}, {_count(len(seeds), 'seed')}: "
-        f"{_count(len(board.records), 'record')}."
+def index(board: Board, found: Standing | None, looks: Mapping[str, lines.Look], by_task: Sequence[Picture]) -> Files:
+    """The page with its pictures and tables; ``by_task`` holds a picture of each task's page."""
+    table, others = main_table(board, found), overview.speeds(board)
+    overall = gallery.overall_curves(board, looks)
+    main, ranks = overall[:1], []
+    if found:
+        main.insert(0, gallery.areas(board, found))
+        overall.append(gallery.profile(found, looks))
+        ranks += gallery.critical(found, "critical-differences", "tasks" if len(found.seeds) > 1 else "seeds")
+        ranks.append(gallery.pareto(board, found))
+        if (random := lines.control(board)) in found.labels:
+            others.insert(0, details.improvements(found, random, "across-tasks"))
+    gates = gallery.gates(board)
+    page = render(
+        "index.html",
+        title="Which attention heads can go, and which method finds them?",
+        root="",
+        lead=" ".join([_size(board), *lead(board, found)]),
+        main=main,
+        table=table,
+        errors=CHANCE_ERRORS,
+        margin=MARGIN,
+        overall=overall[1:],
+        by_task=by_task,
+        ranks=ranks,
+        gates=gates,
+        others=others,
+        methods=_by_kind(board),
+        tasks=board.tasks,
+        notes=board.notes,
+        published=[(board.name(task), task) for task in board.tasks if side_by_side(board.of_task(task))],
     )
-    parts = [tag("p", " ".join([size, *lead(board, found)]), class_="lead")]
-    parts.append(_row(main))
-    parts.append(section("table", "Leaderboard", shown(table, interactive=True), listed(HOW_TO_READ)))
-    if overall or by_task:
-        parts.append(
-            section(
-                "curves",
-                "Quality as more is removed",
-                tag("h3", "Mean over tasks"),
-                grid(overall),
-                tag("h3", "By task; parameters, latency, random draws and kept heads are on each task's page"),
-                grid(by_task),
-            )
-        )
-    if ranks:
-        parts.append(
-            section("ranks", "Ranks and cost", tag("div", *(figure(each, wide=True) for each in ranks), class_="hero"))
-        )
-    if gates:
-        parts.append(section("gates", "Gates left open by a penalty", grid(gates)))
-    parts += [section(other.name, other.caption.partition(",")[0], shown(other)) for other in others]
-    parts.append(section("methods", "Methods", *_methods(board)))
-    tasks = [tag("li", tag("a", ", ".join(task), href=task_of(task))) for task in board.tasks]
-    parts.append(section("tasks", "Tasks", tag("ul", *tasks)))
-    parts.append(section("notes", "Notes", listed([*board.notes, _origin(board)])))
-    return page("Which attention heads can go, and which method finds them?", *parts, script=True)
+    return {"index.html": page} | files_of([*main, *overall[1:], *ranks, *gates], [table, *others])
 
 
-def _origin(board: Board) -> Safe:
-    """Whose figures these are."""
-    beside = [
-        task for task in board.tasks if side_by_side([r for label in board.labels for r in board.of(task, label)])
-    ]
-    if not beside:
-        return text("All figures are of these records; none is a paper's.")
-    links = [
-        text(", " if place_ else "", tag("a", board.name(task), href=f"{task_of(task)}#published"))
-        for place_, task in enumerate(beside)
-    ]
-    return text("All figures are of these records, but those marked as published, beside ours on: ", *links, ".")
+def main_table(board: Board, found: Standing | None) -> Table:
+    """The table of all methods over all tasks that have an area."""
+    over = board.averaged or board.tasks
+    tasks = f"{len(over)} tasks" if len(over) > 1 else board.name(over[0])
+    return overview.standings(board, over, found, "overall", f"Mean over {tasks}, by tier and area")
 
 
 def lead(board: Board, found: Standing | None) -> list[str]:
-    """What the standing says, and the best score where that is not the best of all; or why there is no standing."""
+    """What the standing says, with the best score if the best method is none; or why there is no standing."""
     if found is None:
         return [why_none(board, board.tasks)]
-    said = words(found)
+    sentences = words(found)
     scores = [label for label in found.labels if kind(board.any_of(label)) == "score"]
-    if scores and (index := found.largest(scores)) != found.largest(found.labels):
-        best, value = found.labels[index], found.area.value[index]
-        told = f"Of the methods that leave the weights alone {best} has the largest area, {value:.3f}"
+    if scores and (place := found.largest(scores)) != found.largest(found.labels):
+        area = f"{found.area.value[place]:.3f}"
         if found.area.low is not None and found.area.high is not None:
-            told += f" ({found.area.low[index]:.3f} to {found.area.high[index]:.3f})"
-        said.append(f"{told}; random removal has {_random(board, found)}." if _random(board, found) else f"{told}.")
-    return said
+            area += f" ({found.area.low[place]:.3f} to {found.area.high[place]:.3f})"
+        random = lines.control(board)
+        beside = f"; {random} has {found.area.value[found.labels.index(random)]:.3f}" if random in found.labels else ""
+        sentences.append(
+            f"Of the methods that leave the weights alone, {found.labels[place]} has the largest area, {area}{beside}."
+        )
+    return sentences
 
 
-def _row(pictures: Sequence[Picture]) -> Safe:
-    """Pictures beside each other as large as they are, where there is room."""
-    return tag("div", *(figure(each) for each in pictures), class_="hero")
+def _size(board: Board) -> str:
+    seeds = len({record.cell.seed for record in board.records.values()})
+    parts = [(len(board.labels), "method"), (len(board.tasks), "task"), (seeds, "seed")]
+    return f"{', '.join(count(*part) for part in parts)}: {count(len(board.records), 'record')}."
 
 
-def _random(board: Board, found: Standing) -> str:
-    for place_, label in enumerate(found.labels):
-        if board.any_of(label).cell.method == "random":
-            return f"{found.area.value[place_]:.3f}"
-    return ""
-
-
-def _methods(board: Board) -> list[Safe]:
-    """Links to the methods' pages by kind."""
+def _by_kind(board: Board) -> list[tuple[str, list[str]]]:
     groups: dict[str, list[str]] = {}
     for label in board.labels:
         record = board.any_of(label)
         groups.setdefault(kind(record) if removes_heads(record) else "removes neurons, or nothing", []).append(label)
-    return [
-        text(
-            tag("h3", which),
-            tag("ul", *(tag("li", tag("a", each, href=method_of(each))) for each in labels), class_="tags"),
-        )
-        for which, labels in sorted(groups.items())
-    ]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("s" if number != 1 else "")
+    return sorted(groups.items())

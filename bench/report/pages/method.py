@@ -2,74 +2,54 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from bench.report.board import Board, kind
-from bench.report.figures.picture import Picture
-from bench.report.pages.layout import grid, page, section, shown
-from bench.report.pages.links import records_of
-from bench.report.pages.markup import Safe, prose, tag, text
+from bench.report.board import Board, kind, removes_heads
+from bench.report.figures import gallery, lines
+from bench.report.files import Files, files_of
+from bench.report.links import slug
+from bench.report.pages.definitions import definition
+from bench.report.pages.render import render
 from bench.report.standing import Standing
-from bench.report.tables.table import Table, html
-from methods import METHODS
+from bench.report.tables import details, overview
 
 
-def method_page(
-    board: Board,
-    label: str,
-    found: Standing | None,
-    by_task: Table,
-    stability: Table | None,
-    pictures: Sequence[Picture],
-    layers: Sequence[Table],
-) -> bytes:
-    """The page of the method ``label``, one folder below the report's."""
+def method_page(board: Board, label: str, found: Standing | None, looks: Mapping[str, lines.Look]) -> Files:
+    """The page with its pictures and tables, one folder below the report's."""
+    look, method = looks.get(label, lines.Look(lines.SERIES[0], "o")), board.any_of(label).cell.method
+    own = {task: records for task in board.tasks if (records := board.of(task, label)) and removes_heads(records[0])}
+    changes = [each for task in own for each in gallery.score_changes(board, task, label)]
+    table = overview.by_task(board, label, f"method-{slug(label)}")
+    page = render(
+        "method.html",
+        title=label,
+        root="../",
+        method=method,
+        about=_facts(board, label, found),
+        definition=definition("methods", method),
+        by_task=table,
+        curves=[*(each for task in own for each in gallery.boxes(board, task, label, look, forms=())), *changes],
+        layers=[details.by_layer(board, task, records) for task, records in own.items()],
+        stability=details.stabilities(board, label, "../"),
+    )
+    return {f"methods/{slug(label)}.html": page} | files_of(changes, [table])
+
+
+def _facts(board: Board, label: str, found: Standing | None) -> list[tuple[str, str]]:
     record = board.any_of(label)
-    tier = found.tier(label) if found else None
+    options = ", ".join(f"{name}={_plain(value)}" for name, value in record.cell.options.items())
     facts = [
         ("kind", kind(record)),
         ("source", record.cell.source),
-        ("options", _options(record.cell.options)),
-        ("shape", record.cell.shape),
+        ("method", record.cell.method),
+        ("options", options or "none"),
+        ("shape", record.cell.shape or ""),
     ]
-    facts += [("tier", f"{tier} of {len(found.tiers.members)}")] if tier and found and found.tiers else []
+    if found and found.tiers and (tier := found.tier(label)):
+        facts.append(("tier", f"{tier} of {len(found.tiers.members)}"))
     if found and label in found.unranked:
         facts.append(("not ranked", found.unranked[label]))
-    parts = [
-        tag("dl", *(text(tag("dt", term), tag("dd", told or "")) for term, told in facts)),
-        section("definition", "Definition", _definition(record.cell.method)),
-        section("results", "Results and cost by task", shown(by_task, "../")),
-    ]
-    if pictures:
-        parts.append(section("curves", "Curves", grid(pictures, "../")))
-    if layers:
-        parts.append(section("layers", "Heads kept in each layer", *map(html, layers)))
-    if stability:
-        parts.append(section("stability", "Stability of its orders", html(stability)))
-    parts.append(tag("p", tag("a", "The records of every number here", href=records_of(label, root="../"))))
-    return page(label, *parts, root="../")
-
-
-def _definition(name: str) -> Safe:
-    """The docstring and options of the method as installed; a record knows a method that is not by its name alone."""
-    method = METHODS.get(name)
-    if method is None:
-        return tag("p", f"The method {name} is not installed here, so its definition cannot be shown.")
-    options = [
-        text(
-            tag("dt", tag("code", f"{option.name}={_plain(method.configure({})[option.name])}")), tag("dd", option.help)
-        )
-        for option in method.options.values()
-    ]
-    parts = [prose(inspect.getdoc(method.function) or "It has no description.")]
-    if method.name != method.base:
-        parts.insert(0, tag("p", "Short for ", tag("code", METHODS[method.base].label(method.configure({}))), "."))
-    return text(*parts, tag("h3", "Options and their defaults"), tag("dl", *options) if options else tag("p", "None."))
-
-
-def _options(options: dict[str, object]) -> str:
-    return ", ".join(f"{name}={_plain(value)}" for name, value in options.items()) or "none"
+    return [(term, description) for term, description in facts if description]
 
 
 def _plain(value: object) -> str:

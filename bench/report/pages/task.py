@@ -1,74 +1,77 @@
-"""A task's page: data, model and chance, who stands where on it, and its figures."""
+"""A task's page: its data and model, how methods rank on it, and its figures."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from bench.analysis.quality_scale import measure
+from bench.analysis.quality import quality_name
 from bench.records.schema import TaskKey
+from bench.report.agreement import agreement, pairs
 from bench.report.board import Board
+from bench.report.figures import gallery, lines
 from bench.report.figures.picture import Picture
-from bench.report.pages.layout import figure, grid, page, section, shown
-from bench.report.pages.markup import prose, tag, text
-from bench.report.standing import Standing, why_none, words
-from bench.report.tables.published import LEGEND
-from bench.report.tables.table import Table
-from tasks.contract import TASKS
+from bench.report.files import Files, files_of
+from bench.report.links import task_slug
+from bench.report.pages.definitions import definition
+from bench.report.pages.render import render
+from bench.report.standing import standing, why_none, words
+from bench.report.tables import details, overview
+from bench.report.tables.published import side_by_side
 
 
-def task_page(
-    board: Board,
-    task: TaskKey,
-    found: Standing | None,
-    table: Table,
-    published: Table | None,
-    metrics: Sequence[Table],
-    curves: Sequence[Picture],
-    wide: Sequence[Picture],
-    alike: tuple[Picture, Table] | None,
-) -> bytes:
-    """The page of a task, one folder below the report's."""
-    records = [record for label in board.labels for record in board.of(task, label)]
+def task_page(board: Board, task: TaskKey, looks: Mapping[str, lines.Look], curves: Sequence[Picture]) -> Files:
+    """The page with its pictures and tables, one folder below the report's."""
+    file, found, records = task_slug(task), standing(board, [task]), board.of_task(task)
+    table = overview.standings(board, [task], found, file, f"{board.name(task)}, by tier and area", "../")
+    metrics = details.sub_tasks(board, task)
+    published = [(paper, details.published(board, task, paper, rows)) for paper, rows in side_by_side(records)]
+    first = [label for label in looks if label != lines.control(board) and board.of(task, label)][:2]
+    drawn = [*curves]
+    drawn += [each for label in first for each in gallery.boxes(board, task, label, looks[label])]
+    drawn += [gallery.layers(board, task, label) for label in first]
+    heads = gallery.critical(found, f"critical-differences-{file}", "seeds")
+    heads += gallery.heat_maps(board, task, found.labels) if found else []
+    both = agreement(board, task)
+    agreed = [gallery.agreements(board, task, both)] if both else []
+    by_pair = [pairs(board, task, both)] if both else []
+    page = render(
+        "task.html",
+        title=board.name(task),
+        root="../",
+        lead=" ".join(words(found)) if found else why_none(board, [task]),
+        about=_facts(board, task),
+        definition=definition("tasks", task.task),
+        table=table,
+        curves=drawn,
+        heads=heads,
+        agreement=agreed[0] if both else None,
+        pairs=by_pair[0] if both else None,
+        published=published,
+        metrics=metrics,
+    )
+    tables = [table, *metrics, *(each for _, each in published), *by_pair]
+    return {f"tasks/{file}.html": page} | files_of([*drawn, *heads, *agreed], tables)
+
+
+def _facts(board: Board, task: TaskKey) -> list[tuple[str, str]]:
+    records = board.of_task(task)
     result, cell = records[0].result, records[0].cell
     base = [record.result.quality[0][0] for record in records]
-    asked = {
+    settings = {
         name: ",".join(value) if isinstance(value, list) else value
         for name, value in cell.asked.items()
         if value and name != "task"
     }
-    facts = [
-        ("adapter", task[0]),
-        ("data", task[1]),
-        ("model", task[2]),
-        ("asked for", ", ".join(f"{name} {value}" for name, value in asked.items()) or "what is built in"),
-        (f"unpruned {measure(records[0])}", f"{100 * sum(base) / len(base):.1f} %"),
+    return [
+        ("adapter", task.task),
+        ("data", task.data),
+        ("model", task.model),
+        ("settings", ", ".join(f"{name} {value}" for name, value in settings.items()) or "defaults"),
+        (f"unpruned {quality_name(records[0])}", f"{100 * sum(base) / len(base):.1f} %"),
         ("chance", f"{100 * result.chance:.1f} %"),
         ("test examples", ", ".join(f"{name} {size}" for name, size in result.parts.items()) or "texts only"),
         ("units", f"{result.units} in {len(result.shape)} attention modules"),
-        ("calibration", f"{cell.calibration} texts"),
+        ("calibration set", f"{cell.calibration} texts"),
         ("seeds", ", ".join(map(str, board.seeds(task)))),
         ("device", cell.device),
     ]
-    adapter = TASKS.get(task[0])
-    about = [prose(inspect.getdoc(adapter) or ""), *(tag("p", line) for line in adapter.about())] if adapter else []
-    parts = [tag("p", " ".join(words(found)) if found else why_none(board, [task]), class_="lead")]
-    parts += [tag("dl", *(text(tag("dt", term), tag("dd", told)) for term, told in facts))]
-    parts += [section("about", "The adapter", *about)] if about else []
-    parts.append(section("table", "Leaderboard", shown(table, "../", interactive=True)))
-    parts.append(section("curves", "Quality as more is removed", grid(curves, "../")))
-    parts += (
-        [section("heads", "Ranks, and the heads that are kept", *(figure(each, "../", wide=True) for each in wide))]
-        if wide
-        else []
-    )
-    if alike:
-        drawn, pairs = alike
-        listed = tag("details", tag("summary", "Each two methods"), shown(pairs, "../", interactive=True))
-        parts.append(section("agreement", "Who removes the same heads first", figure(drawn, "../", wide=True), listed))
-    if published:
-        told = tag("div", prose(LEGEND.replace("*", "")), class_="quiet")
-        parts.append(section("published", "Beside published figures", shown(published, "../", interactive=True), told))
-    if metrics:
-        parts.append(section("metrics", "Metrics of the sub-tasks", *(shown(each, "../") for each in metrics)))
-    return page(board.name(task), *parts, root="../", script=True)

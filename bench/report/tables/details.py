@@ -1,4 +1,4 @@
-"""Tables beside the main ones: across tasks, orders, layers, and the metrics of sub-tasks."""
+"""Tables beside the main ones: across tasks, removal orders, layers, metrics of sub-tasks, and papers' figures."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from bench.analysis.stats.across import Estimate, improvement, seed_bootstrap
 from bench.analysis.stats.orders import stability
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board
-from bench.report.figures.heads import figure_of, kept_by_layer
-from bench.report.pages.links import method_of, place, records_of, task_of
+from bench.report.figures.heads import kept_by_layer, mean_heads
+from bench.report.links import method_link, records_link, slug, task_link, task_slug
 from bench.report.standing import Standing
 from bench.report.tables.metrics import metric_tables
-from bench.report.tables.published import HEADINGS, PARTS, SOURCE, side_by_side
+from bench.report.tables.published import Paper, Row
 from bench.report.tables.table import Cell, Heading, Table, name, number
 
 
 def improvements(found: Standing, against: str, file: str) -> Table:
-    """Interquartile mean, and the probability that a run is above one of ``against``, for each ranked method."""
+    """Interquartile mean of each ranked method, and the probability that a run of it is above one of ``against``."""
     other = found.labels.index(against)
     better = seed_bootstrap(lambda drawn: improvement(drawn)[..., :, other], found.scores)
     rows = tuple(
         (
-            name(label, method_of(label)),
-            estimated(found.iqm, index, 3, records_of(label)),
-            estimated(better, index, 2, records_of(label)),
+            name(label, method_link(label)),
+            estimated(found.iqm, index, 3, records_link(label)),
+            estimated(better, index, 2, records_link(label)),
         )
         for index, label in enumerate(found.labels)
     )
@@ -39,7 +39,7 @@ def improvements(found: Standing, against: str, file: str) -> Table:
 
 
 def stabilities(board: Board, label: str, root: str) -> Table | None:
-    """Agreement of a method's removal orders over seeds, by task; None for a method without such."""
+    """Agreement of a method's removal orders over seeds, by task; None for a method without removal orders."""
     rows = []
     for task in board.tasks:
         orders = [record.result.orders for record in board.of(task, label) if record.result.orders]
@@ -47,9 +47,9 @@ def stabilities(board: Board, label: str, root: str) -> Table | None:
             tau = stability(np.array(orders))
             rows.append(
                 (
-                    name(board.name(task), task_of(task, root)),
+                    name(board.name(task), task_link(task, root)),
                     number(len(orders), 0),
-                    number(tau, 2, missing="one seed", href=records_of(label, task, root)),
+                    number(tau, 2, missing="one seed", href=records_link(label, task, root)),
                 )
             )
     headings = (Heading("task", "task"), Heading("seeds", "seeds"), Heading("Kendall's tau", "tau"))
@@ -62,53 +62,48 @@ def by_layer(board: Board, task: TaskKey, records: Sequence[FinishedRecord]) -> 
     shape = records[0].result.shape
     budgets, numbers = kept_by_layer(records)
     rows = tuple(
-        (name(f"layer {row}"), *(Cell(figure_of(n), float(n), heat=float(n) / size) for n in numbers[row]))
+        (name(f"layer {row}"), *(Cell(mean_heads(n), float(n), heat=float(n) / size) for n in numbers[row]))
         for row, size in enumerate(shape)
     )
     headings = (Heading("heads kept in all", "layer"), *(Heading(str(budget), str(budget)) for budget in budgets))
-    return Table(f"layers-{place(task)}", board.name(task), headings, rows)
+    return Table(f"layers-{task_slug(task)}", board.name(task), headings, rows)
 
 
 def sub_tasks(board: Board, task: TaskKey) -> list[Table]:
-    """The sub-tasks' own metrics of one task, at some levels: ``bench.report.tables.metrics`` with links."""
-    records = [record for label in board.labels for record in board.of(task, label)]
+    """The metrics of a task's sub-tasks at some levels, as in ``bench.report.tables.metrics``, with links."""
+    records = board.of_task(task)
     tables = []
     for heading, (head, *rows) in metric_tables(records):
         cells = tuple(
             (
-                name(label, method_of(label, "../") if label in board.labels else ""),
+                name(label, method_link(label, "../") if label in board.labels else ""),
                 *(Cell(figure, float(figure)) for figure in figures),
             )
             for label, *figures in rows
         )
-        file = f"{place(task)}-metrics-{heading.partition(' ')[0]}"
+        file = f"{task_slug(task)}-metrics-{heading.partition(' ')[0]}"
         tables.append(Table(file, heading, tuple(Heading(shown, shown) for shown in head), cells))
     return tables
 
 
-def published(board: Board, task: TaskKey) -> Table | None:
-    """Figures of a paper, marked as such, each followed by those measured here; None where no paper has this task."""
-    shown = side_by_side([record for label in board.labels for record in board.of(task, label)])
-    rows = tuple(
-        (
-            Cell(f"{row.name} (published)", f"{row.name} (published)")
-            if row.published
-            else name(row.name, method_of(row.name, "../") if row.name in board.labels else ""),
-            Cell("published" if row.published else "measured", "published" if row.published else "measured"),
-            Cell(f"{row.removed} of {PARTS}", float(row.removed)),
-            *(number(value, 2) for value in (*row.accuracies, row.speedup)),
-        )
-        for row in shown
-    )
+def published(board: Board, task: TaskKey, paper: Paper, rows: Sequence[Row]) -> Table:
+    """Figures of a paper, marked as such, each followed by those measured here."""
+    cells = []
+    for row in rows:
+        origin = "published" if row.published else "measured"
+        link = method_link(row.name, "../") if not row.published and row.name in board.labels else ""
+        figures = (number(value, 2) for value in (*row.accuracies, row.speedup))
+        removed = Cell(f"{row.removed} of {paper.parts}", float(row.removed))
+        cells.append((name(row.shown_name, link), Cell(origin, origin), removed, *figures))
     headings = (
         Heading("method", "method"),
         Heading("origin", "origin", "Published: a paper gives it, and it was not measured here"),
-        Heading("removed", "removed", "Of the 32 parts of each layer's heads, neurons or both"),
-        *(Heading(heading, heading) for heading in HEADINGS),
+        Heading("removed", "removed", f"Of the {paper.parts} parts of each layer's heads, neurons or both"),
+        *(Heading(heading, heading) for heading in paper.headings),
     )
-    caption = f"{board.name(task)}, beside figures published by {SOURCE}"
-    marks = tuple("published" if row.published else "measured" for row in shown)
-    return Table(f"{place(task)}-published", caption, headings, rows, marks) if rows else None
+    caption = f"{board.name(task)}, beside figures published by {paper.source}"
+    file = f"{task_slug(task)}-published-{slug(paper.arxiv or paper.paper)}"
+    return Table(file, caption, headings, tuple(cells), tuple(str(row[1].value) for row in cells))
 
 
 def estimated(estimate: Estimate, index: int, digits: int, href: str) -> Cell:

@@ -6,12 +6,12 @@ import re
 
 
 def literal(text: str) -> str:
-    """``text`` in one line, with what Markdown would read as a mark-up escaped."""
+    """``text`` in one line, with characters that are markup in Markdown escaped."""
     return re.sub(r"([\\`*<>&$|\[\]])", r"\\\1", " ".join(text.split()))
 
 
 def aligned(rows: list[list[str]]) -> str:
-    """A Markdown table whose columns line up as plain text too."""
+    """A Markdown table whose columns are aligned as plain text too."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
 
     def line(row: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Figures of sub-tasks, as the field reports them: each task's own metric at some levels, from records alone."""
+"""Metrics of sub-tasks as the field reports them: each sub-task's own metric at some levels."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections import defaultdict
 from collections.abc import Sequence
 from statistics import mean
 
-from bench.analysis.cell_metrics import removes
+from bench.analysis.curves import removes
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord
 
-MOST = 4  # levels shown; of more, USUAL
+MOST = 4  # levels shown; where there are more, only USUAL
 USUAL = (0.25, 0.5, 0.75)
-SHOWN = ("acc_norm", "acc", "exact_match", "word_perplexity")  # of a sub-task the first that it has
-Rows = dict[tuple[bool, str], list[list[float]]]  # by whether neurons go, and label: of each seed, quality and metrics
+SHOWN = ("acc_norm", "acc", "exact_match", "word_perplexity")  # the first that a sub-task has
+Rows = dict[tuple[bool, str], list[list[float]]]  # (removes neurons, label): for each seed quality, then metrics
 
 
 def metric_tables(records: Sequence[FinishedRecord]) -> list[tuple[str, list[list[str]]]]:
-    """For each level shown, a heading and a table: a row for each method, a column for each sub-task's metric.
+    """A heading and a table for each level shown: one row per method, one column per sub-task.
 
-    records: finished ones of one task and model. Values are means over draws and seeds; accuracies in per cent. Where
-    sub-tasks have no metrics there is no table. The unpruned model is the first row, and no method's.
+    records: finished ones of one task and model. Values are means over draws and seeds; accuracies in per cent. The
+    first row is the unpruned model. There are no tables where sub-tasks have no metrics.
     """
     names = _shown([name for record in records for name in record.result.metrics[0][0]])
     found: dict[int, Rows] = defaultdict(lambda: defaultdict(list))
@@ -60,7 +60,7 @@ def _levels(removed: Sequence[int], units: int) -> list[int]:
 
 
 def _table(names: Sequence[str], unpruned: Rows, rows: Rows) -> list[list[str]]:
-    """Best quality, which is the first of each row's values, first; what removes neurons last."""
+    """Best quality (the first of each row's values) first; methods that remove neurons last."""
     means = {row: [mean(values) for values in zip(*seeds, strict=True)] for row, seeds in (unpruned | rows).items()}
     order = sorted(rows, key=lambda row: (row[0], -means[row][0], row[1]))
     heading = [name.replace("/", ", ").replace("_", " ") for name in names]

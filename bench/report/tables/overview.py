@@ -1,4 +1,4 @@
-"""The main tables of a report: who stands where, and what it costs."""
+"""The main tables of a report: methods by rank, with what they cost."""
 
 from __future__ import annotations
 
@@ -8,72 +8,45 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import pandas as pd
 
-from bench.analysis.cell_metrics import removes
+from bench.analysis.curves import removes
+from bench.analysis.summary import over_seeds
 from bench.records.schema import TaskKey
 from bench.report.board import Board, keeps_all, kind
-from bench.report.leaderboard import COLUMNS
-from bench.report.pages.links import method_of, records_of, task_of
+from bench.report.links import method_link, records_link, task_link
 from bench.report.standing import Standing
+from bench.report.tables.columns import COLUMNS
 from bench.report.tables.details import estimated
 from bench.report.tables.table import Cell, Heading, Table, name, number
 
-TIMED = ("speedup1", "speedup32")  # of one machine; the others can be averaged over machines or are exact
-SHORT = {
-    "at50": "at 50 %",
-    "at75": "at 75 %",
-    "within1": "off, −1 pt",
-    "within5": "off, −5 pt",
-    "parameters50": "params off",
-    "mb": "MB",
-    "speedup1": "speed-up, b1",
-    "speedup32": "speed-up, b32",
-    "scoring_seconds": "scoring s",
-    "forward": "forward",
-    "backward": "backward",
-    "training_seconds": "training s",
-}
-HELP = {
-    "at50": "Quality with half of the heads removed, per cent",
-    "at75": "Quality with three quarters of the heads removed, per cent",
-    "within1": "Largest share removed, per cent, before quality has fallen by more than 1 point",
-    "within5": "Largest share removed, per cent, before quality has fallen by more than 5 points",
-    "parameters50": "Share of all parameters gone at 50 %, per cent",
-    "mb": "Size at 50 %, MB of 2^20 bytes",
-    "speedup1": "At 50 %, batch 1, against the unpruned model in the same interleaved repeats",
-    "speedup32": "At 50 %, batch 32, against the unpruned model in the same interleaved repeats",
-    "scoring_seconds": "Wall seconds of scoring",
-    "forward": "Calibration examples sent forward through the model to score",
-    "backward": "Calibration examples sent backward through the model to score",
-    "training_seconds": "Wall seconds of training gates, or gates and weights, at all levels together",
-}
+TIMED = ("speedup1", "speedup32")  # of one machine; the others can be averaged over machines, or are exact
 
 
 def standings(
     board: Board, tasks: Sequence[TaskKey], found: Standing | None, file: str, caption: str, root: str = ""
 ) -> Table:
-    """A row for each method that has all ``tasks``, by tier and area; what removes neurons or nothing comes last.
+    """A row for each method that has all ``tasks``, by tier and area; methods that are not ranked come last.
 
-    Values are means over seeds of the mean over tasks within a seed, as on the leaderboard, but the area of what is
-    ranked is that of the standing, over all seeds of each task. Its spread is its 95 % interval or, with too few seeds
-    for any, like the others' the standard deviation over seeds.
+    Values are means over seeds of the mean over tasks within a seed, as on the leaderboard, with their standard
+    deviation over seeds. The area of a ranked method is that of the standing, over all seeds of each task, with its
+    95 % interval where there are seeds enough for one.
     """
     columns = _columns(board)
     table = board.table.set_index(["task", "data", "model"]).sort_index()
     part = pd.concat([table.loc[[task]] for task in tasks])
     per_seed = part.groupby(["label", "seed"])[list(COLUMNS)].mean(skipna=False)
     per_seed = per_seed[part.groupby(["label", "seed"]).size() == len(tasks)]
-    means, spreads = per_seed.groupby("label").mean(skipna=False), per_seed.groupby("label").std()
+    means, spreads = over_seeds(per_seed, ["label"])
     rest = [label for label in means.index if not found or label not in found.labels]
     rest.sort(key=lambda label: (removes(board.any_of(label)) != "heads", -np.nan_to_num(means["area"].loc[label])))
     rows, marks = [], []
     for label in [*(found.labels if found else ()), *rest]:
-        if label not in means.index:  # ranked by the seeds of each task, but no seed is that of all tasks
+        if label not in means.index:  # ranked by the seeds of each task, but the tasks share no seed
             continue
-        record, sources = board.any_of(label), records_of(label, tasks[0] if len(tasks) == 1 else None, root)
+        record, sources = board.any_of(label), records_link(label, tasks[0] if len(tasks) == 1 else None, root)
         tier = found.tier(label) if found else None
         rows.append(
             (
-                name(label, method_of(label, root)),
+                name(label, method_link(label, root)),
                 _area(label, means, spreads, found, sources),
                 Cell(str(tier) if tier else "–", tier or math.nan),
                 Cell(kind(record) + _parts(board, label), kind(record)),
@@ -83,10 +56,10 @@ def standings(
         marks.append(" ".join([*kind(record).split(), *(["neurons"] if removes(record) != "heads" else [])]))
     headings = (
         Heading("method", "method"),
-        Heading("area", "area", "Mean quality over all shares removed; 0 is chance, 1 the unpruned model"),
-        Heading("tier", "tier", "Methods of a tier are practically equal, or the seeds cannot tell them from its head"),
-        Heading("kind", "kind", "Scores leave the weights alone; trained ones had gates or weights trained"),
-        *(Heading(SHORT[column], column, HELP[column]) for column in columns),
+        *_headings(["area"]),
+        Heading("tier", "tier", "The seeds cannot tell methods of a tier from its best, or they are practically equal"),
+        Heading("kind", "kind", "Scores leave the weights alone; trained methods had gates or weights trained"),
+        *_headings(columns),
     )
     return Table(file, caption, headings, tuple(rows), tuple(marks))
 
@@ -94,51 +67,51 @@ def standings(
 def by_task(board: Board, label: str, file: str) -> Table:
     """A row for each task that a method has: means over its seeds, with their standard deviation."""
     columns = ["area", *_columns(board)]
-    own = board.table[board.table["label"] == label].groupby(["task", "data", "model"])[list(COLUMNS)]
-    means, spreads = own.mean(skipna=False), own.std()  # a mean over some seeds only would mislead
+    own = board.table[board.table["label"] == label].set_index(["task", "data", "model"])[list(COLUMNS)]
+    means, spreads = over_seeds(own, ["task", "data", "model"])
     rows = []
     for task in board.tasks:
         if records := board.of(task, label):
-            sources = records_of(label, task, "../")
+            sources = records_link(label, task, "../")
             rows.append(
                 (
-                    name(board.name(task), task_of(task, "../")),
+                    name(board.name(task), task_link(task, "../")),
                     number(len(records), 0, href=sources),
                     *_cells(means, spreads, task, columns, sources),
                 )
             )
-    headings = (
-        Heading("task", "task"),
-        Heading("seeds", "seeds"),
-        *(Heading(SHORT.get(c, c), c, HELP.get(c, "")) for c in columns),
-    )
+    headings = (Heading("task", "task"), Heading("seeds", "seeds"), *_headings(columns))
     return Table(file, f"{label}, by task", headings, tuple(rows))
 
 
 def speeds(board: Board) -> list[Table]:
-    """Speed-up at half of the heads by method, a table for each machine: times of two are never averaged.
+    """Speed-up with half of the heads by method, one table per machine: times from two are never averaged.
 
-    Empty with a single machine: then the other tables have it.
+    Empty for a single machine, whose speed-ups the other tables show, and where nothing was timed.
     """
-    if len(board.machines) == 1:
+    if len(board.machines) <= 1:
         return []
     found = []
     for count, which in enumerate(board.machines, 1):
-        groups = board.on(which).table.groupby("label")[list(TIMED)]
-        means, spreads = groups.mean(), groups.std()
+        means, spreads = over_seeds(board.on(which).table.set_index("label")[list(TIMED)], ["label"])
         rows = tuple(
-            (name(label, method_of(label)), *_cells(means, spreads, label, TIMED, records_of(label)))
+            (name(label, method_link(label)), *_cells(means, spreads, label, TIMED, records_link(label)))
             for label in board.on(which).labels
         )
-        headings = (Heading("method", "method"), *(Heading(SHORT[c], c, HELP[c]) for c in TIMED))
+        headings = (Heading("method", "method"), *_headings(TIMED))
         found.append(Table(f"speed-{count}", f"Speed-up with half of the heads, on {which}", headings, rows))
     return found
 
 
 def _columns(board: Board) -> list[str]:
-    """Those that some method has; times are shown beside the rest where they are of one machine."""
+    """Columns that some method has; times only where they are from one machine."""
     some = board.table.notna().any()
-    return [column for column in SHORT if some[column] and (column not in TIMED or len(board.machines) == 1)]
+    shown = (name for name, column in COLUMNS.items() if column.short and name != "area" and some[name])
+    return [name for name in shown if name not in TIMED or len(board.machines) == 1]
+
+
+def _headings(columns: Sequence[str]) -> list[Heading]:
+    return [Heading(COLUMNS[name].short, name, COLUMNS[name].help) for name in columns]
 
 
 def _parts(board: Board, label: str) -> str:
@@ -149,7 +122,7 @@ def _parts(board: Board, label: str) -> str:
 
 
 def _area(label: str, means: pd.DataFrame, spreads: pd.DataFrame, found: Standing | None, href: str) -> Cell:
-    """That of the standing, where the method has one, with its interval over seeds if there is any."""
+    """The area of a ranked method in the standing, with its interval if it has one; else the mean over seeds."""
     (cell,) = _cells(means, spreads, label, ["area"], href)
     if not found or label not in found.labels:
         return cell
@@ -162,9 +135,9 @@ def _area(label: str, means: pd.DataFrame, spreads: pd.DataFrame, found: Standin
 def _cells(means: pd.DataFrame, spreads: pd.DataFrame, row: Hashable, columns: Sequence[str], href: str) -> list[Cell]:
     """Means of a row, with their standard deviations where there are several seeds."""
     cells = []
-    for column in columns:
-        _, factor, digits = COLUMNS[column]
-        mean, spread = (float(each[column].to_dict()[row]) for each in (means, spreads))
-        told = "" if math.isnan(spread) else f" ±{spread * factor:.{digits}f}"
-        cells.append(number(mean, digits, told, factor, href))
+    for name_ in columns:
+        column = COLUMNS[name_]
+        mean, spread = (float(each[name_].to_dict()[row]) for each in (means, spreads))
+        shown = "" if math.isnan(spread) else f" ±{spread * column.factor:.{column.digits}f}"
+        cells.append(number(mean, column.digits, shown, column.factor, href))
     return cells

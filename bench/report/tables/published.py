@@ -1,52 +1,80 @@
-"""Figures that the AMP paper gives, beside those measured here: Mugnaini et al. 2025, arXiv 2504.21174."""
+"""Figures that papers give, beside those measured here on the same tasks; the figures are data in ``bench/suites``."""
 
 from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from statistics import mean
 
-from bench.analysis.cell_metrics import generation_speedup
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+
+from bench.analysis.costs import generation_speedup
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord
 from bench.report.tables.markdown import aligned, literal
 
-PARTS = 32  # heads of a layer of LLaMA-2-7B; its neurons can be divided by as many
-SOURCE = "Mugnaini et al. 2025, arXiv 2504.21174"
-METRICS = ("winogrande/acc", "hellaswag/acc_norm", "arc_easy/acc_norm", "arc_challenge/acc_norm", "piqa/acc_norm")
-HEADINGS = (*(name.replace("/", ", ").replace("_", " ") for name in METRICS), "mean", "speed-up")
-LEGEND = """\
-Rows marked *published* are the paper's, of LLaMA-2-7B, and were not measured here; the others were, and are of the
-model named above. Accuracies in per cent; *mean*: of the five tasks. Levels are of 32 parts of each layer's heads,
-neurons or both; 3, 7 and 10 of both are 9.01, 21.02 and 30.03 % of LLaMA-2-7B's parameters; 30 of heads alone, and 15
-of neurons alone, are about 30 %. *speed-up*: of generation, one text, 12 tokens of prompt and 128 new; the paper's on
-one GPU. The authors' code recovers a model by LoRA before it evaluates it: rows are measured with and without that."""
+FOLDER = Path(__file__).parents[2] / "suites" / "published"
 
 
-@dataclass(frozen=True)
-class Published:
-    """A row of the paper's table of zero-shot accuracy.
+class PaperRow(BaseModel):
+    """A row of a paper's table."""
 
-    removed: parts of 32. accuracies: per cent, in the order of METRICS, then their mean. labels: of the methods here
-    that do the same, without and with recovery; none for the unpruned model. speedup: of generation, None where it is
-    not given.
-    """
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    removed: int
-    name: str
-    accuracies: tuple[float, ...]
-    labels: tuple[str, ...] = ()
-    speedup: float | None = None
+    removed: int = Field(ge=0, description="parts of each layer that are removed")
+    name: str = Field(description="what the paper calls the method")
+    accuracies: tuple[float, ...] = Field(description="per cent, in the order of the metrics, then the mean as printed")
+    speedup: float | None = Field(None, description="of generation, where the paper gives it")
+
+
+class Paper(BaseModel):
+    """A paper's table of accuracies of one model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    paper: str = Field(description="authors and year")
+    title: str = ""
+    arxiv: str = ""
+    table: str = Field("", description="which of its tables")
+    page: int | None = None
+    model: str
+    parts: PositiveInt = Field(description="parts that the heads, or neurons, of each layer are divided into")
+    metrics: tuple[str, ...] = Field(description="as records call them, SUB-TASK/METRIC")
+    legend: str = ""
+    methods: dict[str, tuple[str, ...]] = Field({}, description="labels of methods here that do the same, by row name")
+    rows: tuple[PaperRow, ...]
+
+    @property
+    def source(self) -> str:
+        """How the paper is cited."""
+        return ", ".join(filter(None, [self.paper, self.arxiv and f"arXiv {self.arxiv}"]))
+
+    @property
+    def headings(self) -> list[str]:
+        """Of the columns with figures."""
+        return [*(name.replace("/", ", ").replace("_", " ") for name in self.metrics), "mean", "speed-up"]
+
+    @property
+    def explanation(self) -> str:
+        """How to read the table, in Markdown."""
+        return (
+            f"Rows marked *published* are from {self.source} ({self.table}), of {self.model}; they were not measured "
+            "here. The others were, and are of the model named above. Accuracies in per cent; *mean*: over the "
+            f"{len(self.metrics)} tasks. {' '.join(self.legend.split())}"
+        )
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row as it is shown: one of the paper's, or one measured here.
+    """A row as it is shown, from a paper or measured here.
 
-    removed: parts of 32. name: a label, or ``unpruned``; that of the paper's where ``published``. accuracies: per cent,
-    in the order of METRICS, then their mean. speedup: of generation, NaN where it is not known.
+    removed: parts. name: the paper's name where ``published``, else a label, or ``unpruned``. accuracies: per cent, in
+    the order of the paper's metrics, then their mean. speedup: of generation; NaN where it is not known.
     """
 
     removed: int
@@ -55,74 +83,67 @@ class Row:
     accuracies: tuple[float, ...]
     speedup: float
 
-
-AMP = ("amp", "amp-recovered")
-RANDOM = ("random:allocation=layer,parts=both", "amp-recovered:choice=random")
-NEURONS = ("amp-mlp", "amp-recovered:parts=neurons")
-HEADS = ("amp-heads", "amp-recovered:parts=heads")
-REVERSED = ("inverse-amp", "amp-recovered:choice=inverse")
-ROWS = (
-    Published(0, "unpruned", (69.14, 75.99, 74.58, 46.15, 79.11, 68.99), (), 1.0),
-    Published(3, "AMP", (65.98, 75.02, 72.81, 47.10, 77.58, 67.70), AMP),
-    Published(3, "random", (59.27, 69.63, 65.74, 41.13, 76.17, 62.39), RANDOM),
-    Published(3, "reversed", (49.25, 26.55, 26.85, 27.47, 49.89, 36.00), REVERSED),
-    Published(7, "AMP", (61.56, 69.22, 68.18, 42.06, 76.39, 63.48), AMP, 1.19),
-    Published(7, "random", (58.72, 62.83, 54.21, 35.92, 73.18, 56.97), RANDOM),
-    Published(7, "reversed", (47.91, 26.32, 26.89, 27.05, 50.49, 35.73), REVERSED),
-    Published(10, "AMP", (61.25, 65.47, 64.31, 39.85, 74.21, 61.02), AMP),
-    Published(10, "random", (55.25, 53.94, 50.55, 30.89, 68.82, 51.89), RANDOM),
-    Published(10, "reversed", (48.22, 26.28, 25.51, 27.56, 49.67, 35.45), REVERSED),
-    Published(15, "neurons alone", (57.14, 60.64, 59.81, 34.64, 72.42, 56.93), NEURONS),
-    Published(30, "heads alone", (49.49, 28.13, 30.60, 24.23, 55.71, 37.63), HEADS),
-)
+    @property
+    def shown_name(self) -> str:
+        """The name, marked where a paper gives the row."""
+        return f"{self.name} (published)" if self.published else self.name
 
 
-def beside_published(records: Sequence[FinishedRecord]) -> str:
-    """``side_by_side`` as a table in Markdown, with a legend; empty where that is."""
-    rows = side_by_side(records)
-    if not rows:
-        return ""
-    table = [["removed", "method", *HEADINGS]]
-    for row in rows:
-        name = f"{row.name} (published)" if row.published else row.name
-        speedup = "–" if math.isnan(row.speedup) else f"{row.speedup:.2f}"
-        table.append([f"{row.removed} of {PARTS}", name, *(f"{value:.2f}" for value in row.accuracies), speedup])
-    return f"{aligned([[literal(cell) for cell in row] for row in table])}\n\n{LEGEND}"
+@cache
+def papers() -> tuple[Paper, ...]:
+    """All papers whose figures are on file, by file name."""
+    return tuple(
+        Paper.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))) for path in sorted(FOLDER.glob("*.toml"))
+    )
 
 
-def side_by_side(records: Sequence[FinishedRecord]) -> list[Row]:
-    """The paper's rows, each followed by those measured at its level.
+def side_by_side(records: Sequence[FinishedRecord]) -> list[tuple[Paper, list[Row]]]:
+    """The rows of each paper whose metrics some record has, each row followed by those measured at its level.
 
-    records: finished ones of one task and model. Values are means over draws and seeds. Empty unless some record has
-    all five tasks.
+    records: finished ones of one task and model. Measured values are means over draws and seeds.
     """
-    measured: dict[str, list[FinishedRecord]] = {}
-    for record in records:
-        if all(name in record.result.metrics[0][0] for name in METRICS):
-            measured.setdefault(record.cell.label, []).append(record)
-    if not measured:
-        return []
+    found = []
+    for paper in papers():
+        measured: dict[str, list[FinishedRecord]] = {}
+        for record in records:
+            if all(name in record.result.metrics[0][0] for name in paper.metrics):
+                measured.setdefault(record.cell.label, []).append(record)
+        if measured:
+            found.append((paper, _rows(paper, measured)))
+    return found
+
+
+def in_markdown(paper: Paper, rows: Sequence[Row]) -> str:
+    """A paper's rows and ours as a table in Markdown, with an explanation."""
+    table = [["removed", "method", *paper.headings]]
+    for row in rows:
+        speedup = "–" if math.isnan(row.speedup) else f"{row.speedup:.2f}"
+        accuracies = (f"{value:.2f}" for value in row.accuracies)
+        table.append([f"{row.removed} of {paper.parts}", row.shown_name, *accuracies, speedup])
+    return f"{aligned([[literal(cell) for cell in row] for row in table])}\n\n{paper.explanation}"
+
+
+def _rows(paper: Paper, measured: dict[str, list[FinishedRecord]]) -> list[Row]:
     rows = []
-    for row in ROWS:
-        speedup = math.nan if row.speedup is None else row.speedup
-        rows.append(Row(row.removed, row.name, True, row.accuracies, speedup))
+    for row in paper.rows:
+        rows.append(Row(row.removed, row.name, True, row.accuracies, math.nan if row.speedup is None else row.speedup))
         if not row.removed:
-            rows += _measured("unpruned", 0, next(iter(measured.values())))  # the same in every record of a seed
+            rows += _measured(paper, "unpruned", 0, next(iter(measured.values())))  # the same for every method
         for label in sorted(measured):
-            if re.sub(r"draws=\d+,", "", label) in row.labels:  # as many as anyone likes
-                rows += _measured(label, row.removed, measured[label])
+            if re.sub(r"draws=\d+,", "", label) in paper.methods.get(row.name, ()):
+                rows += _measured(paper, label, row.removed, measured[label])
     return rows
 
 
-def _measured(name: str, removed: int, records: Sequence[FinishedRecord]) -> list[Row]:
-    """The row of one method, ``removed`` parts of 32 gone; none where that was not measured."""
+def _measured(paper: Paper, name: str, removed: int, records: Sequence[FinishedRecord]) -> list[Row]:
+    """The row of one method with ``removed`` parts removed; none where that was not measured."""
     values: list[list[float]] = []
     speedups: list[float] = []
     for record in records:
-        result, level = record.result, removed / PARTS
+        result, level = record.result, removed / paper.parts
         if (count := count_at(level, result.units)) in result.removed:
             draws = [draw[result.removed.index(count)] for draw in result.metrics]
-            values += [[100 * draw[metric] for metric in METRICS] for draw in draws]
+            values += [[100 * draw[metric] for metric in paper.metrics] for draw in draws]
             speedups.append(generation_speedup(record, level))
     if not values:
         return []

@@ -1,4 +1,4 @@
-"""The blocks of a model that is one plain stack of them."""
+"""The blocks of a model that is one plain stack."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from methods.heads.finding.head_map import HeadMap
 
 
 def find_blocks(model: nn.Module, heads: HeadMap) -> list[nn.Module]:
-    """The model's blocks in the order in which it holds them; empty where that is not one plain stack.
+    """The model's blocks from bottom to top; empty unless the model is one plain stack of blocks.
 
-    It is one where every site lies in a child of the same ModuleList and runs once: no tied layers, no decoder beside
-    an encoder.
+    It is one if every site is inside a child of the same ModuleList and runs once per forward pass: no tied layers, no
+    encoder-decoders.
     """
     stacks = set()
     for site in heads.sites:
@@ -25,5 +25,5 @@ def find_blocks(model: nn.Module, heads: HeadMap) -> list[nn.Module]:
 
 
 def block_of_site(heads: HeadMap) -> list[int]:
-    """Index of the block that holds each site, for a model that is a plain stack."""
+    """Index of the block that each site is in, for a model that is one plain stack."""
     return [site.layer for site in heads.sites]

@@ -9,7 +9,8 @@ from functools import cached_property
 import torch
 from torch import nn
 
-from methods.heads.finding.sites import Site, find_sites
+from methods.heads.finding.site import Site
+from methods.heads.finding.sites import find_sites
 
 UNITS = ("group", "query")
 
@@ -24,14 +25,14 @@ class Unit:
 
 @dataclass(frozen=True)
 class HeadMap:
-    """The heads a model has now.
+    """The heads that a model has now.
 
     Sites are in the order in which the model registers them. Units are ordered by site, then by their first head;
-    every mask, gate and importance has one entry a unit, in that order. The order depends on the architecture alone.
+    every mask, gate and importance has one entry per unit, in that order. The order depends only on the architecture.
 
     With ``unit="group"`` a unit is one key/value head with all its query heads; with ``unit="query"`` it is the i-th
-    query head of every key/value group of a site. Where every query head has its own key/value head (MHA), both
-    are one head. Tied layers (ALBERT) are one site, so a unit is one head index in all of them.
+    query head of every key/value group of a site. If every query head has its own key/value head (MHA), both are
+    single heads. Tied layers (ALBERT) are one site, so a unit is one head index in all of them.
     """
 
     sites: tuple[Site, ...]
@@ -42,7 +43,7 @@ class HeadMap:
     def of(cls, model: nn.Module, unit: str = "group") -> HeadMap:
         """Find the heads of ``model``.
 
-        Raises UnsupportedArchitecture (a ValueError) where pruning could not be exact, ValueError for an unknown unit.
+        Raises UnsupportedArchitecture (a ValueError) if pruning would not be exact, ValueError for an unknown ``unit``.
         """
         if unit not in UNITS:
             raise ValueError(f"unit must be one of {', '.join(UNITS)}, not {unit!r}")
@@ -60,7 +61,7 @@ class HeadMap:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """Units of each site."""
+        """Number of units of each site."""
         counts = [0] * len(self.sites)
         for unit in self.units:
             counts[unit.site] += 1
@@ -77,7 +78,7 @@ class HeadMap:
         return torch.tensor([owner[head] for head in range(self.sites[site_index].num_heads)], dtype=torch.long)
 
     def name(self, unit: int) -> str:
-        """A unit in words: ``head 2 of bert.encoder.layer.0.attention.self``."""
+        """A unit's name for people: ``head 2 of bert.encoder.layer.0.attention.self``."""
         heads = ", ".join(map(str, self.units[unit].heads))
         return f"head {heads} of {self.sites[self.units[unit].site].name}"
 
@@ -86,7 +87,7 @@ class HeadMap:
         return torch.ones(len(self), dtype=torch.bool)
 
     def kept(self, mask: torch.Tensor) -> dict[str, list[int]]:
-        """Query heads kept in each site, by site name, every site listed.
+        """The query heads that ``mask`` keeps in each site, by site name; every site is listed.
 
         mask: BoolTensor (units,). Raises ValueError for another shape or dtype.
         """
@@ -100,7 +101,7 @@ class HeadMap:
     def mask(self, kept: Mapping[str, Iterable[int]]) -> torch.Tensor:
         """The mask that keeps these query heads: BoolTensor (units,), the inverse of ``kept``.
 
-        Raises ValueError for an unknown or missing site, an unknown head, or heads that are no whole units.
+        Raises ValueError for an unknown or missing site, an unknown head, or part of a unit.
         """
         unknown = set(kept) - {site.name for site in self.sites}
         missing = {site.name for site in self.sites} - set(kept)
@@ -115,19 +116,19 @@ class HeadMap:
             if 0 < len(wanted[unit.site] & set(unit.heads)) < len(unit.heads):
                 raise ValueError(
                     f"{self.sites[unit.site].name} keeps part of a unit: heads {list(unit.heads)} "
-                    f'go together with unit="{self.unit}", kept {sorted(wanted[unit.site])}'
+                    f'are one unit with unit="{self.unit}", kept are {sorted(wanted[unit.site])}'
                 )
         return torch.tensor([set(unit.heads) <= wanted[unit.site] for unit in self.units], dtype=torch.bool)
 
     def check_mask(self, mask: torch.Tensor) -> None:
         """Raise ValueError unless ``mask`` is a BoolTensor (units,)."""
         if mask.dtype != torch.bool or mask.shape != (len(self),):
-            raise ValueError(f"a mask is bool of shape ({len(self)},), not {mask.dtype} of shape {tuple(mask.shape)}")
+            raise ValueError(f"a mask must be bool of shape ({len(self)},), not {mask.dtype}, {tuple(mask.shape)}")
 
     def check_model(self, model: nn.Module) -> None:
-        """Raise ValueError unless ``model`` has the very sites of this map."""
+        """Raise ValueError unless ``model`` has exactly the sites of this map."""
         if find_sites(model) != self.sites:
-            raise ValueError(f"the head map describes another {type(model).__name__}: make it anew with HeadMap.of")
+            raise ValueError(f"the head map is not of this {type(model).__name__}: build a new one with HeadMap.of")
 
 
 def _heads_of_units(site: Site, unit: str) -> list[tuple[int, ...]]:

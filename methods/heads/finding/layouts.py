@@ -1,7 +1,7 @@
-"""Where each family of attention modules keeps its projections, and what is special about it.
+"""Where each family of attention modules has its projections, and what else pruning must know about it.
 
-One entry a layout, not one a model: a model is recognised by what its attention modules hold, and an entry serves every
-model built alike. Entries are tried in order.
+One entry per layout, not per model: models are recognised by the projections of their attention modules, so one entry
+covers every model with the same layout. Entries are tried in order.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from torch import nn
 
 ROLES = ("query", "key", "value")
 
-# Names under which attention modules know the width of one head.
+# Attributes in which attention modules store the width of one head.
 HEAD_DIM = ("attention_head_size", "head_dim", "head_size", "key_value_proj_dim")
 
-# Parts of a path that say that a site attends to another sequence.
+# Names in a path that show that a site attends to another sequence.
 CROSS_ATTENTION = ("crossattention", "cross_attention", "cross_attn", "encoder_attn", "EncDecAttention")
 
 
 class UnsupportedArchitecture(ValueError):
-    """The model's attention is not understood well enough to be pruned exactly."""
+    """The model has attention that cannot be pruned exactly, as far as is known."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Names of an attention module's parts, relative to it; a leading ``../`` starts at its parent.
+    """Names of an attention module's projections, relative to the module; a leading ``../`` starts at its parent.
 
-    Roles that share a name share one fused projection: its rows are the queries of all heads, then the keys, then the
+    Roles with the same name share one fused projection: its rows are the queries of all heads, then the keys, then the
     values, or, if ``interleaved``, query, key and value of the first head, then of the next. Names cannot tell the two
-    apart, so a fused layout holds for the ``classes`` it was checked for.
+    apart, so a fused layout applies only to the ``classes`` that it was checked for.
     """
 
     query: str
@@ -38,10 +38,10 @@ class Layout:
     output: str
     interleaved: bool = False
     classes: tuple[str, ...] = ()  # empty: any class
-    position_bias: bool = False  # gets a bias (1 or B, heads, T, S) made for all the heads the model had at first
-    reads_config: bool = False  # takes its number of query heads from the configuration that all layers share
-    needs_heads: bool = False  # its forward cannot run when no head is left
-    after: str = ""  # what it applies to the output projection's result (read if needs_heads)
+    position_bias: bool = False  # takes a bias (1 or B, heads, T, S) computed for all heads of the unpruned model
+    reads_config: bool = False  # reads its number of query heads from the configuration shared by all layers
+    needs_heads: bool = False  # its forward fails when no head is left
+    after: str = ""  # module applied to the output projection's result (only used if needs_heads)
 
     def paths(self) -> tuple[str, str, str, str]:
         """Names of the query, key, value and output projections."""
@@ -74,15 +74,15 @@ LAYOUTS = (
     Layout("Wqkv", "Wqkv", "Wqkv", "Wo", classes=("ModernBertAttention",)),
     # GPT-NeoX
     Layout("query_key_value", "query_key_value", "query_key_value", "dense", True, classes=("GPTNeoXAttention",)),
-    # GPT-2, where it attends to another sequence, and to its own
+    # GPT-2: cross attention, then self attention
     Layout("q_attn", "c_attn", "c_attn", "c_proj", needs_heads=True, after="resid_dropout", classes=("GPT2Attention",)),
     Layout("c_attn", "c_attn", "c_attn", "c_proj", needs_heads=True, after="resid_dropout", classes=("GPT2Attention",)),
 )
 
 
 def geometry(num_heads: int, num_key_value_heads: int, head_dim: int) -> dict[str, int]:
-    """What the attributes that attention modules keep of their geometry must be; a module has some of them."""
-    # No head left counts as one query a group: the kernels divide by the number of groups otherwise.
+    """Attributes in which attention modules store their geometry, with the values they must have; a module has some."""
+    # With no head left it is 1 and not 0, as attention kernels divide by it.
     queries_per_group = num_heads // num_key_value_heads if num_key_value_heads else 1
     return {
         **dict.fromkeys(("num_attention_heads", "num_heads", "n_heads"), num_heads),
@@ -93,16 +93,16 @@ def geometry(num_heads: int, num_key_value_heads: int, head_dim: int) -> dict[st
 
 
 def part(path: str, name: str) -> str:
-    """Dotted path of a layout's part ``name`` for the attention module at ``path``."""
+    """Dotted path of the module that a layout calls ``name``, for the attention module at ``path``."""
     while name.startswith("../"):
         path, name = path.rpartition(".")[0], name.removeprefix("../")
     return f"{path}.{name}" if path else name
 
 
 def match_layout(path: str, modules: dict[str, nn.Module]) -> Layout | None:
-    """The layout of the module at ``path``; None if it is no attention module.
+    """The layout of the module at ``path``; None if it is not an attention module.
 
-    Raises UnsupportedArchitecture where the names fit but the class was never checked and names are not enough.
+    Raises UnsupportedArchitecture if the names match a layout that holds only for classes other than this one.
     """
     fitting = [layout for layout in LAYOUTS if all(part(path, name) in modules for name in layout.paths())]
     name = type(modules[path]).__name__
@@ -111,7 +111,7 @@ def match_layout(path: str, modules: dict[str, nn.Module]) -> Layout | None:
             return layout
     if fitting:
         raise UnsupportedArchitecture(
-            f"{name} at {path} has the parts of {', '.join(fitting[0].classes)}, but was never checked to work alike; "
-            "a class that does needs its name in methods/heads/layouts.py"
+            f"{name} at {path} has the projections of {', '.join(fitting[0].classes)}, but was not checked to work the "
+            "same way; if it does, add its name to methods/heads/finding/layouts.py"
         )
     return None

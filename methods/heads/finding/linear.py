@@ -1,4 +1,4 @@
-"""Linear layers as transformers has them: torch's, and GPT-2's Conv1D, whose weight is transposed."""
+"""The linear layers of transformers: torch's Linear, and GPT-2's Conv1D, whose weight is transposed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Linear = nn.Linear | Conv1D
 
 
 def is_linear(module: nn.Module) -> bool:
-    """Whether ``module`` is a plain linear layer; a subclass may compute anything (adapters, quantisation)."""
+    """Whether ``module`` is a plain linear layer; a subclass (adapters, quantisation) may compute something else."""
     return type(module) in (nn.Linear, Conv1D)
 
 
 def features(linear: Linear) -> tuple[int, int]:
-    """(inputs, outputs)"""
+    """Number of inputs and of outputs."""
     inputs, outputs = transposed(linear).shape
     return inputs, outputs
 
@@ -29,7 +29,7 @@ def transposed(linear: nn.Module) -> torch.Tensor:
 
 
 def select_outputs(linear: Linear, rows: torch.Tensor) -> dict[int, nn.Parameter]:
-    """What is left of the layer's parameters, by their id, when only these outputs stay."""
+    """The layer's parameters cut down to the outputs ``rows``, by the id of the parameter that each replaces."""
     outputs = 0 if isinstance(linear, nn.Linear) else 1
     selected = {id(linear.weight): _select(linear.weight, outputs, rows)}
     if linear.bias is not None:
@@ -38,13 +38,13 @@ def select_outputs(linear: Linear, rows: torch.Tensor) -> dict[int, nn.Parameter
 
 
 def select_inputs(linear: Linear, columns: torch.Tensor) -> dict[int, nn.Parameter]:
-    """What is left of the layer's weight, by its id, when only these inputs stay. The bias stays whole."""
+    """The layer's weight cut down to the inputs ``columns``, by the id of the old weight. The bias does not change."""
     inputs = 1 if isinstance(linear, nn.Linear) else 0
     return {id(linear.weight): _select(linear.weight, inputs, columns)}
 
 
 def update_features(linear: Linear) -> None:
-    """Make the layer's own record of its shape agree with its weight."""
+    """Set the layer's attributes for its shape to that of its weight."""
     if isinstance(linear, nn.Linear):
         linear.in_features, linear.out_features = features(linear)
     else:

@@ -1,23 +1,20 @@
 """Refusing attention modules that would be pruned wrongly.
 
-A module is recognised by the names of its projections, which say nothing about the rest of it. Its code is
-therefore read for whatever else depends on the number of heads: parameters, numbers, arguments.
+A module is recognised by the names of its projections, which say nothing about the rest of it. So its code is searched
+for anything else that may depend on the number of heads: parameters, integer attributes, arguments.
 """
 
 from __future__ import annotations
 
 import inspect
 from types import CodeType
-from typing import TYPE_CHECKING
 
 from torch import nn
 
 from methods.heads.finding.layouts import HEAD_DIM, UnsupportedArchitecture, geometry
+from methods.heads.finding.site import Site
 
-if TYPE_CHECKING:
-    from methods.heads.finding.sites import Site
-
-# Arguments of an attention module's forward that hold nothing for each head.
+# Arguments of an attention module's forward that have no entry per head.
 ARGUMENTS = {
     "self",
     "hidden_states",
@@ -36,7 +33,7 @@ ARGUMENTS = {
     "args",
     "kwargs",
 }
-# Numbers that an attention module may read and that do not change with the number of heads.
+# Integer attributes that do not depend on the number of heads.
 NUMBERS = {
     *HEAD_DIM,
     "layer_idx",
@@ -45,40 +42,40 @@ NUMBERS = {
     "relative_attention_num_buckets",
     "relative_attention_max_distance",
 }
-# Names of numbers that change with it, whether the module or its configuration holds them.
+# Attributes, of a module or of its configuration, that do.
 COUNTS = {*geometry(1, 1, 1), "num_kv_heads", "n_head", "num_heads", "embed_dim", "hidden_size", "d_model", "n_embd"}
 
 
-def audit_site(site: Site, module: nn.Module) -> None:
-    """Raise UnsupportedArchitecture if anything but the known projections may depend on the number of heads."""
+def verify_site(site: Site, module: nn.Module) -> None:
+    """Raise UnsupportedArchitecture if more than the known projections may depend on the number of heads."""
     _check_parameters(site, module)
     signature = set(inspect.signature(type(module).forward).parameters)
-    if strange := signature - ARGUMENTS - ({"position_bias"} if site.layout.position_bias else set()):
-        _refuse(site, module, f"takes {', '.join(sorted(strange))}", "whether that holds something for each head")
+    if unknown := signature - ARGUMENTS - ({"position_bias"} if site.layout.position_bias else set()):
+        _refuse(site, module, f"takes {', '.join(sorted(unknown))}", "whether those have an entry per head")
     if "embed_dim" in inspect.unwrap(type(module).forward).__code__.co_varnames:
         _refuse(site, module, "shapes its contexts by the width of its input", "how to shape those of fewer heads")
     read = _names_read(type(module))
     numbers = {name for name, value in vars(module).items() if type(value) is int}
-    if strange := (read & numbers) - NUMBERS - set(geometry(1, 1, 1)):
-        _refuse(site, module, f"reads {', '.join(sorted(strange))}", "whether that changes with the number of heads")
-    if not site.layout.reads_config and (strange := (read & COUNTS) - set(vars(module))):
-        _refuse(site, module, f"reads {', '.join(sorted(strange))}", "how to change that for one layer alone")
+    if unknown := (read & numbers) - NUMBERS - set(geometry(1, 1, 1)):
+        _refuse(site, module, f"reads {', '.join(sorted(unknown))}", "whether they depend on the number of heads")
+    if not site.layout.reads_config and (unknown := (read & COUNTS) - set(vars(module))):
+        _refuse(site, module, f"reads {', '.join(sorted(unknown))}", "how to change those for a single layer")
 
 
-def audit_model(model: nn.Module, sites: list[Site]) -> None:
-    """Raise UnsupportedArchitecture if attention is left that belongs to no site, or sites share weights."""
+def verify_model(model: nn.Module, sites: list[Site]) -> None:
+    """Raise UnsupportedArchitecture if the model has attention outside of ``sites``, or if sites share weights."""
     names = [site.name for site in sites]
     for path, module in model.named_modules():
         attends = "attention" in type(module).__name__.lower() and any(True for _ in module.parameters())
         if attends and not any(_within(path, name) or _within(name, path) for name in names):
             raise UnsupportedArchitecture(
                 f"{type(module).__name__} at {path} looks like attention but has none of the known projections; "
-                "a new naming needs an entry in methods/heads/layouts.py"
+                "add its names to methods/heads/finding/layouts.py"
             )
         if any(name.startswith("relative_position_bias") for name, _ in module.named_parameters(recurse=False)):
             raise UnsupportedArchitecture(
-                f"{type(module).__name__} at {path} gives the attention something for each head; pruning it exactly "
-                "would need to know how"
+                f"{type(module).__name__} at {path} has a relative position bias per head, which cannot be "
+                "pruned exactly"
             )
     projections = {path for site in sites for path in (*site.projections.values(), site.output)}
     owners: dict[int, str] = {}
@@ -88,12 +85,12 @@ def audit_model(model: nn.Module, sites: list[Site]) -> None:
             if first != path and {first, path} & projections:
                 raise UnsupportedArchitecture(
                     f"{type(model).__name__} shares one weight between {first} and {path}; "
-                    "removing heads from tied attention modules is known for ALBERT only"
+                    "heads can be removed from tied attention modules only in ALBERT"
                 )
 
 
 def reads_head_count(module: nn.Module) -> bool:
-    """Whether the module's code shapes tensors by its number of heads, which torch refuses when it is 0."""
+    """Whether the module's code reshapes tensors by its number of heads, which torch rejects when that is 0."""
     counts = {"num_attention_heads", "num_heads", "n_heads", "split_size"}
     return bool(_names_read(type(module)) & counts & set(vars(module)))
 
@@ -110,9 +107,9 @@ def _check_parameters(site: Site, module: nn.Module) -> None:
             _refuse(site, module, f"has a parameter {name} of shape {tuple(parameter.shape)}", "which heads use it")
 
 
-def _refuse(site: Site, module: nn.Module, what: str, unknown: str) -> None:
+def _refuse(site: Site, module: nn.Module, what: str, question: str) -> None:
     raise UnsupportedArchitecture(
-        f"{type(module).__name__} at {site.name} {what}; pruning it exactly would need to know {unknown}"
+        f"{type(module).__name__} at {site.name} {what}; it cannot be pruned exactly without knowing {question}"
     )
 
 
@@ -121,7 +118,7 @@ def _within(path: str, ancestor: str) -> bool:
 
 
 def _names_read(attention: type) -> set[str]:
-    """Every attribute name in the methods of ``attention``, its constructor aside."""
+    """Every attribute name in the methods of ``attention``, except its constructor."""
     names: set[str] = set()
     for ancestor in attention.__mro__[: attention.__mro__.index(nn.Module)]:
         for name, member in vars(ancestor).items():

@@ -1,26 +1,59 @@
-"""A forward pass with its graph kept in one piece a block, so that later passes need not make them all again."""
+"""A backward pass whose activations and graph are stored block by block, so that later passes reuse the lower ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from methods.heads.incremental.split_block import replaced
+from methods.heads.finding.blocks import block_of_site, find_blocks
+from methods.heads.finding.head_map import HeadMap
+from methods.heads.incremental.forwards import replaced_forward
+from methods.heads.watching.observe import observed
+
+GRAPH_BYTES = 2**30  # stored for all batches together
+
+Gradients = Callable[[int, dict[str, Tensor], dict[str, Tensor]], None]
+
+
+def observed_backward(
+    value: Callable[[], Tensor],
+    model: nn.Module,
+    heads: HeadMap,
+    gradients: Gradients,
+    memory: dict[Any, Any] | None = None,
+    key: Any = None,
+) -> None:
+    """Compute ``value()``, a scalar, and its gradients, and call ``gradients`` as ``observed`` does.
+
+    memory: where activations and graph are stored under ``key``, 1 GiB for all keys together. At the next call with
+        this key, ``value`` must run the model on the same inputs and nothing may have changed but that heads were
+        removed; then only the blocks from the lowest one that lost a head are run again. None stores nothing, as does
+        a model that is not one plain stack of blocks.
+    """
+    if memory is not None and (blocks := find_blocks(model, heads)):
+        segments: GraphSegments = memory.setdefault(key, GraphSegments(blocks))
+        with suppress(NotAChain):
+            segments.run(value, model, heads, gradients)
+            if sum(each.nbytes for each in memory.values()) > GRAPH_BYTES:
+                del memory[key]
+            return
+    with observed(model, heads, gradients=gradients):
+        value().backward()
 
 
 class NotAChain(ValueError):
-    """A model hands on more between its blocks than each one's output to the next as its input."""
+    """The blocks of a model hand on more than each one's output as the next one's input."""
 
 
-class Segments:
-    """One batch's activations and graph, block by block; no parameter is to require a gradient.
+class GraphSegments:
+    """Activations and graph of one batch, with one piece of graph for each block.
 
-    ``nbytes`` is what the graph holds beside the model's own tensors.
+    ``nbytes``: size of what the graph holds, the model's own tensors not included.
     """
 
     def __init__(self, blocks: list[nn.Module]) -> None:
@@ -28,16 +61,33 @@ class Segments:
         self._blocks = blocks
         self._inputs: list[Tensor | None] = [None] * (len(blocks) + 1)  # leaves; the last is the top block's output
         self._outputs: list[Tensor | None] = [None] * len(blocks)
-        self._lowest = 0
+        self._lowest = 0  # the lowest block whose gradients are needed
+        self._heads: list[int] | None = None  # of each site, at the last pass
+        self._gradients: Gradients | None = None  # of the present pass; hooks in stored pieces of graph refer to self
+        self._early = False  # whether gradients arrived before those of any block were asked for
+
+    def run(self, value: Callable[[], Tensor], model: nn.Module, heads: HeadMap, gradients: Gradients) -> None:
+        """As ``observed_backward``. Raises NotAChain before any call of ``gradients``."""
+        counts = [site.num_heads for site in heads.sites]
+        blocks = block_of_site(heads)
+        before = self._heads or [-1] * len(counts)
+        start = min((block for block, old, new in zip(blocks, before, counts, strict=True) if old != new), default=0)
+        self._lowest = min(block for block, count in zip(blocks, counts, strict=True) if count)
+        with observed(model, heads, gradients=self._receive):
+            with self._recording(0 if self._heads is None else start):
+                result = value()
+            self._heads = counts
+            self._backward(result, gradients)
+
+    def _receive(self, *call: Any) -> None:
+        if self._gradients is None:
+            self._early = True
+        else:
+            self._gradients(*call)
 
     @contextmanager
-    def recording(self, start: int, lowest: int) -> Iterator[None]:
-        """Inside, run the model once on the batch: anew from block ``start`` on, with the pieces below as they are.
-
-        No gradient is wanted below block ``lowest``. Blocks below ``start`` must be as they were at the last pass.
-        Raises NotAChain.
-        """
-        self._lowest = lowest
+    def _recording(self, start: int) -> Iterator[None]:
+        """Inside, run the model once on the batch: blocks from ``start`` on run, those below return what is stored."""
         known = {tensor.untyped_storage().data_ptr() for block in self._blocks for tensor in block.parameters()}
 
         def weigh(tensor: Tensor) -> Tensor:
@@ -52,25 +102,27 @@ class Segments:
                 self.nbytes = 0
                 stack.enter_context(torch.autograd.graph.saved_tensors_hooks(weigh, lambda tensor: tensor))
             for index, block in enumerate(self._blocks):
-                run = self._hand_on if index < start else self._run
-                stack.enter_context(replaced(block, partial(run, index)))
+                run = self._stored if index < start else self._run
+                stack.enter_context(replaced_forward(block, partial(run, index)))
             yield
 
-    def backward(self, value: Tensor) -> None:
-        """Send the gradient of ``value`` down to block ``lowest``; nothing is kept of it but what hooks see.
-
-        Raises NotAChain.
-        """
+    def _backward(self, value: Tensor, gradients: Gradients) -> None:
+        """Send the gradient of ``value`` down, one block after the other, to the lowest that is needed."""
         inputs = [leaf for leaf in self._inputs if leaf is not None and leaf.requires_grad]
+        self._early = False
         *others, gradient = torch.autograd.grad(value, inputs, allow_unused=True)
-        if gradient is None or any(other is not None for other in others):
+        if gradient is None or self._early or any(other is not None for other in others):
             raise NotAChain("the value depends on blocks in other ways than through the last one's output")
-        for index in reversed(range(self._lowest, len(self._blocks))):
-            output, leaf = self._outputs[index], self._inputs[index]
-            assert output is not None and leaf is not None
-            (gradient,) = torch.autograd.grad(output, leaf, gradient, retain_graph=True)
+        self._gradients = gradients
+        try:
+            for index in reversed(range(self._lowest, len(self._blocks))):
+                output, leaf = self._outputs[index], self._inputs[index]
+                assert output is not None and leaf is not None
+                (gradient,) = torch.autograd.grad(output, leaf, gradient, retain_graph=True)
+        finally:
+            self._gradients = None
 
-    def _hand_on(self, index: int, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Tensor:
+    def _stored(self, index: int, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Tensor:
         leaf = self._inputs[index + 1]
         assert leaf is not None
         return leaf

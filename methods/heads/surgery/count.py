@@ -10,16 +10,16 @@ from torch import nn
 def count_parameters(model: nn.Module) -> dict[str, int]:
     """Number of parameters by module.
 
-    "model" is everything and "base" the model without its task head (``model.base_model``); then come the children of
-    the base (embeddings, encoder, pooler, ...) and those of the task head (classifier, lm_head, ...), where they have
-    parameters. A parameter used in several places counts once, where it is first met, the base before the task head.
+    "model" is everything and "base" the model without its task head (``model.base_model``); then follow the children of
+    the base (embeddings, encoder, pooler, ...) and those of the task head (classifier, lm_head, ...) that have
+    parameters. A shared parameter counts once, in the first module that has it, the base before the task head.
     Works on the meta device.
     """
     return _sum_by_module(model, lambda parameter: parameter.numel())
 
 
 def count_megabytes(model: nn.Module) -> dict[str, float]:
-    """Size of the parameters in MB of 2**20 bytes, at the dtype they have, by module as in ``count_parameters``."""
+    """Size of the parameters in MB of 2**20 bytes, in their present dtype, by module as in ``count_parameters``."""
     by_module = _sum_by_module(model, lambda parameter: parameter.numel() * parameter.element_size())
     return {name: size / 2**20 for name, size in by_module.items()}
 

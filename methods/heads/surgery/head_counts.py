@@ -1,4 +1,4 @@
-"""Making an attention module run with the heads it has left."""
+"""Making an attention module run with fewer heads."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from transformers import Cache, DynamicLayer, EncoderDecoderCache
 
 from methods.heads.finding.layouts import UnsupportedArchitecture, geometry
 from methods.heads.finding.linear import Linear, features, update_features
-from methods.heads.finding.sites import Site
+from methods.heads.finding.site import Site
 from methods.heads.finding.verify import reads_head_count
 
 
-def adapt_site(model: nn.Module, site: Site, kept: list[int]) -> None:
-    """Tell a site, whose weights have been narrowed already, that of its heads only ``kept`` are left."""
+def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
+    """Adjust a site, whose weights are cut already, to having only the query heads ``kept``."""
     for path in {*site.projections.values(), site.output}:
         update_features(cast(Linear, model.get_submodule(path)))
     module: Any = model.get_submodule(site.name)
@@ -39,39 +39,39 @@ def adapt_site(model: nn.Module, site: Site, kept: list[int]) -> None:
             module.register_forward_hook(_count_cached_tokens, with_kwargs=True)
 
 
-def refuse_headless(model: nn.Module, site: Site) -> None:
-    """Raise UnsupportedArchitecture if the site could not run without any head."""
+def check_runs_without_heads(model: nn.Module, site: Site) -> None:
+    """Raise UnsupportedArchitecture if the site cannot run without any head."""
     module = model.get_submodule(site.name)
-    if not reads_head_count(module) or site.layout.position_bias:  # T5 reads it for nothing but that bias
+    if not reads_head_count(module) or site.layout.position_bias:  # T5 needs it only for that bias
         return
-    # A substitute can stand in for a module that does nothing after its output projection but what is known of it.
+    # It can be substituted if nothing follows its output projection but what the layout names.
     parts = {name.partition(".")[0] for name in (*site.layout.paths(), site.layout.after, "attn_dropout")}
     if not site.layout.needs_heads or not {name for name, _ in module.named_children()} <= parts:
         raise UnsupportedArchitecture(f"{type(module).__name__} at {site.name} cannot run without any head: keep one")
 
 
 class SiteConfig:
-    """A model's configuration with one layer's own number of heads. All else is read from the shared one, live."""
+    """A model's configuration with one layer's own number of heads; everything else is read from the shared one."""
 
     def __init__(self, shared: Any, num_attention_heads: int) -> None:
         self.shared: Any = shared.shared if isinstance(shared, SiteConfig) else shared
         self.num_attention_heads = num_attention_heads
 
     def __getattr__(self, name: str) -> Any:
-        if name == "shared" or name.startswith("__"):  # asked for by copy and pickle before there is a state
+        if name == "shared" or name.startswith("__"):  # copy and pickle ask for these before there is a state
             raise AttributeError(name)
         return getattr(self.shared, name)
 
 
 def kept_heads(module: nn.Module, site: Site) -> list[int]:
-    """Those of the query heads that the module was built with which it still has."""
+    """The query heads that the module still has, numbered as in the unpruned module."""
     return cast(list[int], vars(module).get("kept_heads", list(range(site.num_heads))))
 
 
 def _slice_position_bias(module: Any, site: Site) -> None:
-    """Give the site its own heads' part of the position bias, and hand on the whole of it to the next layer."""
+    """Give the site the part of the position bias for its heads, and the next layer all of it."""
     if hasattr(module, "whole_position_bias"):
-        return  # done when heads were removed before
+        return  # done at an earlier removal
     module.whole_position_bias = None
     if site.kind == "cross":
         module.register_forward_pre_hook(_drop_position_bias, with_kwargs=True)
@@ -93,7 +93,7 @@ def _take_position_bias(module: Any, args: tuple, kwargs: dict[str, Any]) -> tup
 
 
 def _compute_bias(self: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
-    """T5's first layer makes the bias for all layers, so from a table with all heads."""
+    """T5's first layer computes the bias for all layers, so its table keeps all heads."""
     self.whole_position_bias = type(self).compute_bias(self, *args, **kwargs)
     return self.whole_position_bias[:, self.kept_heads]
 
@@ -104,12 +104,12 @@ def _return_position_bias(module: Any, args: tuple, output: tuple) -> tuple:
 
 
 def _drop_position_bias(module: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    """T5's cross attention has a bias of zeros as wide as an earlier layer: let each layer make its own."""
+    """T5's cross attention takes a bias of zeros with the heads of an earlier layer: let each layer make its own."""
     return args, {**kwargs, "position_bias": None}
 
 
 def _forward_without_heads(self: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
-    """What attention comes to when no head is left: the output projection's bias."""
+    """The output of attention when no head is left: the output projection's bias."""
     site: Site = self.site_without_heads
     hidden_states = args[0] if args else kwargs["hidden_states"]  # (B, T, d)
     cache = _self_attention_cache(args, kwargs)
@@ -124,14 +124,14 @@ def _forward_without_heads(self: Any, *args: Any, **kwargs: Any) -> tuple[torch.
 
 
 class LayerWithoutHeads(DynamicLayer):
-    """A cache layer that knows how many tokens it has seen, though it holds nothing of them."""
+    """A cache layer that knows how many tokens it has seen, though it stores none of their keys and values."""
 
     def get_seq_length(self) -> int:
         return 0 if self.keys is None else self.keys.shape[-2]
 
 
 def _count_cached_tokens(module: Any, args: tuple, kwargs: dict[str, Any], output: Any) -> None:
-    """Generation takes the next position from the first layer's cache, and an empty cache says 0."""
+    """Generation reads the next position from the first layer's cache, which says 0 when it is empty."""
     cache = _self_attention_cache(args, kwargs)
     if cache is not None and type(cache.layers[module.layer_idx]) is DynamicLayer:
         cache.layers[module.layer_idx].__class__ = LayerWithoutHeads

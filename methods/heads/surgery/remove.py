@@ -1,4 +1,4 @@
-"""Removing heads for good: a physically smaller model with the same outputs as the gated one."""
+"""Removing heads for good: a physically smaller model with the outputs of the gated one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import nn
 
 from methods.heads.finding.head_map import HeadMap
 from methods.heads.finding.linear import Linear, select_inputs, select_outputs
-from methods.heads.finding.sites import Site
-from methods.heads.surgery.head_counts import adapt_site, refuse_headless
+from methods.heads.finding.site import Site
+from methods.heads.surgery.head_counts import check_runs_without_heads, update_head_counts
 
 
 def remove_heads(
@@ -19,14 +19,16 @@ def remove_heads(
 ) -> nn.Module:
     """Remove the units that ``mask`` does not keep, and return the smaller model.
 
-    mask: BoolTensor (units,), true where a unit is kept. Query, key and value rows (with their biases) and the output
-    projection's columns go; its bias stays. A layer may lose all its heads. Parameters keep dtype, device and
-    requires_grad; those that shrink lose their ``grad``. ``model.config`` still gives the original number of heads;
-    ``HeadMap.of`` gives those present. Without ``in_place`` the model is copied and left as it was; the copy has its
-    hooks too, so copy it outside of ``gated`` and ``observed``.
+    mask: BoolTensor (units,), true where a unit is kept.
+
+    Removed are rows of the query, key and value projections (with their biases) and columns of the output projection,
+    whose bias stays. A layer may lose all its heads. Parameters keep dtype, device and requires_grad; those that shrink
+    lose their ``grad``. ``model.config`` still has the original number of heads; ``HeadMap.of`` gives the present one.
+    Unless ``in_place``, the model is copied and not changed; hooks are copied too, so call this outside of ``gated``
+    and ``observed``.
 
     Raises ValueError for a mask of another shape or dtype, or for ``heads`` of another model, and
-    UnsupportedArchitecture where a layer is to lose all its heads and cannot run without (none of the tested families).
+    UnsupportedArchitecture for a layer that would lose all its heads and cannot run without (in no tested family).
     """
     if heads is None:
         heads = HeadMap.of(model)
@@ -36,22 +38,22 @@ def remove_heads(
 
 
 def keep_heads(model: nn.Module, sites: tuple[Site, ...], kept: dict[str, list[int]], *, in_place: bool) -> nn.Module:
-    """Remove all query heads but those listed by site name: ascending, and equally many in every group that stays."""
-    narrowed: dict[int, nn.Parameter] = {}  # id of a parameter -> what is left of it
+    """Remove all query heads but ``kept``, by site name: ascending, and equally many in each remaining group."""
+    narrowed: dict[int, nn.Parameter] = {}  # by id of the parameter that each replaces
     for site in sites:
         if site.num_heads and not kept[site.name]:
-            refuse_headless(model, site)
+            check_runs_without_heads(model, site)
         narrowed |= _narrow_site(model, site, kept[site.name])
     smaller = replace_parameters(model, narrowed, in_place=in_place)
     for site in sites:
-        adapt_site(smaller, site, kept[site.name])
+        update_head_counts(smaller, site, kept[site.name])
     return smaller
 
 
 def replace_parameters(model: nn.Module, replaced: dict[int, nn.Parameter], *, in_place: bool) -> nn.Module:
-    """Put new parameters in the place of those with the given ids, in the model or in a copy of it."""
+    """Replace the parameters with the given ids, in the model or in a copy of it."""
     if not in_place:
-        # With the new parameters already in the memo, what they replace is never copied.
+        # With the new parameters in the memo, the old ones are never copied.
         return copy.deepcopy(model, dict(replaced))
     for module in model.modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
@@ -61,7 +63,7 @@ def replace_parameters(model: nn.Module, replaced: dict[int, nn.Parameter], *, i
 
 
 def _narrow_site(model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.Parameter]:
-    """What is left of a site's parameters, by their id."""
+    """A site's parameters cut down to the query heads ``kept``, by the id of the parameter that each replaces."""
     groups = sorted({head // site.queries_per_group for head in kept})
     rows: dict[str, torch.Tensor] = {}  # path of a projection -> outputs that stay
     for role, path in site.projections.items():

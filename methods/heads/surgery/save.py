@@ -1,4 +1,4 @@
-"""Saving a smaller model, and loading it again, whatever its layers have left."""
+"""Saving a smaller model and loading it again, also if its layers differ in shape."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from transformers import AutoConfig, GenerationConfig, PretrainedConfig, PreTrai
 from transformers.initialization import no_init_weights
 
 from methods.heads.finding.layouts import UnsupportedArchitecture
-from methods.heads.finding.sites import Site, find_sites
+from methods.heads.finding.mlps import find_mlps
+from methods.heads.finding.site import Site
+from methods.heads.finding.sites import find_sites
 from methods.heads.surgery.head_counts import kept_heads
-from methods.heads.surgery.neurons import find_mlps, remove_neurons
+from methods.heads.surgery.neurons import remove_neurons
 from methods.heads.surgery.remove import keep_heads, replace_parameters
 
 FORMAT = 1
@@ -30,11 +32,11 @@ WEIGHTS, BUFFERS, PRUNING = "model.safetensors", "buffers.safetensors", "pruning
 def save_pruned(model: PreTrainedModel, path: str | Path) -> bool:
     """Write ``model`` into a new folder: config.json, weights, buffers, and pruning.json with what was kept.
 
-    Where all layers have the same shape and the architecture can express it, config.json does, and the folder also
-    loads with ``from_pretrained``; else only with ``load_pruned``. Returns whether it does. The folder appears whole or
-    not at all.
+    If all layers have the same shape and the architecture's configuration can express it, the folder also loads with
+    ``from_pretrained``, otherwise only with ``load_pruned``. Returns whether it does. The folder is written completely
+    or not at all.
 
-    Raises FileExistsError if ``path`` exists, ValueError if the configuration does not tell how the model was built.
+    Raises FileExistsError if ``path`` exists, ValueError if the model cannot be rebuilt from its configuration.
     """
     path = Path(path)
     if path.exists():
@@ -70,13 +72,13 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> bool:
 def load_pruned(path: str | Path) -> PreTrainedModel:
     """The model that ``save_pruned`` wrote, in evaluation mode on the CPU.
 
-    Raises ValueError for a folder that it did not write, or that is damaged.
+    Raises ValueError for a folder that ``save_pruned`` did not write, or that is damaged.
     """
     path = Path(path)
     try:
         pruning = json.loads((path / PRUNING).read_text())
         if pruning["format"] != FORMAT:
-            raise ValueError(f"format {pruning['format']}, where {FORMAT} is known")
+            raise ValueError(f"format {pruning['format']}, expected {FORMAT}")
         tensors = load_file(path / WEIGHTS) | load_file(path / BUFFERS)
         model = _skeleton(pruning, "cpu")
         _fill(model, tensors)
@@ -84,12 +86,12 @@ def load_pruned(path: str | Path) -> PreTrainedModel:
             model.generation_config = GenerationConfig.from_dict(pruning["generation"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"{path} is no whole pruned model: {type(error).__name__}: {reason}") from error
+        raise ValueError(f"{path} is not a complete pruned model: {type(error).__name__}: {reason}") from error
     return model.eval()
 
 
 def _widths(model: nn.Module) -> dict[str, int]:
-    """Neurons left in each feed-forward layer; which they were changes nothing any more."""
+    """Number of neurons left in each feed-forward layer; nothing depends on which they were."""
     try:
         return {mlp.name: mlp.width for mlp in find_mlps(model)}
     except UnsupportedArchitecture:
@@ -97,18 +99,18 @@ def _widths(model: nn.Module) -> dict[str, int]:
 
 
 def _named(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters and buffers by name, a shared one once. Buffers that are not in the state too: their dtype matters."""
+    """Parameters and buffers by name, shared ones once; also buffers outside of the state dict, for their dtype."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
 def _skeleton(pruning: dict[str, Any], device: str) -> PreTrainedModel:
-    """A model with the shapes that were saved, its parameters without values on the meta device."""
+    """A model with the saved shapes; its parameters are on the meta device, without values."""
     model_class = getattr(transformers, pruning["class"])
     if not (isinstance(model_class, type) and issubclass(model_class, PreTrainedModel)):
-        raise ValueError(f"{pruning['class']} is no model of transformers")
-    settings = dict(pruning["config"])
-    config = AutoConfig.for_model(settings.pop("model_type"), **settings)
-    with torch.random.fork_rng(devices=[]), torch.device(device), no_init_weights():  # so that none takes memory
+        raise ValueError(f"{pruning['class']} is not a model class of transformers")
+    options = dict(pruning["config"])
+    config = AutoConfig.for_model(options.pop("model_type"), **options)
+    with torch.random.fork_rng(devices=[]), torch.device(device), no_init_weights():  # so that weights take no memory
         model = model_class(config)
         model.tie_weights()
     empty = {id(each): nn.Parameter(each.to("meta"), each.requires_grad) for each in model.parameters()}
@@ -131,10 +133,10 @@ def _checked(site: Site, heads: list[int]) -> list[int]:
 
 
 def _fill(model: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
-    """Make saved tensors a model's parameters and buffers, in the dtype in which they were saved."""
+    """Set a model's parameters and buffers to the saved tensors, in the saved dtype."""
     named = _named(model)
     if odd := sorted(named.keys() ^ tensors.keys()):
-        raise ValueError(f"{odd[0]} is in the model or the file, but not in both")
+        raise ValueError(f"{odd[0]} is in only one of the model and the file")
     for name, tensor in tensors.items():
         if tensor.shape != named[name].shape:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}, the model {tuple(named[name].shape)}")
@@ -145,7 +147,7 @@ def _fill(model: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
 
 
 def _uniform_config(model: PreTrainedModel) -> PretrainedConfig | None:
-    """A configuration that builds the smaller model as it is; None if the architecture has none that does."""
+    """A configuration that builds the smaller model; None if the architecture has none."""
     sites, widths = find_sites(model), set(_widths(model).values())
     shapes = {(site.num_heads, site.num_key_value_heads, site.head_dim) for site in sites}
     if len(shapes) != 1 or len(widths) != 1 or 0 in (sites[0].num_heads, *widths):
@@ -157,14 +159,14 @@ def _uniform_config(model: PreTrainedModel) -> PretrainedConfig | None:
         "head_dim": head_dim,
         "intermediate_size": widths.pop(),
     }
-    settings = model.config.to_dict()
-    settings |= {name: value for name, value in wanted.items() if name in settings or name == "head_dim"}
+    options = model.config.to_dict()
+    options |= {name: value for name, value in wanted.items() if name in options or name == "head_dim"}
     try:
-        config = AutoConfig.for_model(settings.pop("model_type"), **settings)
+        config = AutoConfig.for_model(options.pop("model_type"), **options)
         with torch.device("meta"):
             rebuilt = type(model)(cast(Any, config))
     except (ValueError, TypeError, StrictDataclassError):
-        return None  # it refuses such numbers (a width that is no multiple of the heads, say)
+        return None  # such numbers are not allowed (a width that is not a multiple of the heads, for example)
     return config if _shapes(rebuilt) == _shapes(model) else None
 
 

@@ -1,4 +1,4 @@
-"""Removing heads step by step: a working copy that gets smaller, and the units that are left of it."""
+"""Removing heads step by step from a working copy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from methods.heads.finding.head_map import HeadMap, Unit
-from methods.heads.finding.sites import Site
+from methods.heads.finding.site import Site
 from methods.heads.surgery.remove import keep_heads
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -19,22 +19,22 @@ Model = TypeVar("Model", bound=nn.Module)
 def working_copy(model: Model) -> Model:
     """A copy to remove heads from in place. It shares all parameters and buffers, so it takes no memory for them.
 
-    Removal puts narrower parameters in the place of the shared ones; the model itself stays as it is. The copy has
-    the model's hooks too, so make it outside of ``gated`` and ``observed``.
+    Removal replaces parameters of the copy by smaller ones, so the model itself does not change. The copy has the
+    model's hooks too, so make it outside of ``gated`` and ``observed``.
     """
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     return copy.deepcopy(model, shared)
 
 
 def shrink(model: nn.Module, mask: torch.Tensor, heads: HeadMap) -> HeadMap:
-    """Remove in place the units that ``mask``, (units,) bool, does not keep; the map of those that stay, in order.
+    """Remove in place the units that ``mask``, (units,) bool, does not keep; returns the map of those that stay.
 
-    Units keep their query heads, under new numbers. (Made anew, a map might draw them otherwise: with one query head
-    left in every group, each would be a unit of its own.) ``heads`` has to be the map of this very model, which is
-    taken on trust: to look for its sites takes longer than a pass. Raises as ``remove_heads`` does.
+    Units keep their order and their query heads, renumbered. (``HeadMap.of`` might form other units: with one query
+    head left in every group, each would be a unit of its own.) ``heads`` must be the map of this model; this is not
+    checked, as finding its sites takes longer than a forward pass. Raises as ``remove_heads`` does.
     """
     left = heads.kept(mask)
-    # Layers that hand a position bias on, as T5's do, have to expect one of another width even where they stay.
+    # Layers that pass a position bias on, as T5's do, get one of another width even if they lose no head.
     changed = tuple(s for s in heads.sites if len(left[s.name]) < s.num_heads or s.layout.position_bias)
     keep_heads(model, changed, left, in_place=True)
     units = [
@@ -46,6 +46,6 @@ def shrink(model: nn.Module, mask: torch.Tensor, heads: HeadMap) -> HeadMap:
 
 
 def _narrowed(site: Site, left: list[int]) -> Site:
-    """``site`` once only the query heads ``left`` are there, as it would be found anew."""
+    """The description of ``site`` with only the query heads ``left``."""
     groups = {head // site.queries_per_group for head in left}
     return replace(site, num_heads=len(left), num_key_value_heads=len(groups))

@@ -16,11 +16,12 @@ from methods.heads.finding.head_map import HeadMap
 def gated(model: nn.Module, gates: Tensor, heads: HeadMap | None = None) -> Iterator[Callable[[Tensor], None]]:
     """Inside, multiply each head's context by its unit's gate, just before the output projection.
 
-    gates: float or bool, (units,) or, for a gate per example, (units, batch). 1 keeps, 0 removes. May require grad.
-    Contexts nest: gates multiply. The activations keep their dtype. Yields a function that puts other gates in the
-    place of these, which is much cheaper than to enter anew.
+    gates: float or bool, (units,) or, with gates per example, (units, batch). 1 keeps, 0 removes. May require grad.
 
-    Raises ValueError for another shape, or for gates per example that do not fit the batch.
+    Contexts nest: gates multiply. The activations keep their dtype. Yields a function that replaces the gates by
+    others, which is much cheaper than entering the context again.
+
+    Raises ValueError for gates of another shape or dtype, or whose number of examples is not that of the batch.
     """
     if heads is None:
         heads = HeadMap.of(model)
@@ -31,10 +32,12 @@ def gated(model: nn.Module, gates: Tensor, heads: HeadMap | None = None) -> Iter
 
     def put(gates: Tensor) -> None:
         if gates.dim() not in (1, 2) or gates.shape[0] != len(heads):
-            raise ValueError(f"gates have shape ({len(heads)},) or ({len(heads)}, batch), not {tuple(gates.shape)}")
+            raise ValueError(
+                f"gates must have shape ({len(heads)},) or ({len(heads)}, batch), not {tuple(gates.shape)}"
+            )
         if not (gates.is_floating_point() or gates.dtype == torch.bool):
-            raise ValueError(f"gates are float or bool, not {gates.dtype}")
-        # Ones alone need no multiplication. Only plain gates on the CPU are looked at: elsewhere a look costs.
+            raise ValueError(f"gates must be float or bool, not {gates.dtype}")
+        # Sites whose gates are all 1 are skipped. Only gates on the CPU are checked: on a GPU a check waits for the device.
         known = gates.dim() == 1 and gates.device.type == "cpu" and not gates.requires_grad
         ones = gates == 1 if known else torch.zeros(len(heads), dtype=torch.bool)
         for index, unit in units.items():
@@ -54,13 +57,13 @@ def gated(model: nn.Module, gates: Tensor, heads: HeadMap | None = None) -> Iter
 def _multiply(
     of_site: dict[int, Tensor | None], index: int, head_dim: int, module: nn.Module, args: tuple[Tensor, ...]
 ) -> tuple[Tensor, ...] | None:
-    """The output projection's arguments with each head times its gate; None, for no change, where all are 1."""
+    """The output projection's arguments with each head times its gate; None, for no change, if all are 1."""
     gates = of_site[index]
     if gates is None:
         return None
     context = args[0]  # (B, T, H * d_h)
     if gates.dim() == 2 and gates.shape[1] != context.shape[0]:
-        raise ValueError(f"gates are for a batch of {gates.shape[1]} examples, the batch has {context.shape[0]}")
+        raise ValueError(f"gates are for {gates.shape[1]} examples, the batch has {context.shape[0]}")
     factors = gates.to(context.device, context.dtype)
     factors = factors[None, None, :, None] if gates.dim() == 1 else factors.T[:, None, :, None]  # (1|B, 1, H, 1)
     return ((context.unflatten(-1, (len(gates), head_dim)) * factors).flatten(-2), *args[1:])

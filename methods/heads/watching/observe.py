@@ -1,4 +1,4 @@
-"""Watching heads and neurons at work: attention rows, contexts, gradients and activations, one call at a time."""
+"""Observing heads and neurons: attention maps, contexts, gradients and activations, one call at a time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from transformers import PretrainedConfig
 
 from methods.heads.finding.head_map import HeadMap
 from methods.heads.finding.layouts import ROLES
-from methods.heads.finding.sites import Site
-from methods.heads.surgery.neurons import find_mlps
+from methods.heads.finding.mlps import find_mlps
+from methods.heads.finding.site import Site
 
 Tensors = dict[str, torch.Tensor]
 
@@ -29,21 +29,21 @@ def observed(
     gradients: Callable[[int, Tensors, Tensors], None] | None = None,
     neurons: Callable[[str, torch.Tensor], None] | None = None,
 ) -> Iterator[None]:
-    """Inside, call back once for each call of each site, with the site's index in ``heads.sites``. Nothing is kept.
+    """Inside, call back once for each call of each site, with the site's index in ``heads.sites``. Nothing is stored.
 
-    A site that has no head left is passed over.
+    Sites without heads are skipped.
 
     attention(site, rows): attention probabilities (B, H, T, S), in train mode after dropout, with their graph. Runs the
         model's eager attention. The module's own output no longer holds them, so ``output_attentions`` gives None.
-    context(site, z): each head's context (B, T, H, d_h) as gated by the gates entered before, with its graph.
+    context(site, z): each head's context (B, T, H, d_h) after the gates entered before, with its graph.
     gradients(site, inputs, grads): called during backward. ``inputs`` and ``grads`` are keyed "query", "key" and
         "value": the projection's input (B, T, d), detached, and the gradient at its output (B, T, heads, d_h), where
         heads is H for the query and the number of key/value heads for the others. In cross attention T is the
         source's length for key and value. No parameter requires a gradient inside, so none gets one.
     neurons(name, values): input of the down projection of the feed-forward layer of that name, (B, T, width) or, in
-        OPT, (B * T, width), as gated by the gates entered before, with its graph. Once for each call of the layer.
+        OPT, (B * T, width), after the gates entered before, with its graph. Once for each call of the layer.
 
-    Everything is left as it was found, also after an error.
+    The model is restored on exit, also after an error. Raises ValueError for gradients under gradient checkpointing.
     """
     if heads is None:
         heads = HeadMap.of(model)
@@ -77,8 +77,8 @@ def observed(
 
 @contextmanager
 def _eager(model: nn.Module) -> Iterator[None]:
-    """Run eager attention, the only one that returns its probabilities."""
-    # Every module's own configuration: set_attn_implementation misses those of a model put together from two.
+    """Inside, run eager attention, the only implementation that returns its probabilities."""
+    # The configuration of every module: set_attn_implementation misses some in models composed of two others.
     owned: list[Any] = [getattr(module, "config", None) for module in model.modules()]
     configs = [config for config in owned if isinstance(config, PretrainedConfig)]
     former = [(config, config._attn_implementation_internal) for config in configs]
@@ -93,7 +93,7 @@ def _eager(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _frozen(model: nn.Module) -> Iterator[None]:
-    """No parameter requires a gradient inside."""
+    """Inside, no parameter requires a gradient."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
         for parameter in trained:
@@ -105,7 +105,7 @@ def _frozen(model: nn.Module) -> Iterator[None]:
 
 
 def _ask_for_attention(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
-    """A module that has its own switch (MPNet) must be asked."""
+    """Set ``output_attentions`` for modules that have their own argument for it (MPNet)."""
     signature = inspect.signature(type(module).forward)
     if "output_attentions" not in signature.parameters:
         return None
@@ -142,7 +142,7 @@ def _neurons_hook(name: str, callback: Callable[[str, torch.Tensor], None]) -> C
 
 
 class _Call:
-    """One call of a site: its projections' inputs, and the gradients at their outputs until all have arrived."""
+    """One call of a site: its projections' inputs, and the gradients at their outputs until all are known."""
 
     def __init__(self, deliver: Callable[[Tensors, Tensors], None]) -> None:
         self.deliver = deliver
@@ -152,14 +152,14 @@ class _Call:
     def receive(self, grads: Tensors) -> None:
         self.grads.update(grads)
         if self.grads.keys() == self.inputs.keys():
-            arrived, self.grads = self.grads, {}  # a second backward through the same graph starts afresh
-            self.deliver(self.inputs, arrived)
+            grads, self.grads = self.grads, {}  # so that a second backward through the same graph starts from none
+            self.deliver(self.inputs, grads)
 
 
 def _watch_gradients(
     model: nn.Module, index: int, site: Site, callback: Callable[[int, Tensors, Tensors], None], stack: ExitStack
 ) -> None:
-    current: list[_Call] = []  # the call that the site is in, if any
+    current: list[_Call] = []  # the running call of the site, if any
 
     def begin(module: nn.Module, args: Any) -> None:
         current[:] = [_Call(lambda inputs, grads: callback(index, inputs, grads))]

@@ -1,4 +1,4 @@
-"""The figures of a cell against numbers worked out by hand."""
+"""The metrics of a cell against numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import math
 
 import pytest
 
-from bench.analysis.cell_metrics import curve, frame, metrics
+from bench.analysis.cell_metrics import metrics, metrics_table
+from bench.analysis.costs import cost_in_passes
+from bench.analysis.curves import curve
 
 SAMPLES = {"0": [4.0, 2.0, 3.0], "4": [1.0, 2.0, 1.5], "2": [9.0]}
 
@@ -82,7 +84,26 @@ def test_a_selector_is_timed_at_the_units_it_really_removed(figures):
     assert got["speedup1"] == pytest.approx(3 / 9)
 
 
-def test_failed_cells_have_no_row(make_record):
-    failed = {"status": "failed", "reason": "it broke", "cell": make_record()["cell"]}
-    table = frame([make_record(label="a"), failed, make_record(label="b", seed=1)])
-    assert list(zip(table["label"], table["seed"], strict=True)) == [("a", 0), ("b", 1)]
+@pytest.mark.parametrize("latency", [None, {"samples": {"1": {"0": [1.0], "2": [1.0]}}}])
+def test_what_was_not_timed_has_no_speedup(figures, latency):
+    got = figures(measured={"latency": latency})
+    assert all(math.isnan(got[name]) for name in ("speedup1", "speedup32", "speedup_generate"))
+    assert got["area"] == pytest.approx(0.5)
+
+
+def test_a_point_of_a_bytes_probability_says_nothing(figures):
+    got = figures(quality=[[0.06, 0.05, 0.004]], chance=1 / 256, result={"parts": {}})
+    assert math.isnan(got["within1"]) and math.isnan(got["within5"]) and got["at50"] == 0.05
+
+
+def test_the_cost_of_a_joint_method_is_its_training(make_record):
+    scorer = make_record()
+    training = {"passes": {"forward": 900, "backward": 800}, "reports": {}}
+    joint = make_record(trained=0.1, result={"passes": {"forward": 0, "backward": 0}, "method_training": training})
+    assert (cost_in_passes(scorer).forward, cost_in_passes(joint).total) == (128, 1700)
+
+
+def test_the_table_has_a_row_for_each_cell(make_record):
+    table = metrics_table([make_record(label="a"), make_record(label="b", seed=1, trained=0.1, neurons=True)])
+    rows = zip(table["label"], table["seed"], table["trained"], table["removes"], strict=True)
+    assert list(rows) == [("a", 0, 0.0, "heads"), ("b", 1, 10.0, "heads and neurons")]

@@ -10,7 +10,8 @@ import torch
 import transformers as t
 
 from bench.__main__ import main
-from bench.analysis.cell_metrics import frame, generation_speedup
+from bench.analysis.cell_metrics import metrics_table
+from bench.analysis.costs import generation_speedup
 from bench.measure import generation, latency
 from bench.records.store import finished, read_current
 from methods.heads import HeadMap, remove_heads
@@ -128,7 +129,7 @@ def test_a_suite_of_ones_own_model_times_its_own_levels(own, place, monkeypatch)
     samples = recovered.measured.generation.samples
     speedup = sum(samples[0]) / sum(samples[4])  # the median of two is their mean
     assert generation_speedup(recovered, 7 / 32) == pytest.approx(speedup)
-    table = frame(records.values()).set_index("label")
+    table = metrics_table(records.values()).set_index("label")
     assert (
         table.loc["amp-recovered", "speedup_generate"] == pytest.approx(speedup)
         and table.loc["none", "speedup_generate"] == 1
@@ -143,7 +144,7 @@ def test_it_is_not_timed_unasked_and_asking_makes_records_anew(own, place, monke
         assert main(["run", *own, *flags, *more]) == 0
         (record,) = finished(read_current(place.out)[0])
         assert bool(record.measured.generation) == bool(more)
-    assert frame([record]).loc[0, "speedup_generate"] != 1  # not measured at 7 of 32
+    assert metrics_table([record]).loc[0, "speedup_generate"] != 1  # not measured at 7 of 32
 
 
 def test_a_model_that_generates_nothing_is_refused(complaint, tiny_data, tiny_model):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from bench.analysis.cell_metrics import removes
+from bench.analysis.curves import removes
 from bench.measure.cost import Stopwatch, counting
 from bench.measure.evaluate import Evaluator, evaluate_model
 from bench.records.store import finished, read_current

@@ -99,7 +99,7 @@ def test_the_card_says_whether_transformers_alone_loads_it(prune, tiny_model, tm
         (("--method", "michel", "--keep", "9"), "--keep 9: expected a share such as 0.5 or 50%, or a number of units"),
         (("--method", "michel", "--keep", "x"), "--keep x: expected a share"),
         (("--method", "none", "--keep", "0.5"), "--method none keeps 8 units, whatever --keep says"),
-        (("--method", "random:recompute=1", "--keep", "0.5"), "10 draws, of which scores taken anew can follow one"),
+        (("--method", "random:recompute=1", "--keep", "0.5"), "a greedy schedule needs one draw, not 10: use draws=1"),
         (("--method", "dsp-joint:cooldown=2", "--keep", "0.5"), "option cooldown=2: expected a number, at least 0"),
         (("--method", "michel", "--keep", "0.5", "--seed", "-1"), "--seed: expected a whole number, at least 0"),
     ],
@@ -133,7 +133,7 @@ def test_a_damaged_pruned_checkpoint_is_named_in_one_line(prune, tmp_path, capsy
     capsys.readouterr()
     assert prune("--method", "michel", "--keep", "0.5", out="other", model=tmp_path / "small") == 2
     complaint = capsys.readouterr().err
-    assert "no whole pruned model" in complaint and complaint.count("\n") == 1
+    assert "not a complete pruned model" in complaint and complaint.count("\n") == 1
 
 
 @pytest.mark.parametrize(("text", "units"), [("0.5", 8), ("50%", 8), ("0.0", 0), ("1.0", 16), ("1", 1), ("16", 16)])

@@ -1,4 +1,4 @@
-"""A run on disk with what a report draws: methods of each kind, two tasks, six seeds, a name that is an attack."""
+"""A run on disk with all that a report draws: methods of each kind, two tasks, six seeds, a hostile name."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from markupsafe import Markup
 
+from bench.records.schema import FailedRecord, FinishedRecord, Record
 from bench.records.store import Store
+from bench.report.board import Board, make_board
 from bench.report.figures import gallery
 from bench.report.figures.picture import Picture
-from bench.report.pages.markup import Safe
+from bench.report.links import slug
 from bench.report.write import report
-from bench.suites.cells import Cell
-from bench.suites.parse import MethodSpec
-from bench.suites.plugins import load_plugins
-from tasks.contract import TaskSpec
 
 UNITS, REMOVED = 8, (0, 2, 4, 6, 8)
 HOSTILE = "<script>alert('x')</script>&\"${}"
-# Label: quality at half, in 1/100 of the way from chance to unpruned, and what else its records say.
+# By label: quality at half of the heads, in per cent of the way from chance to unpruned, and other fields.
 METHODS: dict[str, tuple[float, dict[str, Any]]] = {
     "michel": (80, {}),
     "ae": (60, {}),
@@ -37,7 +35,7 @@ VOID = {"meta", "link", "input", "br", "col"}
 
 
 class Page(HTMLParser):
-    """What a page says: links, ids, resources, text, and the rows of its tables with the bare value of each cell."""
+    """The links, ids, resources and text of a page, and the rows of its tables with the bare value of each cell."""
 
     def __init__(self, content: str):
         super().__init__()
@@ -89,9 +87,16 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-def writer(folder: Path, make_record: Callable[..., dict[str, Any]]) -> Callable[..., Path]:
-    """A function that writes one record to ``folder`` and returns that."""
-    load_plugins()
+def change(record: FinishedRecord, **parts: dict[str, Any]) -> FinishedRecord:
+    """The record with other fields in some of its parts: ``result={"chance": 0.5}``."""
+    content = record.model_dump()
+    for name, fields in parts.items():
+        content[name] |= fields
+    return FinishedRecord.model_validate(content)
+
+
+def writer(folder: Path, make_record: Callable[..., FinishedRecord]) -> Callable[..., Path]:
+    """A function that writes one record to ``folder`` and returns the folder."""
 
     def one(
         label: str,
@@ -100,6 +105,7 @@ def writer(folder: Path, make_record: Callable[..., dict[str, Any]]) -> Callable
         data: str = "alpha",
         processor: str = "A",
         noise: float = 0.0,
+        timed: bool = True,
         **fields,
     ) -> Path:
         chance, base = 0.25, 0.9
@@ -110,29 +116,35 @@ def writer(folder: Path, make_record: Callable[..., dict[str, Any]]) -> Callable
         shift = rng.normal(0, noise, (draws, len(REMOVED))) if noise else np.zeros((draws, len(REMOVED)))
         quality = np.clip(chance + (base - chance) * (height + shift), 0, 1)
         quality[:, 0] = base
-        reports = {
-            str(count): {"steps": 3, "open_at_0.01": 6, "open_at_0.1": 2 + seed % 2} for count in REMOVED if count
-        }
+        reports = {count: {"steps": 3, "open_at_0.01": 6, "open_at_0.1": 2 + seed % 2} for count in REMOVED if count}
         orders = [rng.permutation(UNITS).tolist() for _ in range(draws)]
         record = make_record(
             label=label, data=data, seed=seed, removed=REMOVED, chance=chance, quality=quality.tolist(),
-            samples={str(count): [2.0 - count / 8, 2.1 - count / 8, 5.0] for count in REMOVED}, **fields,
+            samples={count: [2.0 - count / 8, 2.1 - count / 8, 5.0] for count in REMOVED}, **fields,
         )  # fmt: skip
-        record["key"] = "0123456789abcdef"
-        record["cell"] |= {"method": label.partition(":")[0], "source": "A & B 2020", "shape": "scorer"}
-        record["provenance"] |= {"processor": processor, "system": "Linux", "python": "3.11", "dirty": False}
-        trains = bool(fields.get("trained"))
-        record["result"] |= {
-            "shape": [4, 4],
-            "orders": None if record["result"]["kept"] or trains else orders,
-            "kept": [sorted(range(UNITS - count)) for count in REMOVED] if trains else record["result"]["kept"],
-            "method_training": {"passes": {"forward": 900, "backward": 900}, "reports": reports} if trains else None,
-            "parameters": [{"model": 2**18 - 2**14 * count} for count in REMOVED],
-        }
-        record["measured"]["latency"] |= {"dtype": "float32", "device": "cpu", "threads": 1, "length": {"32": 9}}
-        spec = MethodSpec("none", {})
-        cell = Cell(TaskSpec("classification"), data, f"model-{label}", spec, seed, REMOVED, 8, 1.0, "cpu", "k")
-        Store(folder).write(cell, record, {"outcomes": torch.zeros(draws, len(REMOVED), 4, dtype=torch.bool)})
+        trains, latency = bool(fields.get("trained")), record.measured.latency
+        assert latency
+        record = change(
+            record.model_copy(update={"key": "0123456789abcdef"}),
+            cell={"method": label.partition(":")[0], "source": "A & B 2020", "shape": "scorer"},
+            provenance={"processor": processor, "system": "Linux", "python": "3.11"},
+            result={
+                "shape": [4, 4],
+                "orders": None if record.result.kept or trains else orders,
+                "kept": [sorted(range(UNITS - count)) for count in REMOVED] if trains else record.result.kept,
+                "method_training": {"passes": {"forward": 900, "backward": 900}, "reports": reports}
+                if trains
+                else None,
+                "parameters": [{"model": 2**18 - 2**14 * count} for count in REMOVED],
+            },
+            measured={
+                "latency": latency.model_dump() | {"dtype": "float32", "device": "cpu", "threads": 1, "length": {32: 9}}
+                if timed
+                else None
+            },
+        )
+        name = f"classification.{data}.model/{slug(label)}/seed{seed}"
+        Store(folder).write(name, record, {"outcomes": np.zeros((draws, len(REMOVED), 4), dtype=bool)})
         return folder
 
     return one
@@ -141,12 +153,18 @@ def writer(folder: Path, make_record: Callable[..., dict[str, Any]]) -> Callable
 def runner(write: Callable[..., Path]) -> Callable[..., Path]:
     """A function that writes records of all METHODS, or those named."""
 
-    def whole(seeds: int = 6, data: Sequence[str] = ("alpha", "beta"), labels: Sequence[str] = tuple(METHODS)) -> Path:
+    def whole(
+        seeds: int = 6,
+        data: Sequence[str] = ("alpha", "beta"),
+        labels: Sequence[str] = tuple(METHODS),
+        timed: bool = True,
+    ) -> Path:
         for label in labels:
             at_half, fields = METHODS[label]
             for task in data:
                 for seed in range(seeds):
-                    folder = write(label, at_half, seed, task, noise=0.0 if label == "none" else 0.02, **fields)
+                    noise = 0.0 if label == "none" else 0.02
+                    folder = write(label, at_half, seed, task, noise=noise, timed=timed, **fields)
         return folder
 
     return whole
@@ -166,8 +184,10 @@ def run(write) -> Callable[..., Path]:
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave pictures blank, where a test is about words, tables and files: drawing takes nearly all of the time."""
-    monkeypatch.setattr(gallery, "picture", lambda name, title, alt, *_: Picture(name, title, alt, {}, Safe("")))
+    """Leave pictures blank in tests of words, tables and files: drawing takes nearly all of the time."""
+    monkeypatch.setattr(
+        gallery, "picture", lambda name, title, caption, *_: Picture(name, title, caption, {}, Markup(""))
+    )
 
 
 @pytest.fixture(scope="session")
@@ -185,8 +205,26 @@ def pages() -> Callable[[Path], Iterator[tuple[Path, Page]]]:
 
 @pytest.fixture
 def hostile() -> str:
-    """The name that is an attack."""
+    """A name that would run as a script if it were not escaped."""
     return HOSTILE
+
+
+@pytest.fixture(scope="session")
+def changed() -> Callable[..., FinishedRecord]:
+    """A record with other fields in some of its parts: ``changed(record, result={"chance": 0.5})``."""
+    return change
+
+
+@pytest.fixture(scope="session")
+def failed() -> Callable[[FinishedRecord, str], FailedRecord]:
+    """The record of the same cell when it fails."""
+    return lambda record, reason: FailedRecord(cell=record.cell, provenance=record.provenance, digest="", reason=reason)
+
+
+@pytest.fixture(scope="session")
+def board_of() -> Callable[[Sequence[Record]], Board]:
+    """The board of records that are not on disk."""
+    return lambda records: make_board({Path(str(place)): record for place, record in enumerate(records)})
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from bench.report.agreement import _alike, agreement, pairs
+from bench.report.agreement import agreement, order_by_similarity, pairs
 from bench.report.board import read
 
 
@@ -19,9 +19,9 @@ def slow(board, task, one: str, other: str) -> tuple[float, float]:
     taus, shares = [], []
     for a in board.of(task, one):
         for b in board.of(task, other):
-            if a["cell"]["seed"] == b["cell"]["seed"]:
-                both = [(x, y) for x in a["result"]["orders"] for y in b["result"]["orders"]]
-                half = a["result"]["units"] // 2
+            if a.cell.seed == b.cell.seed:
+                both = [(x, y) for x in a.result.orders for y in b.result.orders]
+                half = a.result.units // 2
                 taus.append(np.mean([kendalltau(np.argsort(x), np.argsort(y)).statistic for x, y in both]))
                 shares.append(np.mean([len(set(x[:half]) & set(y[:half])) / half for x, y in both]))
     return float(np.mean(taus)), float(np.mean(shares))
@@ -32,7 +32,7 @@ def test_each_two_methods_agree_as_far_as_a_loop_says(run, write):
     board = read(write("taylor", 55, 2, "alpha"))  # one seed in common with the others
     task = board.tasks[0]
     found = agreement(board, task)
-    assert found is not None and found.first == 4 and found.chance == 0.5
+    assert found is not None and found.first == 4 and found.expected == 0.5
     assert set(found.labels) | set(found.unordered) == set(board.labels) and found.unordered == ("none", "voita")
     assert {"random", "taylor", "michel"} < set(found.labels)  # of several draws, of other seeds, of one draw
     for i, j in combinations(range(len(found.labels)), 2):
@@ -69,12 +69,12 @@ def test_like_methods_stand_together(sizes, random):
     groups = [group for group, size in enumerate(sizes) for _ in range(size)]
     random.shuffle(groups)
     same = np.equal.outer(groups, groups)
-    ordered = [groups[place] for place in _alike(np.where(same, 0.9, 0.1))]
+    ordered = [groups[place] for place in order_by_similarity(np.where(same, 0.9, 0.1))]
     assert sorted(ordered) == sorted(groups)
     assert sum(one != other for one, other in pairwise(ordered)) == len(sizes) - 1
 
 
 def test_the_page_shows_them_and_names_methods_without_orders(made, pages):
     page = next(page for path, page in pages(made[0]) if path.parent.name == "tasks")
-    assert "Without an order, as they choose anew at each level or remove no heads: none, voita." in page.text
+    assert "Without a removal order: none, voita." in page.text
     assert "agreement" in page.ids and any(table[0][0][0] == "methods" for table in page.tables)

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from bench.__main__ import main
 from bench.measure.view import view_of
 from bench.report.board import read
-from bench.report.figures.choice_changes import Shift, shift, shifts
+from bench.report.figures.score_changes import ScoreChange, score_change, score_changes
 from bench.suites.cells import open_task
 from methods import METHODS
 from methods.heads.surgery.shrink import shrink, working_copy
@@ -24,25 +24,23 @@ def test_the_first_change_is_that_of_the_score_on_the_smaller_model(place, capsy
     assert place.run("--methods", "greedy-gnorm,michel,random:draws=2") == 0
     board = read(place.out)
     (task,) = board.tasks
-    assert shift(board.paths(task, "michel")) is None  # scored once
-    found = shift(board.paths(task, "greedy-gnorm"))
+    assert score_change(board.paths(task, "michel")) is None  # scored once
+    found = score_change(board.paths(task, "greedy-gnorm"))
     record = board.of(task, "greedy-gnorm")[0]
-    assert found.gone.tolist() == record["result"]["orders"][0][:1] and found.shape == (4, 4)
-    asked = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in record["cell"]["asked"].items()
-    }
+    assert found.removed.tolist() == record.result.orders[0][:1] and found.shape == (4, 4)
+    asked = {name: tuple(value) if isinstance(value, list) else value for name, value in record.cell.asked.items()}
     opened = open_task(TaskSpec(**asked))
     model = opened.open(0, Cache(place.cache), torch.device("cpu")).requires_grad_(False)
-    method, calibration = METHODS["greedy-gnorm"], record["cell"]["calibration"]
+    method, calibration = METHODS["greedy-gnorm"], record.cell.calibration
     view = view_of(opened, model, method, 0, calibration, 1.0, torch.device("cpu"))
     before = method.function(view)
-    mask = torch.arange(8) != found.gone[0]
+    mask = torch.arange(8) != found.removed[0]
     smaller = working_copy(model)
     heads = shrink(smaller, mask, view.heads)
     after = method.function(replace(view, model=smaller, heads=heads, kept=heads.full_mask(), memory={}))
     expected = ((after - before[mask]) / before[mask].abs()).numpy()
     np.testing.assert_allclose(found.change[mask.numpy()], expected, rtol=1e-4, atol=1e-5)
-    assert math.isnan(found.change[found.gone[0]])
+    assert math.isnan(found.change[found.removed[0]])
     (path,) = board.paths(task, "random:draws=2")
     assert {name for name in load_file(path.with_suffix(".safetensors")) if "scores" in name} == {
         "scores.0",
@@ -54,7 +52,7 @@ def test_the_first_change_is_that_of_the_score_on_the_smaller_model(place, capsy
     assert "after the first removal" not in (place.out / "report" / "methods" / "michel.html").read_text()
 
 
-def test_cells_tell_per_cent_and_mark_what_went():
+def test_cells_show_per_cent_and_mark_what_was_removed():
     change = np.array([0.5, np.nan, -0.25, np.inf])
-    axis = shifts(Shift(change, np.array([1]), (2, 2), 0), "title").axes[0]
+    axis = score_changes(ScoreChange(change, np.array([1]), (2, 2), 0), "title").axes[0]
     assert [text.get_text() for text in axis.texts] == ["+50", "×", "-25", ""]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections import Counter
 from itertools import product
 from xml.etree import ElementTree
@@ -17,36 +16,37 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from bench.report.board import read
-from bench.report.figures import curves as curve_figures
 from bench.report.figures import lines
 from bench.report.figures import ranks as rank_figures
-from bench.report.figures.heads import kept_by_layer, kept_shares, opened
-from bench.report.figures.picture import PAPER, _smaller, picture
+from bench.report.figures.canvas import short
+from bench.report.figures.heads import kept_by_layer, kept_shares, open_gates
+from bench.report.figures.picture import PAPER, picture
 from bench.report.standing import standing
 from bench.report.tables.table import Cell, Heading, Table, latex, name, number, to_csv
 
 
-@given(st.data())
-def test_the_share_of_seeds_and_draws_that_keep_a_unit(data):
+@given(data=st.data())
+def test_the_share_of_seeds_and_draws_that_keep_a_unit(make_record, changed, data):
     units, removed = data.draw(st.integers(1, 9)), data.draw(st.integers(0, 9))
     removed = min(removed, units)
     orders = st.lists(st.permutations(range(units)), min_size=1, max_size=3)
     records = []
     for own in data.draw(st.lists(orders, min_size=1, max_size=3)):
         if data.draw(st.booleans()):
-            records.append({"units": units, "removed": [0, removed], "orders": own, "kept": None})
+            chosen = {"orders": own, "kept": None}
         else:
-            kept = [list(range(units)), own[0][removed:]]
-            records.append({"units": units, "removed": [0, removed], "orders": None, "kept": kept})
+            chosen = {"orders": None, "kept": [list(range(units)), own[0][removed:]]}
+        record = make_record(removed=(0, removed), quality=[[0.5, 0.5]], megabytes=[1.0, 1.0])
+        records.append(changed(record, result={"units": units, **chosen}))
     expected = np.zeros(units)
-    for unit, record in product(range(units), records):
-        if record["orders"]:
-            expected[unit] += np.mean([unit in order[removed:] for order in record["orders"]])
+    for unit, result in product(range(units), [record.result for record in records]):
+        if result.orders:
+            expected[unit] += np.mean([unit in order[removed:] for order in result.orders])
         else:
-            expected[unit] += unit in (record["kept"][0] if removed == 0 else record["kept"][1])
-    got = kept_shares([{"result": record} for record in records], removed)
+            expected[unit] += unit in (result.kept[0] if removed == 0 else result.kept[1])
+    got = kept_shares(records, removed)
     np.testing.assert_allclose(got, expected / len(records))
-    assert kept_shares([{"result": record} for record in records], units + 1) is None
+    assert kept_shares(records, units + 1) is None
 
 
 def test_heads_by_layer_add_up_to_the_budget(run):
@@ -60,8 +60,8 @@ def test_heads_by_layer_add_up_to_the_budget(run):
 def test_gates_left_open_are_those_reported(run):
     board = read(run(seeds=3, labels=("michel", "voita"), data=("alpha",)))
     task = board.tasks[0]
-    assert opened(board.of(task, "voita")) == {0.01: [6, 6, 6], 0.1: [2, 3, 2]}
-    assert opened(board.of(task, "michel")) == {}
+    assert open_gates(board.of(task, "voita")) == {0.01: [6, 6, 6], 0.1: [2, 3, 2]}
+    assert open_gates(board.of(task, "michel")) == {}
 
 
 def test_the_mean_over_tasks_is_that_within_each_seed(run):
@@ -71,9 +71,9 @@ def test_the_mean_over_tasks_is_that_within_each_seed(run):
     for seed in range(3):
         of_tasks = []
         for task in board.tasks:
-            result = next(r for r in board.of(task, "michel") if r["cell"]["seed"] == seed)["result"]
-            quality = np.mean(result["quality"], axis=0)
-            of_tasks.append((quality - result["chance"]) / (quality[0] - result["chance"]))
+            result = next(r for r in board.of(task, "michel") if r.cell.seed == seed).result
+            quality = np.mean(result.quality, axis=0)
+            of_tasks.append((quality - result.chance) / (quality[0] - result.chance))
         by_seed.append(np.mean(of_tasks, axis=0))
     np.testing.assert_allclose(line.y, np.mean(by_seed, axis=0))
     np.testing.assert_allclose(line.spread, np.std(by_seed, axis=0, ddof=1))
@@ -88,7 +88,7 @@ def test_latency_is_that_of_the_same_repeats(run):
 
 def test_methods_that_stand_out_differ_in_more_than_colour(run):
     board = read(run(seeds=1))
-    looks = lines.looks(board, None)
+    looks = lines.looks(board)
     assert set(looks) >= {"michel", "voita", "random"} and "none" not in looks and "amp" not in looks
     assert len({look.marker for look in looks.values()}) == len(looks)
     assert max(Counter(look.colour for look in looks.values()).values()) == 1
@@ -141,7 +141,7 @@ def test_the_main_figure_parts_trained_methods_from_others_and_controls_from_met
     figure = rank_figures.areas(board, found)
     (axis,) = figure.axes
     names = [text.get_text() for text in axis.get_yticklabels()]
-    assert names[0] == "voita" and names[1:] == [curve_figures.short(each) for each in found.labels if each != "voita"]
+    assert names[0] == "voita" and names[1:] == [short(each) for each in found.labels if each != "voita"]
     heights = dict(zip(names, axis.get_yticks(), strict=True))
     points = {
         tuple(line.get_xydata()[0]): line.get_markerfacecolor()
@@ -149,7 +149,7 @@ def test_the_main_figure_parts_trained_methods_from_others_and_controls_from_met
         if line.get_marker() in ("o", "s")
     }
     for place, label in enumerate(found.labels):
-        face = points[found.area.value[place], heights[curve_figures.short(label)]]
+        face = points[found.area.value[place], heights[short(label)]]
         assert (face == PAPER) == (label == "random")  # a control is hollow
     ends = [line.get_xdata() for line in axis.lines if line.get_marker() in ("", "None")]
     assert found.area.low is not None and found.area.high is not None
@@ -158,23 +158,3 @@ def test_the_main_figure_parts_trained_methods_from_others_and_controls_from_met
     words = [text.get_text() for text in axis.texts]
     assert {"gates or weights trained at each level", "weights left as they are"} <= set(words)
     assert "0 chance, 1 unpruned; mean over 2 tasks; bars: 95 % intervals over 6 seeds" in words
-
-
-@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=2, max_size=5), st.booleans())
-def test_a_smaller_path_goes_through_the_same_points(points, closed):
-    long = "M " + "\nL ".join(f"{x}.25 {y}.04" for x, y in points) + ("\nz\n" if closed else "\n")
-    short = re.search(r'd="([^"]*)"', _smaller(f'<path d="{long}" style="fill: none"/>\n'))
-    assert short is not None
-    got: list[tuple[float, float]] = []
-    for letter, numbers in re.findall(r"([MLHVz])([^A-Za-z]*)", short[1]):
-        values = [float(value) for value in numbers.split()]
-        if letter in "ML":
-            got.append((values[0], values[1]))
-        elif letter == "H":
-            got.append((values[0], got[-1][1]))
-        elif letter == "V":
-            got.append((got[-1][0], values[0]))
-    expected = [(float(f"{x + 0.25:.1f}"), float(y)) for x, y in points]
-    if closed and len(expected) == 5 and expected[4] == expected[0]:
-        got.append(got[0]) if len(got) == 4 else None  # the closing corner of a box is said by z
-    assert got == expected and short[1].endswith("z") == closed

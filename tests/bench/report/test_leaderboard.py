@@ -10,24 +10,23 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.analysis.cell_metrics import frame
 from bench.records.errors import InputError
 from bench.records.store import Store
-from bench.report.figures.overview import draw
-from bench.report.leaderboard import COLUMNS, markdown, show, summary, to_csv, write
-from bench.suites.cells import Cell
-from bench.suites.parse import MethodSpec
-from bench.suites.plugins import load_plugins
-from tasks.contract import TaskSpec
+from bench.report.figures.overview import overview
+from bench.report.leaderboard import markdown, show, summary, to_csv, write
+from bench.report.tables.columns import COLUMNS
 
 
-def board(records) -> str:
-    return markdown(records, frame(records))
+@pytest.fixture
+def board(board_of):
+    """The leaderboard of records."""
+    return lambda records: markdown(board_of(records))
 
 
-def tables(records) -> str:
-    """The tables of the leaderboard, without the legend, which speaks of ±."""
-    return "\n".join(line for line in board(records).splitlines() if line.startswith("|"))
+@pytest.fixture
+def tables(board):
+    """Its tables, without the legend, which mentions ±."""
+    return lambda records: "\n".join(line for line in board(records).splitlines() if line.startswith("|"))
 
 
 def row(text: str, label: str) -> list[str]:
@@ -39,28 +38,28 @@ def column(name: str) -> int:
     return list(COLUMNS).index(name)
 
 
-def test_means_and_spreads_over_seeds(make_record):
+def test_means_and_spreads_over_seeds(make_record, board):
     records = [make_record(seed=seed, quality=[[0.9, at, 0.5]]) for seed, at in enumerate((0.6, 0.7, 0.8))]
     assert row(board(records), "m")[column("at50")] == "70.0 ±10.0"
 
 
-def test_one_seed_shows_no_spread(make_record):
+def test_one_seed_shows_no_spread(make_record, tables):
     assert "±" not in tables([make_record()]) and "±0.0" in tables([make_record(), make_record(seed=1)])
 
 
-def test_methods_stand_best_area_first(make_record):
+def test_methods_are_in_order_of_area(make_record, board):
     records = [make_record(label=label, quality=[[0.9, at, 0.5]]) for label, at in (("low", 0.6), ("high", 0.8))]
     text = board(records)
     assert text.index("| high ") < text.index("| low ")
 
 
-def test_a_number_that_some_seed_lacks_is_not_shown(make_record):
+def test_a_number_that_some_seed_lacks_is_not_shown(make_record, board):
     other = make_record(seed=1, removed=[0, 2, 8])
     got = row(board([make_record(), other]), "m")
     assert got[column("at50")] == "–" and got[column("area")] != "–"
 
 
-def test_a_method_that_lacks_a_task_is_named_and_not_ranked(make_record):
+def test_a_method_that_lacks_a_task_is_named_and_not_ranked(make_record, board):
     records = [make_record(data=data, label="whole") for data in ("first", "second")]
     records.append(make_record(data="second", label="part", quality=[[0.9, 0.9, 0.9]]))
     overall = board(records).split("## classification")[0]
@@ -69,57 +68,56 @@ def test_a_method_that_lacks_a_task_is_named_and_not_ranked(make_record):
     assert row(board(records).split("## classification: second")[1], "part")
 
 
-def test_a_table_without_any_complete_method_still_draws(make_record):
+def test_a_table_without_any_complete_method_is_still_made(make_record, board):
     records = [make_record(data="first", label="a"), make_record(data="second", label="b")]
     assert "a (seed 0), b (seed 0)" in board(records)
 
 
-def test_failures_and_trainings_short_of_their_target_are_named(make_record):
-    failed = make_record(label="broken") | {"status": "failed", "reason": "RuntimeError: no"}
+def test_failures_and_trainings_short_of_their_target_are_named(make_record, failed, board_of, board):
+    broken = failed(make_record(label="broken"), "RuntimeError: no")
     training = {"target_met": False, "validation_accuracy": 0.5, "target": 0.9}
-    text = board([make_record(training=training), failed])
+    text = board([make_record(training=training), broken])
     assert "- failed: broken, data, model, seed 0: RuntimeError: no" in text
     assert "short of its target (0.500 of 0.900 on validation)" in text
-    alone = board([failed])
-    assert "RuntimeError: no" in alone and to_csv(frame([failed])) == ""
+    alone = board([broken])
+    assert "RuntimeError: no" in alone and to_csv(board_of([broken])) == ""
 
 
-def test_rows_that_remove_neurons_are_marked(make_record):
+def test_rows_that_remove_neurons_are_marked(make_record, changed, board):
     names = ("ae", "amp", "amp-mlp", "amp-recovered")
     records = [make_record(label=label, neurons=label != "ae") for label in names]
-    records[2]["result"] |= {"orders": None, "kept": [[*range(8)]] * 3}
-    records[3]["result"] |= {"orders": None, "kept": [[*range(8)], [*range(4)], []]}  # a joint method has no order
+    records[2] = changed(records[2], result={"orders": None, "kept": [[*range(8)]] * 3})
+    joint = {"orders": None, "kept": [[*range(8)], [*range(4)], []]}  # a joint method has no order
+    records[3] = changed(records[3], result=joint)
     text = board(records)
     assert "| amp (heads and neurons)" in text and "| amp-mlp (neurons)" in text and "| ae  " in text
     assert "| amp-recovered (heads and neurons)" in text
 
 
-def test_rows_that_remove_neurons_come_last(make_record):
+def test_rows_that_remove_neurons_come_last(make_record, board):
     records = [make_record(label="ae"), make_record(label="amp", neurons=True, quality=((0.9, 0.9, 0.9),))]
     lines = board(records).splitlines()
     assert [line.split("|")[1].split()[0] for line in lines if line.startswith("| a")][:2] == ["ae", "amp"]
 
 
-def test_the_share_of_training_is_on_the_row_and_mixed_ones_are_named(make_record):
+def test_the_share_of_training_is_on_the_row_and_mixed_ones_are_named(make_record, board):
     records = [make_record(label="dsp-joint", trained=0.1), make_record(label="dsp-joint", seed=1, trained=0.1)]
     assert "| dsp-joint (trained 10 %)" in board(records) and "several settings" not in board(records)
     mixed = board([*records, make_record(label="dsp-joint", seed=2, trained=0.5)])
-    assert "trained 10 % (2)" in mixed and "trained 50 % (1)" in mixed
+    assert "records of several settings: " in mixed and "10 %" in mixed and "50 %" in mixed
     assert "several settings" not in board([*records, make_record(label="ae")])
 
 
-def test_records_of_an_earlier_protocol_are_left_out(make_record, tmp_path):
-    load_plugins()
-    old = make_record()
-    del old["cell"]["protocol"]
-    store = Store(tmp_path)
-    cell = Cell(TaskSpec("t"), "data", "model", MethodSpec("none", {}), 0, (0, 4, 8), 8, 1.0, "cpu", "k")
-    store.write(cell, old | {"key": "k", "status": "failed", "reason": "no"}, {})
+def test_records_of_another_protocol_are_left_out(make_record, changed, failed, tmp_path):
+    old = changed(make_record(), cell={"protocol": 1})
+    Store(tmp_path).write("t/none/seed0", failed(old, "no"))
     with pytest.raises(InputError, match="another protocol"):
         show(tmp_path, "md")
+    Store(tmp_path).write("t/none/seed1", failed(make_record(seed=1), "no"))
+    assert "- left out: 1 records made under another protocol" in show(tmp_path, "md")
 
 
-def test_records_measured_in_different_ways_are_named(make_record):
+def test_records_measured_under_different_settings_are_named(make_record, board):
     same = board([make_record(seed=0), make_record(seed=1)])
     assert "several settings" not in same
     mixed = board(
@@ -129,64 +127,67 @@ def test_records_measured_in_different_ways_are_named(make_record):
             make_record(seed=2, removed=(0, 8), quality=((0.9, 0.5),)),
         ]
     )
-    assert "records of several settings: 0, 4, 8 of 8 units removed, 128 calibration texts, chance 0.5 (1); " in mixed
-    assert "limit 100 (1)" in mixed and "0, 8 of 8 units removed" in mixed
+    assert "records of several settings: " in mixed
+    assert "limit 100 (1)" in mixed and "units removed 0, 8 of 8 (1)" in mixed
     assert "dtype bfloat16 (1)" in board([make_record(seed=0), make_record(seed=1, dtype="bfloat16")])
 
 
-def test_methods_with_fewer_seeds_than_others_are_named(make_record):
+def test_methods_with_fewer_seeds_than_others_are_named(make_record, board):
     records = [make_record(label=label, seed=seed) for label in ("ae", "michel") for seed in range(3)]
-    assert "alone" not in board(records)
+    assert "of 3 seeds" not in board(records)
     text = board([*records, make_record(label="random", seed=1), make_record(label="b", seed=1)])
-    assert "- classification, data, model: of 3 seeds, b, random: seed 1 alone\n" in text + "\n"
+    assert "- classification, data, model: of 3 seeds, b, random: only seed 1\n" in text + "\n"
 
 
-def test_records_of_several_origins_are_named(make_record):
-    other = make_record(seed=1)
-    other["provenance"] = {"processor": "B", "commit": "b" * 40, "packages": {"torch": "2"}}
+def test_records_of_several_origins_are_named(make_record, changed, board):
+    origin = {"processor": "B", "commit": "b" * 40, "packages": {"torch": "2"}}
+    other = changed(make_record(seed=1), provenance=origin)
     text = board([make_record(), other])
     assert "records of several processors: A (1), B (1)" in text and "several torch versions" in text
 
 
 @pytest.mark.parametrize("label", ["a|b", "<b>x</b>", "`x`", "a*b*", "$x$y", "line\nbreak", "[x](y)", "naïve—名"])
-def test_odd_names_stay_in_their_cell(make_record, label):
+def test_odd_names_stay_in_their_cell(make_record, board_of, board, label):
     records = [make_record(label=label, data=label, model=label), make_record(label="m", data=label, model=label)]
     text = board(records)
     bars = [len(re.findall(r"(?<!\\)\|", line)) for line in text.splitlines() if line.startswith("|")]
     assert len(bars) == 8 and set(bars) == {14}  # two tables of a heading, a rule and two methods; twelve figures each
     unescaped = re.sub(r"\\.", "", text.split("How to read it")[0].replace("![", "", 1))
     assert not re.search(r"[<>`*$]", unescaped) and "[x]" not in unescaped
-    drawn = ElementTree.fromstring(draw(records))
+    drawn = ElementTree.fromstring(overview(board_of(records)))
     words = " ".join("".join(drawn.itertext()).split())
     assert " ".join(label.split()) in words
-    assert frame(records)["label"].tolist() == [label, "m"]
+    assert board_of(records).table["label"].tolist() == [label, "m"]
 
 
-def test_the_same_records_give_the_same_bytes_in_any_order(make_record):
+def test_the_same_records_give_the_same_bytes_in_any_order(make_record, board_of):
     records = [
         make_record(data=data, label=label, seed=seed, control=label == "c", quality=[[0.9, 0.6 + seed / 7, 0.5]])
         for data in ("first", "second")
         for label in ("a", "b", "c")
         for seed in (0, 2, 10)
     ]
-    table = frame(records)
-    expected = markdown(records, table), to_csv(table), draw(records)
+    drawn = board_of(records)
+    expected = markdown(drawn), to_csv(drawn), overview(drawn)
     for seed in range(3):
         random.Random(seed).shuffle(records)
-        table = frame(records)
-        assert (markdown(records, table), to_csv(table), draw(records)) == expected
+        drawn = board_of(records)
+        assert (markdown(drawn), to_csv(drawn), overview(drawn)) == expected
 
 
-def test_a_folder_of_records_becomes_three_files(make_record, tmp_path):
-    load_plugins()
-    store = Store(tmp_path)
+def test_a_folder_without_results_becomes_two_files(make_record, failed, tmp_path):
     for seed in (0, 1):
-        cell = Cell(TaskSpec("t"), "data", "model", MethodSpec("none", {}), seed, (0, 4, 8), 8, 1.0, "cpu", "k")
-        record = make_record(seed=seed) | {"key": "k", "status": "failed", "reason": "no"}
-        store.write(cell, record, {})
+        Store(tmp_path).write(f"t/none/seed{seed}", failed(make_record(seed=seed), "no"))
     assert summary(tmp_path) == "no cell has a result yet"
     assert [path.name for path in write(tmp_path)] == ["leaderboard.md", "leaderboard.csv"]
     assert show(tmp_path, "md") == (tmp_path / "leaderboard.md").read_text()
+
+
+def test_speed_is_a_dash_where_a_method_was_not_timed_and_no_column_where_none_was(make_record, changed, board):
+    untimed = changed(make_record(label="a"), measured={"latency": None})
+    text = board([untimed, make_record(label="b")])
+    assert row(text, "a")[column("speedup1")] == "–" and row(text, "b")[column("speedup1")] == "2.00"
+    assert "| speed-up" not in board([untimed])
 
 
 def test_the_committed_leaderboard_is_drawn_from_the_committed_records(tmp_path):

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from bench.analysis.cell_metrics import frame
 from bench.report.leaderboard import markdown
 from bench.report.tables.metrics import metric_tables
 
 
 @pytest.fixture
-def with_metrics(make_record):
+def with_metrics(make_record, changed):
     """A record whose sub-tasks have metrics: of a question task at accuracy ``quality``, and of texts."""
 
     def make(label, qualities, perplexities, **settings):
         removed = range(0, 9, 8 // (len(qualities) - 1))
         record = make_record(label, quality=[qualities], removed=removed, **settings)
-        record["result"]["metrics"] = [
+        metrics = [
             [
                 {"a/acc": quality / 2, "a/acc_norm": quality, "t_1/byte_perplexity": 2.0, "t_1/word_perplexity": told}
                 for quality, told in zip(qualities, perplexities, strict=True)
             ]
         ]
-        return record
+        return changed(record, result={"metrics": metrics})
 
     return make
 
 
-def test_one_metric_of_each_sub_task_best_method_first(with_metrics):
+def test_one_metric_of_each_sub_task_best_method_first(with_metrics, board_of):
     records = [
         with_metrics("b", (1.0, 0.5, 0.2), (10.0, 1234.56, 9e9)),
         with_metrics("a", (1.0, 0.6, 0.2), (10.0, 20.0, 9e9), seed=0),
@@ -44,7 +43,7 @@ def test_one_metric_of_each_sub_task_best_method_first(with_metrics):
         ["b", "50.0", "1235"],
         ["all", "90.0", "20"],  # removes neurons too: last
     ]
-    assert "| a        |        70.0 |                   30 |" in markdown(records, frame(records))
+    assert "| a        |        70.0 |                   30 |" in markdown(board_of(records))
 
 
 def test_of_many_levels_the_usual_ones(with_metrics):

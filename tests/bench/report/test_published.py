@@ -1,30 +1,32 @@
-"""The paper's figures stand beside those measured, and say that they are not."""
+"""Figures of a paper beside those measured here: each row with the methods that do the same."""
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Sequence
 
 import pytest
 
-from bench.report.tables.published import METRICS, ROWS, beside_published
+from bench.records.schema import FinishedRecord
+from bench.report.tables.published import in_markdown, papers, side_by_side
 from bench.suites.files import load_suite
+
+(AMP,) = papers()
+
+
+def beside_published(records: Sequence[FinishedRecord]) -> str:
+    return "\n".join(in_markdown(paper, rows) for paper, rows in side_by_side(records))
 
 
 @pytest.fixture
-def make(make_record):
+def make(make_record, changed):
     """A record of a method at levels of 32 units, where each accuracy is 0.5 less a hundredth a unit removed."""
 
     def record(label: str, removed=(0, 3, 7, 10, 32), draws=(0.0,), **cell):
-        made = copy.deepcopy(
-            make_record(label=label, removed=removed, quality=[[0.5] * len(removed)] * len(draws), **cell)
-        )
-        made["result"] |= {
-            "units": 32,
-            "metrics": [
-                [dict.fromkeys((*METRICS, "piqa/acc"), 0.5 - count / 100 + draw) for count in removed] for draw in draws
-            ],
-        }
-        return made
+        made = make_record(label=label, removed=removed, quality=[[0.5] * len(removed)] * len(draws), **cell)
+        metrics = [
+            [dict.fromkeys((*AMP.metrics, "piqa/acc"), 0.5 - count / 100 + draw) for count in removed] for draw in draws
+        ]
+        return changed(made, result={"units": 32, "metrics": metrics})
 
     return record
 
@@ -33,10 +35,13 @@ def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")][2:]
 
 
-def test_means_of_the_paper_are_those_of_its_five_tasks():
-    for row in ROWS:
-        *five, mean = row.accuracies
-        assert sum(five) / 5 == pytest.approx(mean, abs=0.011), row  # as printed
+def test_means_of_a_paper_are_those_of_its_tasks():
+    for paper in papers():
+        for row in paper.rows:
+            *each, mean = row.accuracies
+            assert len(each) == len(paper.metrics)
+            assert sum(each) / len(each) == pytest.approx(mean, abs=0.011), row  # as printed
+        assert set(paper.methods) <= {row.name for row in paper.rows}
 
 
 def test_each_published_row_is_followed_by_what_does_the_same_here(make):
@@ -64,9 +69,9 @@ def test_draws_and_seeds_are_averaged_and_accuracies_are_per_cent(make):
     assert row[2:] == ["57.00"] * 6 + ["–"]
 
 
-def test_the_speed_of_generation_is_at_the_same_level(make):
-    record = make("amp")
-    record["measured"]["generation"] = {"samples": {"0": [3.0, 2.0, 4.0], "7": [2.0, 1.0, 3.0], "3": [3.0]}}
+def test_the_speed_of_generation_is_at_the_same_level(make, changed):
+    samples = {0: [3.0, 2.0, 4.0], 7: [2.0, 1.0, 3.0], 3: [3.0]}
+    record = changed(make("amp"), measured={"generation": {"samples": samples, "prompt": 12, "new": 128}})
     speed = {row[0]: row[-1] for row in rows(beside_published([record])) if row[1] in ("amp", "unpruned")}
     assert speed == {"0 of 32": "1.00", "3 of 32": "1.00", "7 of 32": "1.50", "10 of 32": "–"}
     assert [row[-1] for row in rows(beside_published([record])) if row[:2] == ["7 of 32", "AMP (published)"]] == [
@@ -74,11 +79,12 @@ def test_the_speed_of_generation_is_at_the_same_level(make):
     ]
 
 
-def test_what_is_published_says_so_and_there_is_nothing_beside_other_tasks(make, make_record):
+def test_published_rows_are_marked_and_there_are_none_beside_other_tasks(make, changed):
     text = beside_published([make("amp")])
-    assert text.count("(published)") == len(ROWS) and "of LLaMA-2-7B, and were not measured here" in text
-    other = make("amp")
-    del other["result"]["metrics"][0][0]["piqa/acc_norm"]
+    assert text.count("(published)") == len(AMP.rows) and "of LLaMA-2-7B; they were not measured here" in text
+    made = make("amp")
+    metrics = [[{"winogrande/acc": 0.5} for _ in draw] for draw in made.result.metrics]
+    other = changed(made, result={"metrics": metrics})
     assert beside_published([other]) == "" == beside_published([])
 
 

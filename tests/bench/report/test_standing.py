@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.analysis.cell_metrics import frame
+from bench.analysis.cell_metrics import metrics_table
+from bench.records.schema import FinishedRecord
 from bench.report.board import Board, read
 from bench.report.pages.index import lead
 from bench.report.standing import standing, why_none, words
@@ -18,11 +19,14 @@ def said(board: Board) -> str:
 
 def lower(board: Board, data: str, base: float, seeds: range = range(99)) -> Board:
     """The board with an unpruned model of ``data`` whose accuracy is ``base``; chance is 0.25."""
-    for record in board.records.values():
-        if record["cell"]["data"] == data and record["cell"]["seed"] in seeds:
-            for draw in record["result"]["quality"]:
-                draw[0] = base
-    return Board(board.folder, board.records, ())
+
+    def lowered(record: FinishedRecord) -> FinishedRecord:
+        if record.cell.data != data or record.cell.seed not in seeds:
+            return record
+        quality = [[base, *draw[1:]] for draw in record.result.quality]
+        return record.model_copy(update={"result": record.result.model_copy(update={"quality": quality})})
+
+    return Board(board.folder, {path: lowered(record) for path, record in board.records.items()})
 
 
 def test_only_ranked_methods_are_said_to_keep_less(run, write):
@@ -40,7 +44,7 @@ def test_a_single_ranked_method_stands_beside_those_that_are_not(run, write):
     folder = run(seeds=2, labels=("michel", "none"), data=("alpha",))
     write("ae", 99, 0, "alpha")
     assert said(read(folder)) == (
-        "michel alone is ranked, so there is nothing to compare it with. Not ranked: ae (no result for seed 1 on "
+        "Only michel is ranked, so there is nothing to compare it with. Not ranked: ae (no result for seed 1 on "
         "classification)."
     )
 
@@ -61,9 +65,9 @@ def test_text_and_table_agree_where_tasks_have_other_seeds(unequal):
     assert found is not None and found.labels[0] == "michel" and found.labels[found.largest(found.labels)] == "ae"
     text = " ".join(words(found))
     assert text.startswith(f"ae has the largest area, {found.area.value[1]:.3f} (95 % interval ")
-    assert "over 6 to 12 seeds a task). " in text and text.endswith(
-        "Tiers are made of the 6 seeds that all tasks share, in which michel has the largest. Each other ranked method "
-        "was shown to keep less there, by more than 0.5 points."
+    assert "over 6 to 12 seeds per task). " in text and text.endswith(
+        "Tiers are made of the 6 seeds that all tasks share, in which michel has the largest area. Each other ranked "
+        "method was shown to keep less there, by more than 0.5 points."
     )
     rows = {row[0].value: row for row in standings(unequal, unequal.tasks, found, "t", "t").rows}
     assert max(rows, key=lambda label: rows[label][1].value) == "ae" and rows["michel"][2].shown == "1"
@@ -93,7 +97,7 @@ def test_the_best_score_is_the_one_with_the_largest_area(write):
     board = read(folder)
     found = standing(board, board.tasks)
     assert found is not None and found.labels == ("voita", "ae", "michel")
-    assert f"leave the weights alone michel has the largest area, {found.area.value[2]:.3f}" in lead(board, found)[-1]
+    assert f"leave the weights alone, michel has the largest area, {found.area.value[2]:.3f}" in lead(board, found)[-1]
 
 
 def test_a_task_at_chance_is_left_out_by_name(run):
@@ -105,7 +109,7 @@ def test_a_task_at_chance_is_left_out_by_name(run):
         "Left out of the mean, as the unpruned model is not better than chance by 2 standard errors: classification "
         "(beta, model) (26.0 %, chance 25.0 %)."
     )
-    table = frame(board.records.values())
+    table = metrics_table(board.records.values())
     assert table[table["data"] == "beta"]["area"].isna().all() and "no result" not in said(board)
 
 

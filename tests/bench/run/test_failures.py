@@ -70,8 +70,8 @@ def test_what_a_method_leaves_behind_reaches_no_other(place, plugin):
     shutil.rmtree(place.out)
     assert place.run("--methods", "leaks,writes,random,voita", "--jobs", "1") == 1
     records = place.records()
-    assert records["leaks/seed0"]["reason"].startswith("Touched: the method changed gradients being on from True to")
-    assert records["writes/seed0"]["reason"].startswith("Touched: the method changed weights of the model: ")
+    assert records["leaks/seed0"]["reason"].startswith("SideEffect: the method changed gradients being on from True to")
+    assert records["writes/seed0"]["reason"].startswith("SideEffect: the method changed weights of the model: ")
     assert {name: records[name]["result"] for name in alone} == alone
 
 

@@ -14,8 +14,8 @@ FLAGS = ("--methods", "none,random,michel,gnorm", "--seeds", "2", "--finetune", 
 
 
 def strays(place) -> list[str]:
-    """Files that should not be: whatever is no record, outcomes, leaderboard or finished model."""
-    usual = {".json", ".safetensors", ".md", ".csv", ".svg"}
+    """Files that should not be: whatever is no record, outcomes, leaderboard, finished model or its lock."""
+    usual = {".json", ".safetensors", ".md", ".csv", ".svg", ".lock"}
     files = [path for folder in (place.out, place.cache) for path in folder.rglob("*")]
     return [str(path) for path in files if ".tmp" in path.name or (path.is_file() and path.suffix not in usual)]
 

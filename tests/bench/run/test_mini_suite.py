@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench.__main__ import main
-from bench.analysis.cell_metrics import curve
+from bench.analysis.curves import curve
 from bench.records.schema import Record
 from bench.records.store import Store
 

@@ -152,10 +152,11 @@ def test_records_of_another_model_of_the_same_name_are_told_and_not_compared(pla
     model.classifier.weight.data.neg_()
     model.save_pretrained(other)
     assert place.run("--methods", "michel", "--model", str(other)) == 0
-    assert "records of several settings: data or model" in (place.out / "leaderboard.md").read_text()
+    assert "records of several settings: digest of data and model" in (place.out / "leaderboard.md").read_text()
     capsys.readouterr()
     assert main(["compare", "michel", "random", str(place.out)]) == 2
-    assert "measured in different ways, which cannot be compared: michel: data or model" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "measured under different settings, which cannot be compared: digest of data and model" in error
 
 
 def test_a_name_too_long_for_a_file_is_shortened(place):

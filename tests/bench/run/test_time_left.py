@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.measure.cost import duration
+from bench.measure.status import duration
+from bench.records.schema import FailedRecord, FinishedRecord
 from bench.run.jobs import CellJob, TrainJob
 from bench.run.time_left import NOMINAL, Estimator
 from bench.suites.cells import Cell
@@ -79,15 +80,13 @@ def test_processes_share_the_work(job):
     assert Estimator().seconds([job()] * 6, 3) == 2 * NOMINAL["cell"]
 
 
-def test_records_of_before_are_learned_from(job):
-    def record(label: str, seconds: float, training: float) -> dict:
-        cell = {"data": "data", "model": "model", "label": label}
-        return {
-            "status": "done",
-            "cell": cell,
-            "measured": {"seconds": seconds, "training_seconds": training},
-        }
+def test_records_of_before_are_learned_from(job, make_record):
+    def record(label: str, seconds: float, training: float) -> FinishedRecord:
+        done = make_record(label)
+        times = {"seconds": seconds, "training_seconds": training}
+        return done.model_copy(update={"measured": done.measured.model_copy(update=times)})
 
-    estimator = Estimator([record("none", 3, 0), record("random", 5, 40), {"status": "failed"}])
+    failed = FailedRecord(**make_record("michel").model_dump(include={"cell", "provenance"}), reason="a fault")
+    estimator = Estimator([record("none", 3, 0), record("random", 5, 40), failed])
     assert estimator.seconds([job("random")], 1) == 5
     assert estimator.seconds([job(train=True)], 1) == 40

@@ -11,12 +11,13 @@ import torch
 
 from bench.suites.plugins import load_plugins
 from methods import METHODS, Trained, joint, scorer, selector
-from methods.checks import CHECKS, SCENES, Case, Failure, NotApplicable, Subject, cases
+from methods.checks import CHECKS, TINY_MODELS, Case, ConfiguredMethod, Failure, NotApplicable, cases
 from methods.contract.choosing import select
+from methods.heads import find_mlps
 
 load_plugins()
 BY_NAME = {check.name: check for check in CHECKS}
-BERT, ALBERT = SCENES[:2]
+BERT, ALBERT = TINY_MODELS[:2]
 SCORES = torch.tensor([5.0, 2.0, 8.0, 1.0, 7.0, 3.0, 6.0, 4.0])
 
 
@@ -55,6 +56,12 @@ def wrong_dtype(view, keep):
 
 def one_budget_only(view, budgets):
     yield Trained(first(view, budgets[0]), view.model)
+
+
+def keeps_all_neurons(view, budgets):
+    for _ in budgets:
+        neurons = {mlp.name: torch.ones(mlp.width, dtype=torch.bool) for mlp in find_mlps(view.model)}
+        yield Trained(view.heads.full_mask(), view.model, neurons=neurons)
 
 
 def global_draws(view):
@@ -239,52 +246,68 @@ def reports_nan(view, budgets):
 Q = r"bert\.encoder\.layer\.0\.attention\.self\.query"
 HEAD = r"head \d of bert\.encoder\.layer\.\d\.attention\.self"
 FAULTS = [
-    (scorer, too_few, "an-answer-for-every-budget", r"importance of shape \(3,\), expected \(8,\)"),
-    (scorer, complex_scores, "an-answer-for-every-budget", "the importance is of torch.complex64, expected real numb"),
-    (scorer, listed_scores, "an-answer-for-every-budget", r"is a list, expected a tensor of shape \(8,\)"),
-    (selector, one_too_many, "an-answer-for-every-budget", "mask keeps 8 units, the budget is 7"),
-    (selector, wrong_dtype, "an-answer-for-every-budget", r"mask of shape \(8,\) and torch\.float32"),
-    (joint, one_budget_only, "an-answer-for-every-budget", "gave results for 1 of 8 budgets"),
-    (scorer, global_draws, "the-same-for-a-seed", f"{HEAD} is kept by one run and not by the other.*view.generator"),
-    (scorer, global_draws_hidden, "the-same-for-a-seed", f"{HEAD} is kept by one run"),
-    (scorer, python_draws, "the-same-for-a-seed", f"{HEAD} is kept by one run"),
-    (joint, python_draws_in_training, "the-same-for-a-seed", "word_embeddings.weight differs between two runs"),
-    (scorer, counts_padding, "padding-and-batches-do-not-matter", f"in one batch, against one by one: .* for {HEAD}"),
-    (scorer, mean_of_batches, "padding-and-batches-do-not-matter", rf"for {HEAD} \(8 of 8 differ\)"),
-    (selector, chooses_by_batches, "padding-and-batches-do-not-matter", f"against one by one: .* for {HEAD}"),
-    (scorer, four_heads_a_layer, "a-layer-may-be-without-heads", r"AssertionError: a layer has.*test_checks\.py:\d"),
-    (scorer, divides_by_fewest_heads, "a-layer-may-be-without-heads", f"without heads: importance nan for {HEAD}"),
-    (scorer, turns_around, "a-layer-may-be-without-heads", f"{HEAD} is below {HEAD} if .* above it if they are gone"),
+    (scorer, too_few, "every-budget-is-met", r"importance of shape \(3,\), expected \(8,\)"),
+    (scorer, complex_scores, "every-budget-is-met", "the importance is of torch.complex64, expected real numb"),
+    (scorer, listed_scores, "every-budget-is-met", r"is a list, expected a tensor of shape \(8,\)"),
+    (selector, one_too_many, "every-budget-is-met", "mask keeps 8 units, the budget is 7"),
+    (selector, wrong_dtype, "every-budget-is-met", r"mask of shape \(8,\) and torch\.float32"),
+    (joint, one_budget_only, "every-budget-is-met", "gave results for 1 of 8 budgets"),
+    (joint, keeps_all_neurons, "every-budget-is-met", r"12 of 12 neurons of \S+ are kept, expected a share of 0\.8"),
+    (scorer, global_draws, "same-seed-same-result", f"{HEAD} is kept in one of two equal runs only.*view.generator"),
+    (scorer, global_draws_hidden, "same-seed-same-result", f"{HEAD} is kept in one of two equal runs"),
+    (scorer, python_draws, "same-seed-same-result", f"{HEAD} is kept in one of two equal runs"),
+    (joint, python_draws_in_training, "same-seed-same-result", "word_embeddings.weight differs between two equal runs"),
+    (
+        scorer,
+        counts_padding,
+        "padding-and-batching-do-not-matter",
+        f"texts in one batch against one at a time: .* for {HEAD}",
+    ),
+    (scorer, mean_of_batches, "padding-and-batching-do-not-matter", rf"for {HEAD} \(8 of 8 differ\)"),
+    (selector, chooses_by_batches, "padding-and-batching-do-not-matter", f"against one at a time: .* for {HEAD}"),
+    (scorer, four_heads_a_layer, "layers-may-have-no-heads", r"AssertionError: a layer has.*test_rules\.py:\d"),
+    (scorer, divides_by_fewest_heads, "layers-may-have-no-heads", f"without heads: importance nan for {HEAD}"),
+    (scorer, turns_around, "layers-may-have-no-heads", f"{HEAD} is below {HEAD} with .* above it with them removed"),
     (scorer, remembers_scores, "greedy-scores-what-is-left", rf"step 2 removes {HEAD} \(.*\) before {HEAD}"),
-    (scorer, float32_only, "works-in-bfloat16", r"RuntimeError: expected .* same dtype.*test_checks\.py:\d"),
+    (scorer, float32_only, "works-in-bfloat16", r"RuntimeError: expected .* same dtype.*test_rules\.py:\d"),
     (scorer, too_coarse, "works-in-bfloat16", f"bfloat16 against float32: 10 instead of 5|16 instead of 8 for {HEAD}"),
-    (scorer, hides_nan, "a-nan-is-never-silent", f"weight of {Q} nan the answer is finite but another"),
-    (joint, trains_on_nan, "a-nan-is-never-silent", "the answer is finite but another"),
-    (scorer, leaves_hook, "left-as-found", rf"number of forward hooks of {Q} was 0, is 1"),
+    (scorer, hides_nan, "nan-is-reported", f"weight of {Q} nan the result is finite but differs"),
+    (joint, trains_on_nan, "nan-is-reported", "the result is finite but differs"),
+    (scorer, leaves_hook, "no-side-effects", rf"number of forward hooks of {Q} was 0, is 1"),
     (
         scorer,
         changes_weight,
-        "left-as-found",
+        "no-side-effects",
         rf"\(sdpa attention, the model is frozen\): weight {Q}\.weight was changed",
     ),
-    (scorer, changes_buffer, "left-as-found", r"buffer bert\.embeddings\.position_ids was changed"),
-    (scorer, leaves_gradient, "left-as-found", rf"gradient of {Q}\.weight was none, is there"),
-    (scorer, zeroes_gradients, "left-as-found", r"eager.*gradient of \S+ was there, is none; .* and \d+ more"),
-    (scorer, requires_gradients, "left-as-found", r"requires_grad of \S+ was False, is True"),
-    (scorer, trains_dropout, "left-as-found", r"training mode of bert was False, is True"),
-    (scorer, leaves_eager, "left-as-found", r"attention implementation of the model was sdpa, is eager"),
-    (scorer, replaces_forward, "left-as-found", rf"attribute forward of {Q} is new"),
-    (scorer, leaves_gradients_off, "left-as-found", "gradients being on was True, is False"),
-    (scorer, removes_padding, "left-as-found", "attention_mask of batch 0 is gone"),
-    (scorer, marks_kept, "left-as-found", "view.kept was changed"),
-    (scorer, global_draws, "left-as-found", "torch's global random state was changed"),
-    (scorer, python_draws, "left-as-found", "Python's global random state was changed"),
-    (scorer, hook_until_the_end, "left-as-found-after-an-error", rf"raised\): number of forward hooks of {Q}"),
-    (joint, trains_on, "trained-models-are-ready", "bias of the model for 7 of 8 units changed after it was given"),
+    (scorer, changes_buffer, "no-side-effects", r"buffer bert\.embeddings\.position_ids was changed"),
+    (scorer, leaves_gradient, "no-side-effects", rf"gradient of {Q}\.weight was None, is set"),
+    (scorer, zeroes_gradients, "no-side-effects", r"eager.*gradient of \S+ was set, is None; .* and \d+ more"),
+    (scorer, requires_gradients, "no-side-effects", r"requires_grad of \S+ was False, is True"),
+    (scorer, trains_dropout, "no-side-effects", r"training mode of bert was False, is True"),
+    (scorer, leaves_eager, "no-side-effects", r"attention implementation of the model was sdpa, is eager"),
+    (scorer, replaces_forward, "no-side-effects", rf"attribute forward of {Q} is new"),
+    (scorer, leaves_gradients_off, "no-side-effects", "gradients being on was True, is False"),
+    (scorer, removes_padding, "no-side-effects", "attention_mask of batch 0 is gone"),
+    (scorer, marks_kept, "no-side-effects", "view.kept was changed"),
+    (scorer, global_draws, "no-side-effects", "torch's global random state was changed"),
+    (scorer, python_draws, "no-side-effects", "Python's global random state was changed"),
+    (
+        scorer,
+        hook_until_the_end,
+        "no-side-effects-after-an-error",
+        rf"raised an error\): number of forward hooks of {Q}",
+    ),
+    (joint, trains_on, "trained-models-are-ready", "bias of the model for 7 of 8 units changed after it was yielded"),
     (joint, in_training_mode, "trained-models-are-ready", "the model is in training mode in the model for 7 of 8"),
     (joint, hooked, "trained-models-are-ready", "classifier has a hook in the model for 7 of 8 units"),
     (joint, nothing_trained, "trained-models-are-ready", "0 results for the 3 budgets"),
-    (joint, reports_nan, "trained-models-are-ready", "report of the model for 7 of 8 units says {'temperature': nan}"),
+    (
+        joint,
+        reports_nan,
+        "trained-models-are-ready",
+        "report of the model for 7 of 8 units .* not finite: {'temperature': nan}",
+    ),
 ]
 
 
@@ -292,9 +315,9 @@ FAULTS = [
 def register():
     """Register a method for one test."""
 
-    def add(shape, function, name="faulty", **settings) -> Subject:
+    def add(shape, function, name="faulty", **settings) -> ConfiguredMethod:
         shape(name, source="test", **settings)(function)
-        return Subject.of(name)
+        return ConfiguredMethod.of(name)
 
     before = dict(METHODS)
     yield add
@@ -345,38 +368,65 @@ def test_a_head_that_comes_back_is_found(register, monkeypatch):
         return replace(chosen, choices=[back])
 
     monkeypatch.setattr("methods.checks.case.select", reversed_masks)
-    with pytest.raises(Failure, match=f"{HEAD} is back when 2 units are removed"):
-        Case(BY_NAME["an-answer-for-every-budget"], register(scorer, constant), BERT).run()
+    with pytest.raises(Failure, match=f"{HEAD} is kept again when 2 units are removed"):
+        Case(BY_NAME["every-budget-is-met"], register(scorer, constant), BERT).run()
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "check", "scene", "said"),
+    ("name", "options", "check", "reason"),
     [
-        ("random", {}, "greedy-scores-what-is-left", BERT, "several draws"),
-        ("random", {"draws": 1}, "greedy-scores-what-is-left", BERT, "draws at random"),
-        ("amp", {}, "greedy-scores-what-is-left", BERT, "ranks neurons too"),
-        ("amp-mlp", {}, "an-answer-for-every-budget", BERT, "removes neurons alone"),
-        ("none", {}, "greedy-scores-what-is-left", BERT, "only a scorer has a schedule"),
-        ("none", {}, "a-layer-may-be-without-heads", ALBERT, "nothing to choose"),
-        ("none", {}, "trained-models-are-ready", BERT, "only a joint method trains"),
-        ("gnorm", {"variant": "batch"}, "padding-and-batches-do-not-matter", BERT, "depends on the batch"),
+        ("random", {"draws": 1}, "greedy-scores-what-is-left", "draws at random"),
+        ("gnorm", {"variant": "batch"}, "padding-and-batching-do-not-matter", "depends on the batch"),
     ],
 )
-def test_what_does_not_apply_is_skipped_with_the_reason(name, options, check, scene, said):
-    with pytest.raises(NotApplicable, match=said):
-        Case(BY_NAME[check], Subject.of(name, **options), scene).run()
+def test_a_check_that_does_not_apply_gives_the_reason(name, options, check, reason):
+    with pytest.raises(NotApplicable, match=reason):
+        Case(BY_NAME[check], ConfiguredMethod.of(name, **options), BERT).run()
+
+
+@pytest.mark.parametrize("name", ["random", "amp"])  # several draws, and neurons
+def test_a_score_that_greedy_cannot_follow_must_be_refused(name, monkeypatch):
+    case = Case(BY_NAME["greedy-scores-what-is-left"], ConfiguredMethod.of(name), BERT)
+    case.run()
+    monkeypatch.setattr("methods.checks.case.select", lambda method, options, view, removed: None)
+    with pytest.raises(Failure, match="a greedy schedule is not refused"):
+        case.run()
+
+
+def test_cases_are_about_methods_of_the_right_shape():
+    made = {
+        name: {(case.check.name, case.on.name) for case in cases([ConfiguredMethod.of(name)], [BERT, ALBERT])}
+        for name in ("michel", "none", "voita")
+    }
+    some = "greedy-scores-what-is-left", "padding-and-batching-do-not-matter", "trained-models-are-ready"
+    assert {name: [(check, "bert") in found for check in some] for name, found in made.items()} == {
+        "michel": [True, True, False],
+        "none": [False, True, False],
+        "voita": [False, False, True],
+    }
+    without_heads = [
+        ("layers-may-have-no-heads", model) for model in ("bert", "albert")
+    ]  # albert: nothing would be left
+    assert {name: [case in found for case in without_heads] for name, found in made.items()} == {
+        "michel": [True, True],
+        "none": [True, False],
+        "voita": [True, False],
+    }
 
 
 def test_a_method_may_depend_on_the_batch_if_it_says_so(register):
-    check = BY_NAME["padding-and-batches-do-not-matter"]
+    check = BY_NAME["padding-and-batching-do-not-matter"]
     with pytest.raises(NotApplicable):
         Case(check, register(scorer, mean_of_batches, batch_dependent={}), BERT).run()
     with pytest.raises(Failure):
         Case(check, register(scorer, mean_of_batches, "other", batch_dependent={"inverse": True}), BERT).run()
 
 
-def test_a_function_is_asked_once_whatever_its_names(register):
+def test_a_function_is_called_once_whatever_its_names(register):
     register(scorer, constant, variants={"backwards": {"inverse": True}})
-    some = list(cases([Subject.of("faulty"), Subject.of("backwards"), Subject.of("none")], [BERT]))
-    asked = [[case.check for case in some if case.subject.label == name] for name in ("faulty", "backwards", "none")]
-    assert asked == [CHECKS, [check for check in CHECKS if not check.once], CHECKS]
+    some = list(
+        cases([ConfiguredMethod.of("faulty"), ConfiguredMethod.of("backwards"), ConfiguredMethod.of("none")], [BERT])
+    )
+    made = [[case.check for case in some if case.configured.label == name] for name in ("faulty", "backwards", "none")]
+    scorers, selectors = ([each for each in CHECKS if shape in each.shapes] for shape in ("scorer", "selector"))
+    assert made == [scorers, [each for each in scorers if not each.ignores_schedule], selectors]

@@ -1,4 +1,4 @@
-"""A greedy schedule must give what scoring and truly removing heads, step by step, gives."""
+"""A greedy schedule gives the same order as scoring and removing heads step by step."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def on_smaller_model(view, mask):
 
 
 def slow_greedy(view, score, step, inverse):
-    """Score a model from which heads are gone for good, find the worst, map them back, and go on."""
+    """Score a model from which heads are removed, find the worst, map them back, and repeat."""
     left, removed = list(range(len(view.heads))), []
     while left:
         mask = torch.zeros(len(view.heads), dtype=torch.bool)
@@ -57,8 +57,8 @@ def slow_greedy(view, score, step, inverse):
 @pytest.mark.parametrize("inverse", [False, True])
 @pytest.mark.parametrize("step", [1, 3])
 @pytest.mark.parametrize("scorer", list(SCORERS))
-def test_removing_for_good_gives_the_same_order(tiny, architecture, scorer, step, inverse):
-    view = tiny.scene(architecture, seed=1, dtype=torch.float64)
+def test_removing_heads_gives_the_same_order(tiny, architecture, scorer, step, inverse):
+    view = tiny.random_view(architecture, seed=1, dtype=torch.float64)
     plan = Schedule(recompute=step, inverse=inverse)
     (actual,) = trajectories(SCORERS[scorer], view, plan)
     assert sorted(actual.order.tolist()) == list(range(len(view.heads)))  # nothing comes back, nothing is forgotten
@@ -67,8 +67,8 @@ def test_removing_for_good_gives_the_same_order(tiny, architecture, scorer, step
 
 @pytest.mark.parametrize("scorer", list(SCORERS))
 def test_a_gated_model_scores_like_the_smaller_one(tiny, architecture, scorer):
-    """To rounding, and not just in rank; with no head at all left in the first layer where there is another."""
-    view = tiny.scene(architecture, seed=2, dtype=torch.float64)
+    """Up to rounding, not just in rank; with no head left in the first layer, unless it is the only one."""
+    view = tiny.random_view(architecture, seed=2, dtype=torch.float64)
     kept = torch.arange(len(view.heads)) % 2 == 0
     kept &= (view.heads.site_of_unit != 0) | (len(view.heads.sites) == 1)
     expected = SCORERS[scorer](on_smaller_model(view, kept))
@@ -79,13 +79,13 @@ def test_a_gated_model_scores_like_the_smaller_one(tiny, architecture, scorer):
 
 
 def test_greedy_differs_from_one_shot(tiny):
-    view = tiny.scene("bert", seed=1)
+    view = tiny.random_view("bert", seed=1)
     one_shot, greedy = (trajectories(gnorm, view, Schedule(recompute=every))[0] for every in (0, 1))
     assert one_shot.order.tolist() != greedy.order.tolist()
 
 
 def test_the_working_copy_is_not_the_model(tiny, architecture):
-    view = tiny.scene(architecture)
+    view = tiny.random_view(architecture)
     shapes, models = [], set()
 
     def score(now):
@@ -104,7 +104,7 @@ def test_the_working_copy_is_not_the_model(tiny, architecture):
 
 
 def test_passes_through_the_working_copy_are_counted(tiny, architecture):
-    view = tiny.scene(architecture)
+    view = tiny.random_view(architecture)
     units, texts = len(view.heads), view.examples
     for scorer, backward in ((gnorm, True), (michel, True), (attention_entropy, False)):
         with counting(view.model) as passes:

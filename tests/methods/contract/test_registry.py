@@ -1,4 +1,4 @@
-"""Registration, options from signatures, and what is said of options that cannot be."""
+"""Registration, options from signatures, and messages for options that are not valid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from methods.contract.options import Option
 
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch):
-    """What a test registers is gone after it."""
+    """Remove what a test registers."""
     before = dict(METHODS)
     yield
     METHODS.clear()
@@ -34,7 +34,7 @@ def example(
 ):
     """Score nothing.
 
-    And say no more.
+    A second paragraph.
     """
 
 
@@ -103,7 +103,7 @@ def test_values_are_parsed(name, given, parsed):
         ("size", "3", "one of 1, 2"),
     ],
 )
-def test_values_that_cannot_be(name, given, expected):
+def test_invalid_values_are_refused(name, given, expected):
     with pytest.raises(OptionError) as error:
         register().configure({name: given})
     assert str(error.value) == f"option {name}={given}: expected {expected}"
@@ -113,9 +113,9 @@ def test_an_unknown_option_names_the_nearest():
     method = register()
     with pytest.raises(OptionError, match=r"method example has no option 'cuont'; did you mean count\?"):
         method.configure({"cuont": 1})
-    with pytest.raises(OptionError, match=r"no option 'zzz'; it has flag, count, .*, allocation"):
+    with pytest.raises(OptionError, match=r"no option 'zzz'; available: flag, count, .*, allocation"):
         method.configure({"zzz": 1})
-    with pytest.raises(OptionError, match=r"method none has no option 'x'; it has none"):
+    with pytest.raises(OptionError, match=r"method none has no option 'x'; available: no option"):
         METHODS["none"].configure({"x": 1})
 
 
@@ -186,33 +186,33 @@ def test_a_label_is_read_back():
         assert (spec.name, spec.options) == (method.name, options)
 
 
-def _without_default(view, *, x: Annotated[int, "x"]): ...
+def without_default(view, *, x: Annotated[int, "x"]): ...
 
 
-def _without_meaning(view, *, x: int = 1): ...
+def without_meaning(view, *, x: int = 1): ...
 
 
-def _of_a_strange_type(view, *, x: Annotated[list, "x"] = ()): ...
+def of_a_strange_type(view, *, x: Annotated[list, "x"] = ()): ...
 
 
-def _with_a_wrong_default(view, *, x: Annotated[int, "x", AtLeast(2)] = 1): ...
+def with_a_wrong_default(view, *, x: Annotated[int, "x", AtLeast(2)] = 1): ...
 
 
-def _with_an_option_of_the_schedule(view, *, recompute: Annotated[int, "x"] = 1): ...
+def with_an_option_of_the_schedule(view, *, recompute: Annotated[int, "x"] = 1): ...
 
 
 @pytest.mark.parametrize(
     ("function", "error"),
     [
-        (_without_default, OptionError),
-        (_without_meaning, TypeError),
-        (_of_a_strange_type, TypeError),
-        (_with_a_wrong_default, OptionError),
-        (_with_an_option_of_the_schedule, ValueError),
+        (without_default, OptionError),
+        (without_meaning, TypeError),
+        (of_a_strange_type, TypeError),
+        (with_a_wrong_default, OptionError),
+        (with_an_option_of_the_schedule, ValueError),
     ],
 )
 def test_a_faulty_signature_is_refused_at_registration(function, error):
-    with pytest.raises(error, match=r"option x|an option recompute already"):
+    with pytest.raises(error, match=r"option x|already has an option recompute"):
         scorer("faulty", source="nowhere")(function)
     assert "faulty" not in METHODS
 

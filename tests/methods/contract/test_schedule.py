@@ -78,21 +78,21 @@ def test_allocation_by_layer_takes_equally(equal, unequal, data, inverse, which)
         assert [unit for unit in actual if sites[unit] == site] == [unit for unit in ranked if sites[unit] == site]
 
 
-def _weights(view):
-    """For each unit, a weight that goes with it: of the output projection, one that reads the unit's first head."""
+def weights_of(view):
+    """For each unit, one weight of the output projection that reads its first head, and is removed with it."""
     for unit in view.heads.units:
         site = view.heads.sites[unit.site]
         yield view.model.get_submodule(site.output).weight[0, unit.heads[0] * site.head_dim]
 
 
 def plant(view, scores):
-    """Put scores where heads take them along."""
-    for weight, score in zip(_weights(view), scores, strict=True):
+    """Store scores in weights that are removed with their heads."""
+    for weight, score in zip(weights_of(view), scores, strict=True):
         weight.data.fill_(score)
 
 
 def planted(view):
-    return torch.stack(list(_weights(view)))
+    return torch.stack(list(weights_of(view)))
 
 
 @settings(deadline=None)
@@ -125,7 +125,7 @@ def test_every_draw_has_its_order(equal):
 @pytest.mark.parametrize("recompute", [0, 1])
 @pytest.mark.parametrize("shape", [(), (7,), (16,), (0, 8), (8, 2), (2, 2, 8)])
 def test_scores_of_a_wrong_shape_are_refused(equal, recompute, shape):
-    with pytest.raises(ValueError, match=r"expected \(8,\): one entry a unit"):
+    with pytest.raises(ValueError, match=r"expected \(8,\): one entry per unit"):
         trajectories(lambda view: torch.zeros(shape), equal, Schedule(recompute=recompute))
 
 
@@ -133,13 +133,13 @@ def test_greedy_follows_one_draw(equal):
     plan = Schedule(recompute=1)
     plant(equal, range(8))
     assert trajectories(lambda view: planted(view)[None], equal, plan)[0].order.tolist() == list(range(8))
-    with pytest.raises(ValueError, match="2 draws"):
+    with pytest.raises(ValueError, match="one draw, not 2"):
         trajectories(lambda view: torch.rand(2, 8), equal, plan)
 
 
 @pytest.mark.parametrize("recompute", [0, 1])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_score_that_is_no_number_is_named(equal, tiny, recompute, value):
+def test_the_head_with_a_nan_is_named(equal, tiny, recompute, value):
     scores = torch.zeros(8)
     scores[6] = value
     with pytest.raises(NonFiniteScore, match=rf"importance {value} for head 2 of bert.encoder.layer.1.attention.*\(1 "):
@@ -150,8 +150,8 @@ def test_a_score_that_is_no_number_is_named(equal, tiny, recompute, value):
 
 
 @pytest.mark.parametrize("recompute", [0, 1])
-def test_units_that_are_gone_already_are_in_no_order(equal, recompute):
-    """And their scores may be anything."""
+def test_units_already_removed_are_in_no_order(equal, recompute):
+    """Their scores may be anything."""
     kept = torch.tensor([1, 0, 1, 1, 0, 1, 0, 1]).bool()
     plant(equal, range(8))
     view = replace(equal, kept=kept)
@@ -159,7 +159,7 @@ def test_units_that_are_gone_already_are_in_no_order(equal, recompute):
     assert result.order.tolist() == kept.nonzero().flatten().tolist()
 
 
-def test_a_later_score_is_named_in_the_words_of_the_whole_model(equal):
+def test_heads_are_named_by_their_index_in_the_whole_model(equal):
     plant(equal, range(8))
 
     def fails_late(view):
@@ -172,7 +172,7 @@ def test_a_later_score_is_named_in_the_words_of_the_whole_model(equal):
 
 @pytest.mark.parametrize("plan", [{}, {"inverse": True}, {"allocation": "layer"}])
 def test_many_ties_go_by_index(tiny, plan):
-    """More than the sixteen up to which any sort happens to be stable."""
+    """More than 16 units: up to that number, any sort happens to be stable."""
     many = tiny.view(tiny.model("bert", layers=8), [])
     actual = order(many, [0.0] * 32, **plan)
     assert actual == (slow_layer_order(many, [0.0] * 32, False) if plan.get("allocation") else list(range(32)))
@@ -214,10 +214,10 @@ def test_draws_of_units_and_of_neurons_go_together(equal):
         trajectories(lambda view: Importance(units, neurons(view, widths[:2])), equal, Schedule())
 
 
-def test_importances_that_cannot_be_are_refused(equal):
-    with pytest.raises(ValueError, match="importance of nothing"):
+def test_invalid_importances_are_refused(equal):
+    with pytest.raises(ValueError, match="neither units nor neurons"):
         trajectories(lambda view: Importance(None), equal, Schedule())
-    with pytest.raises(ValueError, match="remove heads alone"):
+    with pytest.raises(ValueError, match="removes heads only"):
         trajectories(lambda view: Importance(torch.rand(8)), equal, Schedule(recompute=1))
     with pytest.raises(NonFiniteScore, match=r"neuron 1 of bert\.encoder\.layer\.0"):
         trajectories(lambda view: Importance(None, neurons(view, torch.tensor([0, math.nan]))), equal, Schedule())
@@ -230,7 +230,7 @@ def test_importances_that_cannot_be_are_refused(equal):
 
 @pytest.mark.parametrize("recompute", [0, 1, 3])
 def test_scores_are_kept_as_they_were_given(equal, recompute):
-    """A row a scoring, in the numbers of the whole model; NaN for units that were gone."""
+    """One row per scoring, by units of the whole model; NaN for removed units."""
     given = []
 
     def score(view):

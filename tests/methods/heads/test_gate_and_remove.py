@@ -129,7 +129,7 @@ def test_nested_gates_multiply_and_leave_no_trace(zoo, family):
 def test_gates_of_another_shape_or_kind_are_refused(zoo):
     model = zoo.model("bert")
     for gates in (torch.ones(5), torch.ones(12, 2, 2), torch.ones(12, dtype=torch.long)):
-        with pytest.raises(ValueError, match=r"gates (are|have)"), gated(model, gates):
+        with pytest.raises(ValueError, match="gates must"), gated(model, gates):
             pass
 
 
@@ -168,5 +168,5 @@ def test_the_copy_leaves_the_model_alone_and_in_place_does_not(zoo, family):
     assert remove_heads(model, mask, in_place=True) is model
     with torch.no_grad():
         assert torch.equal(model(**batch).logits, smaller(**batch).logits)
-    with pytest.raises(ValueError, match="another"):
+    with pytest.raises(ValueError, match="build a new one"):
         remove_heads(model, mask, heads)

@@ -67,7 +67,7 @@ def test_what_is_no_exact_unit_is_refused(zoo):
     with pytest.raises(ValueError, match="part of a unit"):
         queries.mask({**kept, name: [0, 1]})
     for mask in (torch.ones(5, dtype=torch.bool), torch.ones(len(heads)), torch.ones(len(heads), 1, dtype=torch.bool)):
-        with pytest.raises(ValueError, match="a mask is bool of shape"):
+        with pytest.raises(ValueError, match="a mask must be bool of shape"):
             heads.kept(mask)
     with pytest.raises(ValueError, match="unit must be one of"):
         HeadMap.of(zoo.model("bert"), unit="head")
@@ -94,7 +94,7 @@ def test_unknown_architectures_are_refused(zoo):
 @pytest.mark.parametrize(
     ("model_type", "reason"),
     [
-        ("bloom", "never checked to work alike"),  # its position bias has a slope for each head
+        ("bloom", "not checked to work the same way"),  # its position bias has a slope for each head
         ("gptj", "reads rotary_dim"),
         ("gpt_oss", "parameter sinks"),
         ("olmo2", "parameter q_norm.weight"),  # a norm over all heads at once
@@ -119,7 +119,7 @@ def test_a_position_bias_made_elsewhere_is_refused(shared):
         model = t.BeitModel(
             t.BeitConfig(use_relative_position_bias=not shared, use_shared_relative_position_bias=shared)
         )
-    with pytest.raises(UnsupportedArchitecture, match="something for each head"):
+    with pytest.raises(UnsupportedArchitecture, match="relative position bias per head"):
         HeadMap.of(model)
 
 

@@ -141,7 +141,7 @@ def test_wrong_gates_are_refused(zoo):
         ({**gates, first: torch.ones(19)}, r"of shape \(20,\), not torch.float32 of shape \(19,\)"),
         ({**gates, first: torch.ones(20, dtype=torch.long)}, "float or bool"),
         ({first: torch.ones(20)}, "gates must list every feed-forward layer"),
-        ({**gates, "nowhere": torch.ones(20)}, "differs in nowhere"),
+        ({**gates, "nowhere": torch.ones(20)}, "differ: nowhere"),
     ):
         with pytest.raises(ValueError, match=message), gated_neurons(model, wrong):
             pass
@@ -152,11 +152,11 @@ def test_wrong_neurons_are_refused(zoo):
     keep = {mlp.name: range(mlp.width) for mlp in find_mlps(model)}
     first = next(iter(keep))
     for wrong, message in (
-        ({**keep, first: [0, 20]}, "neurons 0 to 19"),
-        ({**keep, first: [0, 0]}, "kept once"),
-        ({**keep, first: torch.ones(3, dtype=torch.bool)}, "has shape"),
+        ({**keep, first: [0, 20]}, "from 0 to 19"),
+        ({**keep, first: [0, 0]}, "must be distinct"),
+        ({**keep, first: torch.ones(3, dtype=torch.bool)}, "must have shape"),
         ({first: [0]}, "every feed-forward layer"),
-        ({**keep, "nowhere": [0]}, "differs in nowhere"),
+        ({**keep, "nowhere": [0]}, "differ: nowhere"),
     ):
         with pytest.raises(ValueError, match=message):
             remove_neurons(model, wrong)

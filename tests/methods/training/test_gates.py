@@ -1,4 +1,4 @@
-"""The training loop of gates: against the same training written out, and what it leaves behind."""
+"""Training of gates: against the same training written out, and without side effects."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def spying(view):
 
 
 def test_the_training_written_out(tiny, architecture):
-    """Weights and gates, with dropout, a penalty, clipping apart, Adam and both schedules.
+    """Weights and gates, with dropout, a penalty, separate clipping, Adam and both schedules.
 
-    In float64: some biases have no gradient but for rounding, which Adam in float32 would blow up to whole steps.
+    In float64: the gradients of some biases are pure rounding, which Adam in float32 would scale up to whole steps.
     """
     view = scene(tiny, architecture, torch.float64)
     w = parameter(view)
@@ -84,7 +84,7 @@ def test_the_training_written_out(tiny, architecture):
         torch.testing.assert_close(trained.state_dict()[name], value, rtol=1e-6, atol=1e-8)
 
 
-def test_frozen_weights_stay_and_get_no_gradient(view):
+def test_frozen_weights_do_not_change(view):
     watched, seen = spying(view)
     w = parameter(view)
     trained = run(watched, w, lambda step: w, frozen=True)
@@ -94,15 +94,14 @@ def test_frozen_weights_stay_and_get_no_gradient(view):
         assert torch.equal(trained.state_dict()[name], value)
 
 
-def test_what_comes_back(view):
+def test_the_copy_is_ready_and_the_model_unchanged(view):
     before = copy.deepcopy(view.model.state_dict())
     view.model.requires_grad_(True)
-    view.loss(view.batches[0]).sum().backward()  # gradients of its own, which the copy must not take over
+    view.loss(view.batches[0]).sum().backward()  # gradients that the copy must not take over
     with torch.no_grad():
         trained = run(view, parameter(view), ones(view))
     assert not any(module.training for module in trained.modules())
     assert not any(p.requires_grad or p.grad is not None for p in trained.parameters())
-    assert not any(module._forward_pre_hooks or module._forward_hooks for module in trained.modules())
     assert all(p.requires_grad for p in view.model.parameters())
     assert any(p.grad is not None for p in view.model.parameters())
     assert any(not torch.equal(trained.state_dict()[name], value) for name, value in before.items())
@@ -139,7 +138,7 @@ def test_a_loss_that_is_not_finite_is_named(view, bad):
 
 def test_a_view_without_training_examples_is_refused(tiny):
     with pytest.raises(ValueError, match="no training examples"):
-        training_of(dataclasses.replace(tiny.scene("bert"), training=None))
+        training_of(dataclasses.replace(tiny.random_view("bert"), training=None))
 
 
 def test_seeds_come_from_the_view_alone(tiny):

@@ -53,9 +53,10 @@ def test_gates_are_within_bounds_and_reach_both(draws):
 
 
 @given(st.floats(-100, 100))
-def test_the_gate_at_evaluation(log_a):
-    expected = min(1.0, max(0.0, 1.2 / (1 + math.exp(-log_a)) - 0.1))
-    assert hc.noiseless(torch.tensor([log_a], dtype=torch.float64)).item() == pytest.approx(expected, abs=1e-12)
+def test_the_gate_at_evaluation_is_symmetric_and_clipped(log_a):
+    gate, mirrored = hc.noiseless(torch.tensor([log_a, -log_a], dtype=torch.float64)).tolist()
+    assert gate + mirrored == pytest.approx(1)
+    assert (gate == 0, gate == 1) == (log_a <= -math.log(11), log_a >= math.log(11))
 
 
 def test_the_gradient_against_finite_differences():

@@ -8,24 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from bench.__main__ import main
 from bench.records.protocol import PROTOCOL
+from bench.records.schema import FailedRecord
 from bench.records.store import Store
-from bench.suites.cells import Cell
-from bench.suites.parse import MethodSpec
-from bench.suites.plugins import load_plugins
-from methods import METHODS
-from tasks.contract import TaskSpec
 
 PACKAGES = {"headbench": "0.1.0", "torch": "2.13", "transformers": "5.23"}
 
 
 @pytest.fixture
 def keep(tmp_path: Path, make_record) -> Callable[..., Path]:
-    """Write records of a method into a folder, one a seed, with these qualities; returns the folder."""
-    load_plugins()
+    """Write records of a method into a folder, one per seed, with these qualities; returns the folder."""
 
     def write(
         name: str,
@@ -35,7 +29,7 @@ def keep(tmp_path: Path, make_record) -> Callable[..., Path]:
         task: str = "classification",
         orders: Sequence[Sequence[int]] = (tuple(range(8)),),
         scoring: Callable[[int], float] = lambda seed: 0.5,
-        turn: int = 0,  # which documents are right is turned by so many places
+        shift: int = 0,  # the documents that are right are shifted by so many places
         processor: str = "A",
         parts: dict[str, int] | None = None,
         reason: str = "",  # of a failure
@@ -46,22 +40,22 @@ def keep(tmp_path: Path, make_record) -> Callable[..., Path]:
     ) -> Path:
         parts = {"data": 200} if parts is None else parts
         right = [np.concatenate([np.arange(size) < round(q * size) for size in parts.values()]) for q in quality]
-        outcomes = np.roll(np.stack([right]), turn, axis=-1)
+        outcomes = np.roll(np.stack([right]), shift, axis=-1)
         for seed in seeds:
             record = make_record(
-                label=method, seed=seed, quality=[[mean(row, parts) for row in draw] for draw in outcomes]
+                label=method,
+                seed=seed,
+                quality=[[mean(row, parts) for row in draw] for draw in outcomes],
+                cell={"task": task, "calibration": calibration, "protocol": protocol},
+                provenance={"processor": processor, "packages": PACKAGES, "python": "3.11", "system": "Linux"},
+                result={"orders": orders, "parts": {} if texts else parts} | result,
+                measured={"processor_seconds": {"choosing": scoring(seed), "evaluation": 2.0}},
             )
-            record["cell"] |= {"task": task, "calibration": calibration, "protocol": protocol}
-            record["provenance"] |= {"processor": processor, "packages": PACKAGES, "python": "3.11", "system": "Linux"}
-            record["result"] |= {"orders": orders, "parts": {} if texts else parts, "method_training": None, **result}
-            record["measured"]["processor_seconds"] = {"choosing": scoring(seed), "evaluation": 2.0}
-            arrays = {"outcomes": torch.tensor(outcomes)}
+            store, cell = Store(tmp_path / name), f"{task}.data.model/{method}/seed{seed}"
             if reason:
-                record, arrays = {k: v for k, v in record.items() if k not in ("result", "measured")}, {}
-                record |= {"status": "failed", "reason": reason}
-            spec = MethodSpec(method, METHODS[method].configure({}))
-            cell = Cell(TaskSpec(task), "data", "model", spec, seed, (0, 4, 8), 128, 1.0, "cpu", "k")
-            Store(tmp_path / name).write(cell, record | {"key": "k"}, arrays)
+                store.write(cell, FailedRecord(cell=record.cell, provenance=record.provenance, reason=reason))
+            else:
+                store.write(cell, record, {"outcomes": outcomes})
         return tmp_path / name
 
     return write

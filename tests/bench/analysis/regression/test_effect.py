@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from bench.analysis.regression import effect as module
 from bench.analysis.regression.cells import twins
 from bench.analysis.regression.effect import effect
-from bench.analysis.stats.samples import area
 
 HALF = (0.9, 0.7, 0.5)
 
@@ -59,29 +54,16 @@ def test_what_was_meant_fails_by_its_loss(keep, regress):
     assert regress("--changed", "michel")[0] == 1
 
 
-@given(
-    quality=st.lists(st.integers(0, 40), min_size=3, max_size=3),
-    parts=st.lists(st.integers(1, 5).map(lambda n: 10 * n), min_size=1, max_size=3),
-)
-def test_documents_and_qualities_have_one_area(tmp_path_factory, quality, parts):
-    """Oracle: area of the mean over sub-tasks of the share of right answers."""
-    rng = np.random.default_rng(sum(quality))
-    outcomes = [[rng.random(size) < q / 40 for size in parts] for q in quality]
-    shares = np.array([0, 0.5, 1])
-    expected = area(shares, np.array([np.mean([part.mean() for part in level]) for level in outcomes]))
-    stacked = np.stack([np.concatenate(level) for level in outcomes])[None]
-    run = FakeRun({"result": {"parts": {str(i): n for i, n in enumerate(parts)}, **LEVELS}}, stacked)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "read_outcomes", lambda path: path)
-        assert module._by_document(run).mean() == pytest.approx(100 * expected)
-
-
-LEVELS = {"removed": [0, 4, 8], "units": 8, "quality": [[0, 0, 0]]}
-
-
-class FakeRun:
-    def __init__(self, record, outcomes):
-        self.record, self.path = record, outcomes
+@pytest.mark.parametrize("sizes", [(200, 1000), (1000, 200)])
+def test_sub_tasks_count_alike_over_documents_too(keep, tmp_path, sizes):
+    """Answers that move from one sub-task to another leave their number as it is, but not the mean over sub-tasks."""
+    parts = {str(place): size for place, size in enumerate(sizes)}
+    keep("before", parts=parts, quality=(0.5, 0.5, 0.5))
+    keep("after", parts=parts, quality=(0.5, 0.5, 0.5), shift=150)
+    found = effect(list(twins(tmp_path / "before", tmp_path / "after").pairs), 0.05)
+    assert found.mean == pytest.approx(-10)  # 25 and 55 % instead of 50 and 50
+    low, high = found.interval
+    assert (low + high) / 2 == pytest.approx(found.mean, abs=0.5)
 
 
 def test_the_documents_interval_is_that_of_the_mean_over_tasks(keep, tmp_path):

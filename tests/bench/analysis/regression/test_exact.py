@@ -17,7 +17,6 @@ PARTS = {
     "training": {"weights": "b"},
     "method_training": {"passes": {"forward": 128, "backward": 0}, "reports": {}},
     "gap": 1e-7,
-    "something to come": 1,
 }
 
 
@@ -50,16 +49,16 @@ def test_a_change_is_told_where_it_begins(keep, regress):
     assert said.index("passes in 1 of") < said.index("removal order") and "128 -> 129 forward" in said
 
 
-def test_other_answers_of_the_same_quality_are_seen(keep, regress):
+def test_other_outcomes_of_the_same_quality_are_seen(keep, regress):
     keep("before")
-    keep("after", turn=1)
+    keep("after", shift=1)
     code, said = regress()
-    assert code == 1 and "answers in 1 of 1 cells (classification, seed 0: 6 of 600 differ)" in said
+    assert code == 1 and "test outcomes in 1 of 1 cells (classification, seed 0: 6 of 600 differ)" in said
 
 
 def test_what_is_meant_to_change_is_told_and_passes(keep, regress):
     keep("before")
-    keep("after", turn=1)
+    keep("after", shift=1)
     code, said = regress("--changed", "michel")
     assert code == 0 and "changed michel" in said and "6 of 600 differ" in said
 

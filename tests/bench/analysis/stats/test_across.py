@@ -18,7 +18,6 @@ from bench.analysis.stats.across import (
     normalise,
     performance_profile,
     seed_bootstrap,
-    task_bootstrap,
     task_means,
 )
 
@@ -111,17 +110,6 @@ def test_methods_are_drawn_with_the_same_seeds():
     assert (float(got.low), float(got.high)) == pytest.approx((1, 1))
 
 
-def test_the_task_bootstrap_draws_tasks_whole():
-    rng = np.random.default_rng(0)
-    levels = rng.normal(size=12)
-    some = [level + np.array([[-1.0, 1.0], [2.0, 2.0]]) for level in levels]  # spread over seeds does not matter
-    got = task_bootstrap(lambda means: means.mean(-1), some, draws=20_000)
-    error = levels.std(ddof=1) / np.sqrt(12)
-    half = t.ppf(0.975, 11) * error
-    assert got.value == pytest.approx([levels.mean(), levels.mean() + 2])
-    assert got.high - got.low == pytest.approx([2 * half, 2 * half], rel=0.06)
-
-
 def test_the_tail_is_that_of_student():
     """With n - 1 of n drawn, ends lie where a normal of s²/n has them at t: checked with n so large that it is one."""
     values = np.arange(400.0)[None]
@@ -132,12 +120,10 @@ def test_the_tail_is_that_of_student():
 
 
 @pytest.mark.parametrize("few", [1, 4])
-def test_few_seeds_or_tasks_have_a_value_and_no_interval(few):
+def test_few_seeds_have_a_value_and_no_interval(few):
     some = [np.array([[0.5], [0.7]]).repeat(few, 1), np.array([[0.1], [0.3]]).repeat(9, 1)]
     got = seed_bootstrap(iqm, some)
     assert got.value == pytest.approx([0.3, 0.5]) and got.low is None and got.high is None
-    assert task_bootstrap(interquartile_mean, some[:1] * few).low is None
-    assert task_bootstrap(interquartile_mean, some[:1] * 5).low is not None  # seeds are averaged first
 
 
 def test_all_scores_equal():
@@ -152,9 +138,8 @@ def test_all_scores_equal():
     ids=["no task", "other methods", "no seeds' axis", "missing cell", "no seed"],
 )
 def test_gaps_are_refused(some):
-    for bootstrap in (seed_bootstrap, task_bootstrap):
-        with pytest.raises(ValueError, match=r"missing|expected"):
-            bootstrap(mean, some)
+    with pytest.raises(ValueError, match=r"missing|expected"):
+        seed_bootstrap(mean, some)
 
 
 def test_the_random_state_is_fixed():

@@ -19,8 +19,6 @@ from bench.analysis.stats.many import (
     cliques,
     critical_difference,
     friedman,
-    mean_ranks,
-    nemenyi,
     pairwise_wilcoxon,
     ranking,
     wilcoxon,
@@ -81,25 +79,10 @@ def test_pairs_without_ties_are_those_of_scikit_posthocs():
     assert pairwise_wilcoxon(table) == pytest.approx(want.to_numpy())
 
 
-@settings(max_examples=25, deadline=None)
-@given(tables)
-def test_nemenyi_is_that_of_scikit_posthocs(table):
-    want = posthocs.posthoc_nemenyi_friedman(table).to_numpy()
-    assert nemenyi(table) == pytest.approx(want, abs=2e-3)  # theirs is read from a table of the distribution
-
-
 @pytest.mark.parametrize(("methods", "q"), [(2, 1.960), (3, 2.343), (5, 2.728), (10, 3.164)])
 def test_critical_differences_are_demsars(methods, q):
     """Table 5 a of Demšar (2006)."""
     assert critical_difference(methods, 14) == pytest.approx(q * np.sqrt(methods * (methods + 1) / (6 * 14)), abs=1e-3)
-
-
-@settings(deadline=None)
-@given(tables, st.sampled_from([0.05, 0.3]))
-def test_nemenyis_test_rejects_beyond_its_critical_difference(table, alpha):
-    ranks = mean_ranks(table)
-    beyond = np.abs(ranks[:, None] - ranks) > critical_difference(len(ranks), len(table), alpha)
-    assert (beyond == (nemenyi(table) < alpha)).all()
 
 
 @settings(deadline=None)
@@ -132,6 +115,6 @@ def test_too_few_blocks_leave_all_together():
 
 @pytest.mark.parametrize("table", [np.array([[0.1, np.nan]]), np.zeros((3, 1)), np.zeros((0, 3)), np.zeros(3)])
 def test_gaps_are_refused(table):
-    for function in (ranking, friedman, pairwise_wilcoxon, nemenyi):
+    for function in (ranking, friedman, pairwise_wilcoxon):
         with pytest.raises(ValueError, match=r"missing|expected"):
             function(table)

@@ -1,0 +1,60 @@
+"""What a method costs and what it saves: passes through the model, and speed-ups from raw latency samples."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import numpy as np
+
+from bench.analysis.curves import curve
+from bench.records.protocol import count_at
+from bench.records.schema import FinishedRecord, Passes, Samples
+
+
+def cost_in_passes(record: FinishedRecord) -> Passes:
+    """Examples that the method sent through the model: to score or, for a joint method, to train."""
+    training = record.result.method_training
+    return training.passes if training else record.result.passes
+
+
+def forward_samples(record: FinishedRecord, batch: int) -> Samples:
+    """Seconds of a forward pass at this batch size, by number of units removed; empty if it was not timed."""
+    latency = record.measured.latency
+    return latency.samples.get(batch, {}) if latency else {}
+
+
+def forward_speedup(record: FinishedRecord, batch: int, level: float) -> float:
+    """Speed-up of a forward pass with the share ``level`` of the units removed; NaN if it was not timed there."""
+    return _speedup(record, forward_samples(record, batch), level)
+
+
+def generation_speedup(record: FinishedRecord, level: float) -> float:
+    """Speed-up of generating text with the share ``level`` of the units removed; NaN if it was not timed there."""
+    generation = record.measured.generation
+    return _speedup(record, generation.samples if generation else {}, level)
+
+
+def level_index(record: FinishedRecord, level: float) -> int | None:
+    """Index of the level at which the nearest number of units to ``level`` is removed; None if it was not measured."""
+    wanted = count_at(level, record.result.units)
+    return record.result.removed.index(wanted) if wanted in record.result.removed else None
+
+
+def units_removed(record: FinishedRecord) -> np.ndarray:
+    """Share of units that are really gone at each level, (levels,).
+
+    A selector may keep more than its budget allows, as the control ``none`` does.
+    """
+    result = record.result
+    if result.kept and not result.neurons:
+        return 1 - np.array([len(kept) for kept in result.kept]) / result.units
+    return curve(record)[0]
+
+
+def _speedup(record: FinishedRecord, samples: Samples, level: float) -> float:
+    """Median seconds of the unpruned model over those of the smaller one, from the same interleaved repeats."""
+    index = level_index(record, level)
+    removed = -1 if index is None else round(units_removed(record)[index] * record.result.units)
+    if removed not in samples or 0 not in samples:
+        return float("nan")
+    return median(samples[0]) / median(samples[removed])

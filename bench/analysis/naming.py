@@ -1,0 +1,22 @@
+"""How tasks and seeds are named in messages, tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bench.records.schema import TaskKey
+
+
+def short_names(tasks: Sequence[TaskKey]) -> dict[TaskKey, str]:
+    """The shortest clear name of each task: that of its adapter, with data and model if another has the same."""
+    adapters = [task.task for task in tasks]
+    return {
+        task: task.task if adapters.count(task.task) == 1 else f"{task.task} ({task.data}, {task.model})"
+        for task in tasks
+    }
+
+
+def seeds_in_words(seeds: Iterable[int]) -> str:
+    """``seed 1`` or ``seeds 1, 2``, in ascending order."""
+    numbers = sorted(seeds)
+    return f"seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"

@@ -1,0 +1,129 @@
+"""Two methods paired by task and seed, from the records of a folder, with what a reader must know of the pairing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.analysis.comparable import check_comparable
+from bench.analysis.curves import removes
+from bench.analysis.naming import seeds_in_words, short_names
+from bench.analysis.run_results import FinishedCell, RunResults, read_results
+from bench.records.errors import InputError, unknown
+from bench.records.schema import TaskKey
+
+SeedPairs = dict[int, tuple[FinishedCell, FinishedCell]]  # by seed, ascending
+
+
+@dataclass(frozen=True)
+class PairedMethods:
+    """The cells of two methods on the tasks that both have, paired by seed."""
+
+    tasks: dict[TaskKey, SeedPairs]
+    names: dict[TaskKey, str]  # the shortest clear ones
+    unlike: str  # how the methods differ in the parts that they remove; empty if they do not
+    caveats: tuple[str, ...]  # that only one of the methods was trained, or that one removes nothing
+    remarks: tuple[str, ...]  # what is left out, and other weights: a line each
+
+
+def pair_methods(folder: Path, a: str, b: str, tasks: Sequence[str] = ()) -> PairedMethods:
+    """Pair the methods labelled ``a`` and ``b`` on all tasks, or on those named by their adapter or data.
+
+    Raises InputError if there are no such records, or they were measured under different settings.
+    """
+    results = read_results(folder)
+    for label in (a, b):
+        if label not in results.labels():
+            raise _no_result(results, label)
+    if a == b:
+        raise InputError(f"{a} is named twice: name two methods")
+    chosen = _chosen_tasks(results, tasks)
+    pairs = {task: pair for task in chosen if (pair := _pair(results, task, a, b))}
+    if not pairs:
+        raise InputError(f"{a} and {b} have no task and seed in common")
+    sides = [[both[side] for pair in pairs.values() for both in pair.values()] for side in (0, 1)]
+    check_comparable(cell.record for side in sides for cell in side)
+    names = short_names(chosen)
+    removed_a, removed_b = (removes(side[0].record) for side in sides)
+    return PairedMethods(
+        tasks=pairs,
+        names=names,
+        unlike=f"{a} removes {removed_a}, {b} {removed_b}" if removed_a != removed_b else "",
+        caveats=(*_trained(*sides), *(caveat for side in sides for caveat in _removes_nothing(side))),
+        remarks=tuple(_remarks(results, names, a, b)),
+    )
+
+
+def largest_share(pair: SeedPairs) -> float:
+    """Largest share of parameters that both methods remove in every seed."""
+    return min(float(cell.parameters[-1]) for both in pair.values() for cell in both)
+
+
+def _no_result(results: RunResults, label: str) -> InputError:
+    failed = [record for record in results.failed if record.cell.label == label]
+    if failed:
+        return InputError(f"{label} has no result: all of its {len(failed)} cells failed: {failed[0].reason}")
+    return unknown("method", label, results.labels())
+
+
+def _chosen_tasks(results: RunResults, names: Sequence[str]) -> list[TaskKey]:
+    """The tasks whose adapter or data is among ``names``; all if there are no names."""
+    tasks = results.tasks()
+    for name in names:
+        if not any(name in task[:2] for task in tasks):
+            raise unknown("task", name, {part for task in tasks for part in task[:2]})
+    return [task for task in tasks if not names or set(names) & set(task[:2])]
+
+
+def _pair(results: RunResults, task: TaskKey, a: str, b: str) -> SeedPairs:
+    of_a, of_b = results.of(task, a), results.of(task, b)
+    return {seed: (cell, of_b[seed]) for seed, cell in of_a.items() if seed in of_b}
+
+
+def _remarks(results: RunResults, names: dict[TaskKey, str], a: str, b: str) -> list[str]:
+    remarks = []
+    for task, name in names.items():
+        of_a, of_b = results.of(task, a), results.of(task, b)
+        for label, own, other in ((a, of_a, of_b), (b, of_b, of_a)):
+            if missing := other.keys() - own.keys():
+                remarks.append(f"left out on {name}: {seeds_in_words(missing)}, for which {label} has no result")
+        both = _pair(results, task, a, b)
+        if differ := [s for s, (one, other) in both.items() if _weights(one) != _weights(other)]:
+            remarks.append(f"on {name} the two methods pruned models of different weights in {seeds_in_words(differ)}")
+        remarks += [
+            f"failed: {record.cell.label} on {name}, seed {record.cell.seed}: {record.reason}"
+            for record in results.failed
+            if record.task == task and record.cell.label in (a, b)
+        ]
+    if results.other_protocol:
+        remarks.append(f"left out: {results.other_protocol} records made under another protocol")
+    return remarks
+
+
+def _weights(cell: FinishedCell) -> str | None:
+    return cell.record.result.training.weights
+
+
+def _trained(a: Sequence[FinishedCell], b: Sequence[FinishedCell]) -> list[str]:
+    """That one of the methods was trained where the other was not, and for which shares of the task's training."""
+    caveats = []
+    for own, others in ((a, b), (b, a)):
+        shares = [
+            100 * one.record.cell.trained
+            for one, other in zip(own, others, strict=True)
+            if one.record.cell.trained and not other.record.cell.trained
+        ]
+        if shares:
+            share = f"{min(shares):.3g}" + (f" to {max(shares):.3g}" if max(shares) > min(shares) else "")
+            caveats.append(
+                f"{own[0].record.cell.label} was trained at each level, for {share} % of the task's own training, and "
+                f"{others[0].record.cell.label} was not: part of the difference is due to training"
+            )
+    return caveats
+
+
+def _removes_nothing(cells: Sequence[FinishedCell]) -> list[str]:
+    if any(cell.parameters.any() for cell in cells):
+        return []
+    return [f"{cells[0].record.cell.label} removes nothing: its accuracy is that of the unpruned model at every level"]

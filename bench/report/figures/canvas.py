@@ -1,0 +1,93 @@
+"""What figures share: axes with room around them, legends, names that fit, and maps of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+
+from bench.report.figures.picture import INK, SERIES
+
+SIZE = (4.4, 3.7)  # inches
+LEGEND_ROW = 0.175  # inches
+LONGEST = 26  # characters of a name in a figure
+FILLED = 0.93  # side of a cell that is filled; the rest parts it from the next
+
+
+def canvas(title: str, x: str, y: str, size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
+    """A figure with one axis and fixed room around it, which is much faster than a layout that is computed."""
+    wide, high = size
+    figure = Figure(figsize=size)
+    figure.subplots_adjust(left=0.55 / wide, right=1 - 0.12 / wide, bottom=0.5 / high, top=1 - 0.25 / high)
+    axis = figure.subplots()
+    axis.set_title(title, loc="left", color=INK)
+    axis.set_xlabel(x)
+    axis.set_ylabel(y)
+    return figure, axis
+
+
+def legend(figure: Figure, axis: Axes) -> None:
+    """A legend below in two columns, ``others`` last."""
+    entries = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    names = sorted(entries, key=lambda name: name == "others")
+    figure.subplots_adjust(bottom=(0.55 + LEGEND_ROW * -(-len(names) // 2)) / figure.get_figheight())
+    figure.legend(
+        [entries[name] for name in names],
+        names,
+        loc="lower left",
+        bbox_to_anchor=(0.02, 0),
+        ncols=2,
+        fontsize=8.5,
+        handlelength=2.6,
+        borderaxespad=0,
+        labelspacing=0.3,
+    )
+
+
+def short(label: str, longest: int = LONGEST) -> str:
+    """A name that fits; tables show the whole name."""
+    line = " ".join(label.split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def cell_map(
+    axis: Axes,
+    rows: Sequence[np.ndarray],
+    text: Callable[[int, int], str] | None = None,
+    colour: str = SERIES[0],
+    empty: float = 0.06,
+    size: float = 7,
+) -> None:
+    """Square cells, the first row at the top, filled the more the larger their value, 0 to 1.
+
+    text: what is written in the cell at (row, column). empty: opacity of a cell of value 0, which is not drawn at all
+    where this is 0.
+    """
+    squares: dict[float, list[Path]] = {}
+    for y, values in enumerate(rows):
+        for x, value in enumerate(values):
+            corners = [(x, y), (x + FILLED, y), (x + FILLED, y + FILLED), (x, y + FILLED), (x, y)]
+            if value or empty:
+                squares.setdefault(round(float(value), 2), []).append(Path(corners, closed=True))
+            if text:
+                middle = (x + FILLED / 2, y + FILLED / 2)
+                axis.text(*middle, text(y, x), ha="center", va="center", fontsize=size)
+    for value, paths in sorted(squares.items()):  # one path for all cells of a value: a tenth of the bytes
+        together = Path.make_compound_path(*paths)
+        axis.add_patch(PathPatch(together, facecolor=colour, linewidth=0, alpha=0.06 + 0.6 * value))
+    axis.set_xlim(0, max(map(len, rows)))
+    axis.set_ylim(len(rows), 0)
+    axis.spines[:].set_visible(False)
+    axis.tick_params(length=0, labelcolor=INK)
+
+
+def name_cells(axis: Axes, columns: Sequence[Any], rows: Sequence[Any], size: float = 9, rotation: float = 0) -> None:
+    """Names of the columns and rows of a map; of many layers only some are named."""
+    step = 1 + len(rows) // 16 if all(isinstance(row, int) for row in rows) else 1
+    axis.set_xticks(np.arange(len(columns)) + FILLED / 2, list(map(str, columns)), fontsize=size, rotation=rotation)
+    axis.set_yticks(np.arange(0, len(rows), step) + FILLED / 2, list(map(str, rows[::step])), fontsize=size)

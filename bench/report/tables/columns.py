@@ -1,0 +1,65 @@
+"""The columns with a cell's figures, as the leaderboard and the pages show them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Column(NamedTuple):
+    """How a figure of ``bench.analysis.cell_metrics`` is shown: times ``factor``, with ``digits`` decimals."""
+
+    heading: str  # in the leaderboard
+    short: str  # in pages; empty for what pages show otherwise
+    help: str
+    factor: int
+    digits: int
+
+
+COLUMNS = {
+    "at50": Column("acc. at 50 %", "at 50 %", "Quality with half of the heads removed, per cent", 100, 1),
+    "at75": Column("acc. at 75 %", "at 75 %", "Quality with three quarters of the heads removed, per cent", 100, 1),
+    "area": Column("area", "area", "Mean quality over all shares removed; 0 is chance, 1 the unpruned model", 1, 3),
+    "within1": Column(
+        "heads off, -1 pt (%)",
+        "off, −1 pt",
+        "Largest share removed, per cent, before quality falls by more than 1 point",
+        100,
+        0,
+    ),
+    "within5": Column(
+        "heads off, -5 pt (%)",
+        "off, −5 pt",
+        "Largest share removed, per cent, before quality falls by more than 5 points",
+        100,
+        0,
+    ),
+    "parameters50": Column(
+        "parameters off at 50 % (%)", "params off", "Share of all parameters removed at 50 %, per cent", 100, 1
+    ),
+    "mb": Column("MB at 50 %", "MB", "Size at 50 %, in MB of 2^20 bytes", 1, 3),
+    "speedup1": Column(
+        "speed-up, batch 1",
+        "speed-up, b1",
+        "At 50 %, batch 1, relative to the unpruned model in the same interleaved repeats",
+        1,
+        2,
+    ),
+    "speedup32": Column(
+        "speed-up, batch 32",
+        "speed-up, b32",
+        "At 50 %, batch 32, relative to the unpruned model in the same interleaved repeats",
+        1,
+        2,
+    ),
+    "speedup_generate": Column("speed-up of generation at 22 %", "", "", 1, 2),
+    "scoring_seconds": Column("scoring (s)", "scoring s", "Wall seconds of scoring", 1, 2),
+    "forward": Column("forward", "forward", "Calibration examples sent forward through the model to score", 1, 0),
+    "backward": Column("backward", "backward", "Calibration examples sent backward through the model to score", 1, 0),
+    "training_seconds": Column(
+        "training (s)",
+        "training s",
+        "Wall seconds of training gates, or gates and weights, at all levels together",
+        1,
+        1,
+    ),
+}

@@ -1,0 +1,50 @@
+"""Cells that were measured under different settings are not compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.analysis.comparable import check_comparable, differing, settings
+from bench.records.errors import InputError
+from bench.records.schema import FailedRecord
+
+SETTINGS = [
+    ({"limit": 50}, "limit 50 (ae), limit none (michel)"),
+    ({"dtype": "bfloat16"}, "dtype bfloat16 (ae)"),
+    ({"removed": (0, 2, 8)}, "units removed 0, 2, 8 of 8 (ae), units removed 0, 4, 8 of 8 (michel)"),
+    ({"result": {"units": 9}}, "units removed 0, 4, 8 of 9 (ae)"),
+    ({"chance": 0.2}, "chance 0.2 (ae)"),
+    ({"cell": {"calibration": 64}}, "calibration examples 128 (michel), calibration examples 64 (ae)"),
+    ({"cell": {"asked": {"text": ["a", "b"]}}}, "text a+b (ae)"),
+    ({"result": {"parts": {"data": 200}}}, "test examples data 100 (michel), test examples data 200 (ae)"),
+    ({"result": {"parts": {}}}, "test examples texts only (ae)"),
+]
+
+
+@pytest.mark.parametrize(("other", "said"), SETTINGS, ids=[said for _, said in SETTINGS])
+def test_records_of_one_task_have_to_share_their_settings(make_record, other, said):
+    elsewhere = make_record("ae", data="else", limit=7)  # another task may have other settings
+    with pytest.raises(InputError, match="classification, data, model: measured under different settings") as error:
+        check_comparable([make_record("michel"), make_record("ae", **other), elsewhere])
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_only_the_settings_that_differ_are_named(make_record):
+    one, other = make_record("michel"), make_record("ae", limit=50)
+    assert differing([one, other]) == {"limit": {"none": [one], "50": [other]}}
+    check_comparable([one, make_record("ae", seed=1)])
+
+
+def test_a_setting_that_a_record_does_not_have_is_equal_to_any(make_record):
+    """The share of training of a method that trains nothing, the data of an old record, the levels of a failed cell."""
+    plain, origin = make_record("michel"), make_record("ae", trained=0.1, cell={"origin": "f" * 64})
+    failed = FailedRecord(cell=plain.cell, provenance=plain.provenance, reason="RuntimeError")
+    check_comparable([plain, origin, failed])
+    assert "units removed" not in settings(failed) and "training" not in settings(plain)
+
+
+@pytest.mark.parametrize("other", [{"trained": 0.2}, {"cell": {"origin": "0" * 64}}])
+def test_shares_of_training_and_origins_are_compared_where_there_are_two(make_record, other):
+    known = {"trained": 0.1, "cell": {"origin": "f" * 64}}
+    with pytest.raises(InputError, match=r"training 10 %|digest of data and model ffff"):
+        check_comparable([make_record("ste", **known), make_record("dsp", **known | other)])

@@ -1,0 +1,396 @@
+"""What ``compare`` says: in words, in tables, and of input that it cannot use."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from bench.__main__ import main
+from bench.analysis.comparison import compare
+from bench.analysis.stats.documents import mcnemar
+from bench.analysis.stats.signflip import sign_flip_interval, sign_flip_p
+from bench.records.errors import InputError
+from bench.report.comparison_text import text, words
+
+MIDDLE = [0.70, 0.75, 0.72, 0.78, 0.66, 0.71, 0.74, 0.73, 0.69, 0.77]  # of ae, by seed
+
+
+@pytest.fixture
+def ten_seeds(keep):
+    """michel keeps 4 to 8 points more than ae with half removed on ``first``, and as much on ``second``."""
+    for seed, middle in enumerate(MIDDLE):
+        for data, more in (("first", 0.04 + 0.01 * (seed % 5)), ("second", 0.01 * (-1) ** seed)):
+            keep("ae", [0.9, middle, 0.5], seed=seed, task=data)
+            folder = keep("michel", [0.9, middle + more, 0.5], seed=seed, task=data)
+    return folder
+
+
+def rows(answer: str, name: str) -> list[list[str]]:
+    return [
+        [part.strip() for part in line.strip("|").split("|")]
+        for line in answer.splitlines()
+        if line.startswith(f"| {name} ")
+    ]
+
+
+def test_a_difference_that_ten_seeds_show(ten_seeds):
+    got = compare(ten_seeds, "michel", "ae", level=0.5)
+    assert words(got) == (
+        "michel keeps 3.0 points more accuracy than ae at 50 % of heads removed, 95 % interval 2.3 to 3.7; ten seeds, "
+        "two tasks. No difference was shown on second."
+    )
+    first, second = got.tasks
+    d = np.array([4, 5, 6, 7, 8] * 2)
+    assert first.difference.mean == pytest.approx(6) and first.difference.beats == 1
+    assert first.difference.p == sign_flip_p(d) == 2 / 2**10 and first.holm == pytest.approx(4 / 2**10)
+    assert first.difference.interval == pytest.approx(sign_flip_interval(d))
+    assert (second.difference.p, second.holm, second.difference.beats) == (1, 1, 0.5)
+    assert got.overall is not None and got.overall.mean == pytest.approx(3)
+
+
+def test_the_sides_can_be_changed(ten_seeds):
+    there, back = (compare(ten_seeds, *both, level=0.5) for both in (("michel", "ae"), ("ae", "michel")))
+    assert words(there) == words(back)
+    assert rows(text(back), "first")[0][1:6] == ["10", "72.5", "78.5", "-6.0", "-7.0 to -5.0"]
+
+
+def test_the_mean_over_shares_is_the_default_and_is_no_area_of_the_leaderboard(ten_seeds):
+    got = compare(ten_seeds, "michel", "ae")
+    assert "1.5 points more accuracy than ae on average over the shares of heads removed, 95 %" in words(got)
+    assert "not scaled by chance, unlike the leaderboard's area" in text(got) and text(got).count("area") == 1
+    assert got.tasks[0].difference.mean == pytest.approx(3)  # half of what it is at the one level that differs
+    assert got.tasks[0].documents is None
+
+
+def test_what_is_kept_is_called_what_it_is(keep):
+    for method, middle in (("ae", 0.05), ("michel", 0.04)):
+        folder = keep(method, [0.06, middle, 0.01], task="texts", result={"parts": {}})
+        keep(method, [0.9, 10 * middle, 0.1], task="questions")
+    told = "1.0 points more probability of a byte than michel at 50 %"
+    assert told in words(compare(folder, "ae", "michel", ["texts"], 0.5))
+    both = compare(folder, "ae", "michel")
+    assert "points more quality than michel" in words(both) and "| quality (points) " in text(both)
+
+
+def test_one_task_is_not_corrected_for_others(ten_seeds):
+    got = compare(ten_seeds, "michel", "ae", ["second"], 0.5)
+    assert words(got) == (
+        "No difference was shown: michel and ae kept as much accuracy at 50 % of heads removed, "
+        "95 % interval -1.0 to 1.0, p = 1.000; ten seeds."
+    )
+    assert "p (Holm)" not in text(got).partition("On the same test examples")[0]
+
+
+@pytest.mark.parametrize(("seeds", "said"), [(1, "In this one seed"), (5, "In these five seeds")])
+def test_too_few_seeds_are_told_how_many_would_do(keep, seeds, said):
+    for seed in range(seeds):
+        for task in ("first", "second", "third"):
+            keep("ae", seed=seed, task=task)
+            folder = keep("michel", [0.9, 0.8, 0.5], seed=seed, task=task)
+    got = compare(folder, "michel", "ae")
+    assert words(got).startswith(f"{said} (three tasks) michel kept 5.0 points more accuracy than ae on average")
+    assert words(got).endswith(
+        "cannot show a difference at the 5 % level: six seeds are needed. "
+        "For a single task, seven seeds are needed, corrected for three tasks."
+    )
+    assert rows(text(got), "first")[0][5:8] == ["–", "needs 7 seeds", "–"]
+    assert "p =" not in words(got) and "*" not in text(got)
+
+
+def test_six_seeds_do_for_the_mean_and_not_for_each_of_three_tasks(keep):
+    for seed in range(6):
+        for task in ("first", "second", "third"):
+            keep("ae", seed=seed, task=task)
+            folder = keep("michel", [0.9, 0.8, 0.5], seed=seed, task=task)
+    said = words(compare(folder, "michel", "ae"))
+    assert said.startswith("michel keeps 5.0 points more") and said.endswith(
+        "For a single task, seven seeds are needed, corrected for three tasks."
+    )
+
+
+def test_methods_that_are_the_same_but_for_their_names(keep):
+    keep("ae")
+    folder = keep("michel")
+    one = words(compare(folder, "michel", "ae"))
+    assert one.startswith("In this one seed michel and ae kept as much accuracy on average")
+    for seed in range(1, 6):
+        keep("ae", seed=seed)
+        keep("michel", seed=seed)
+    six = text(compare(folder, "michel", "ae"))
+    assert six.startswith("No difference was shown: michel and ae kept as much accuracy on average")
+    assert "95 % interval 0.0 to 0.0, p = 1.000" in six and "-0.0" not in six
+
+
+def test_another_level_of_the_tests(keep):
+    for seed in range(4):
+        keep("ae", seed=seed)
+        folder = keep("michel", [0.9, 0.8, 0.5], seed=seed)
+    assert "at the 5 % level: six seeds are needed" in words(compare(folder, "michel", "ae"))
+    assert "80 % interval 5.0 to 5.0; four seeds." in words(compare(folder, "michel", "ae", alpha=0.2))
+
+
+def test_a_task_where_the_other_keeps_more_is_named(keep):
+    for seed in range(8):
+        for task, more in (("first", 0.2), ("second", 0.1), ("third", -0.1)):
+            keep("ae", [0.9, 0.7, 0.5], seed=seed, task=task)
+            folder = keep("michel", [0.9, 0.7 + more, 0.5], seed=seed, task=task)
+    said = words(compare(folder, "michel", "ae", level=0.5))
+    assert said.startswith("michel keeps 6.7 points more") and said.endswith("On third ae keeps 10.0 points more.")
+
+
+def test_the_same_on_each_task(keep):
+    for seed in range(8):
+        for task in ("first", "second"):
+            keep("ae", seed=seed, task=task)
+            folder = keep("michel", [0.9, 0.8, 0.5], seed=seed, task=task)
+    assert words(compare(folder, "michel", "ae")).endswith("The same was shown on each of the two tasks.")
+
+
+def test_documents_are_tested_seed_by_seed(ten_seeds):
+    got = compare(ten_seeds, "michel", "ae", ["first"], 0.5)
+    (task,) = got.tasks
+    assert task.documents is not None and len(task.documents.mcnemar) == 10
+    right = [np.arange(100) < count for count in (74, 70)]  # of seed 0
+    assert task.documents.mcnemar[0] == mcnemar(*right)
+    assert rows(text(got), "first")[1][1:5] == ["0", "4", "0", "0.125"]
+    assert task.documents.interval.mean == pytest.approx(6)
+
+
+def test_a_mean_over_draws_has_no_mcnemar_test(keep):
+    for seed in range(2):
+        keep("random", [0.9, 0.6, 0.5], [0.9, 0.7, 0.5], seed=seed)
+        folder = keep("michel", seed=seed)
+    got = compare(folder, "michel", "random", level=0.5)
+    (task,) = got.tasks
+    assert task.difference.mean == pytest.approx(5)
+    assert task.documents is not None and not task.documents.mcnemar
+    assert "no McNemar test, as one of the methods is a mean over random draws" in text(got)
+
+
+def test_orders_agree_or_not(keep):
+    forward = list(range(8))
+    for seed in range(2):
+        keep("ae", seed=seed, orders=[forward[::-1] if seed else forward])
+        folder = keep("michel", seed=seed, orders=[forward])
+    (task,) = compare(folder, "michel", "ae").tasks
+    assert task.agreement is not None
+    assert (task.agreement.tau, task.agreement.overlap, task.agreement.k) == (0, 0.5, 4)
+    assert task.agreement.stable == (1, -1)
+    assert rows(text(compare(folder, "michel", "ae")), "classification")[1] == [
+        "classification",
+        "0.00",
+        "50 % of 4",
+        "50 %",
+        "1.00",
+        "-1.00",
+    ]
+
+
+def test_a_method_without_orders_has_no_agreement(keep):
+    keep("ste", trained=0.1, result={"orders": None}, kept=[list(range(8)), [0, 1], []])
+    got = compare(keep("michel"), "michel", "ste")
+    assert got.tasks[0].agreement is None and "Kendall" not in text(got)
+
+
+def test_a_trained_method_against_one_that_is_not(keep):
+    keep("ste", trained=0.1)
+    keep("dsp-joint", trained=0.1)
+    folder = keep("michel")
+    assert "Note that ste was trained at each level, for 10 % of the task's own training, and michel was not" in words(
+        compare(folder, "michel", "ste")
+    )
+    assert "Note" not in words(compare(folder, "dsp-joint", "ste"))
+
+
+def test_heads_and_neurons_are_compared_by_parameters(keep):
+    """michel removes 0, 25 and 50 % of the parameters, amp 0, 50 and 100 %: they are compared up to 50 %."""
+    keep("amp", [0.9, 0.9, 0.5], neurons=True, megabytes=[4.0, 2.0, 0.0])
+    folder = keep("michel", [0.9, 0.8, 0.5])
+    got = compare(folder, "michel", "amp")
+    assert (got.tasks[0].a, got.tasks[0].b) == (pytest.approx(75), pytest.approx(90))
+    assert "equal shares of parameters removed, up to the 50.0 % that both reach" in words(got)
+    at = compare(folder, "michel", "amp", level=0.375)
+    assert (at.tasks[0].a, at.tasks[0].b) == (pytest.approx(65), pytest.approx(90))
+    assert at.tasks[0].documents is None and "at 37.5 % of parameters removed" in words(at)
+
+
+def test_cells_without_a_partner_are_named(keep):
+    for seed in range(3):
+        keep("michel", seed=seed)
+    keep("ae", seed=0)
+    keep("ae", seed=1, reason="RuntimeError: no")
+    keep("michel", seed=0, task="second")
+    folder = keep("random", seed=0, reason="not asked for")
+    got = compare(folder, "michel", "ae")
+    assert got.remarks == (
+        "left out on classification: seeds 1, 2, for which ae has no result",
+        "failed: ae on classification, seed 1: RuntimeError: no",
+        "left out on second: seed 0, for which ae has no result",
+    )
+    assert got.tasks[0].seeds == (0,) and len(got.tasks) == 1
+    assert "- failed: ae on classification, seed 1: RuntimeError: no" in text(got)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "told"), [((0, 1), "the mean over tasks is that of seed 1"), ((0,), "share no seed")]
+)
+def test_tasks_with_other_seeds(keep, seeds, told):
+    for method in ("michel", "ae"):
+        for seed in seeds:
+            keep(method, seed=seed, task="first")
+        folder = keep(method, seed=1, task="second")
+    got = compare(folder, "michel", "ae")
+    assert text(got).count(told) == 1
+    assert (got.overall is None) == (len(seeds) == 1)
+
+
+@pytest.fixture
+def no_seed_shared(keep):
+    """michel keeps 10 points more with half removed on ``first`` (seeds 0 to 6), and as much on ``second``."""
+    for task, seeds, more in (("first", range(7), 0.1), ("second", range(7, 14), 0.0), ("third", [20], -0.1)):
+        for seed in seeds:
+            keep("ae", seed=seed, task=task)
+            folder = keep("michel", [0.9, 0.7 + more, 0.5], seed=seed, task=task)
+    return folder
+
+
+def test_without_a_shared_seed_each_task_has_a_whole_sentence(no_seed_shared):
+    assert words(compare(no_seed_shared, "michel", "ae", level=0.5)) == (
+        "The tasks share no seed, so there is no mean over them. "
+        "michel keeps 10.0 points more accuracy than ae on first, at 50 % of heads removed, 95 % interval 10.0 to "
+        "10.0; seven seeds, corrected for three tasks. "
+        "No difference was shown: michel and ae kept as much accuracy on second, at 50 % of heads removed, 95 % "
+        "interval 0.0 to 0.0, p = 1.000, corrected for three tasks; seven seeds. "
+        "In this one seed ae kept 10.0 points more accuracy than michel on third, at 50 % of heads removed, but one "
+        "seed cannot show a difference at the 5 % level: seven seeds are needed, corrected for three tasks."
+    )
+
+
+def test_one_shared_seed_and_a_task_that_many_seeds_test(keep):
+    for seed in range(8):
+        keep("ae", seed=seed, task="first")
+        folder = keep("michel", seed=seed, task="first")
+    keep("ae", task="second")
+    keep("michel", task="second")
+    assert words(compare(folder, "michel", "ae")).endswith(
+        "six seeds are needed. No difference was shown on first. For second alone, seven seeds are needed, corrected "
+        "for two tasks."
+    )
+
+
+@pytest.mark.parametrize(("level", "told"), [(0.47, "at 50 % of heads"), (0.2, "at 25 % of heads"), (1, "at 100 %")])
+def test_the_level_told_is_the_one_found(keep, level, told):
+    for method in ("michel", "ae"):
+        folder = keep(method, [0.9, 0.8, 0.7, 0.5], removed=(0, 2, 4, 8))
+    got = compare(folder, "michel", "ae", level=level)
+    assert told in words(got) and got.tasks[0].a == pytest.approx({0.47: 70, 0.2: 80, 1: 50}[level])
+
+
+def test_tasks_of_other_sizes_are_compared_at_the_nearest_of_each(keep):
+    for method in ("michel", "ae"):
+        keep(method, task="first")
+        folder = keep(method, task="second", removed=(0, 4, 10), result={"units": 10, "orders": [list(range(10))]})
+    said = words(compare(folder, "michel", "ae", level=0.44))
+    assert "with 40 to 50 % of heads removed (the nearest to 44 %)" in said
+
+
+def test_a_method_that_removes_nothing_is_said_to(keep):
+    keep("none", [0.9, 0.9, 0.9], megabytes=[4.0] * 3)
+    folder = keep("michel")
+    assert words(compare(folder, "none", "michel", level=0.5)).endswith(
+        "Note that none removes nothing: its accuracy is that of the unpruned model at every level."
+    )
+
+
+def test_unequal_shares_of_training_are_refused(keep):
+    keep("ste", trained=0.1)
+    keep("ste", trained=0.1, seed=1)
+    keep("dsp-joint", trained=0.1)
+    keep("dsp-joint", trained=0.2, seed=1)
+    keep("voita", trained=0.5)
+    folder = keep("michel")
+    keep("michel", seed=1)
+    for a, b in (("ste", "dsp-joint"), ("dsp-joint", "michel"), ("voita", "ste")):
+        with pytest.raises(InputError, match=r"measured under different settings.*training .* % of the task's own"):
+            compare(folder, a, b)
+    assert "Note that ste was trained at each level, for 10 %" in words(compare(folder, "michel", "ste"))
+
+
+def test_shares_of_training_that_tasks_differ_in_are_all_named(keep):
+    for task, share in (("first", 0.1), ("second", 0.25)):
+        keep("ste", trained=share, task=task)
+        folder = keep("michel", task=task)
+    assert "for 10 to 25 % of the task's own training, and michel was not" in words(compare(folder, "michel", "ste"))
+
+
+def test_models_of_different_weights_are_named(keep):
+    keep("michel", training={"weights": "a"})
+    folder = keep("ae", training={"weights": "b"})
+    assert compare(folder, "michel", "ae").remarks == (
+        "on classification the two methods pruned models of different weights in seed 0",
+    )
+
+
+def test_tasks_of_one_adapter_are_told_apart(keep):
+    for data in ("first", "second"):
+        keep("michel", data=data)
+        folder = keep("ae", data=data)
+    assert [task.name for task in compare(folder, "michel", "ae").tasks] == [
+        "classification (first, model)",
+        "classification (second, model)",
+    ]
+    assert [task.name for task in compare(folder, "michel", "ae", ["second"]).tasks] == ["classification"]
+
+
+def test_the_verb_prints_the_answer_first(ten_seeds, capsys):
+    assert main(["compare", "michel", "ae", str(ten_seeds), "--level", "50%"]) == 0
+    first, again = capsys.readouterr().out, main(["compare", "michel", "ae", str(ten_seeds), "--level", "50%"])
+    assert first.startswith("michel keeps 3.0 points more") and again == 0
+    assert first == capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["michl", "ae"], "unknown method 'michl': did you mean 'michel'?"),
+        (["michel", "michel"], "michel is named twice"),
+        (["michel", "tis"], "tis has no result: all of its 1 cells failed: it broke"),
+        (["michel", "ste"], "no task and seed in common"),
+        (["michel", "amp", "--level", "0.9"], "both reach only 0.500, not 0.9"),
+        (["none", "amp"], "removes no parameters"),
+        (["michel", "ae", "--task", "classificatio"], "unknown task 'classificatio': did you mean 'classification'?"),
+        (
+            ["michel", "ae", "--level", "0.25"],
+            "level 0.25 was not measured on classification, data, model: available: 0, 0.5, 1",
+        ),
+        (["michel", "ae", "--level", "2%"], "level 0.02 rounds to none of the 8 units on classification, data, model"),
+        (["michel", "ae", "--level", "0.98"], "rounds to all of the 8 units on classification, data, model: available"),
+        (["michel", "ae", "--level", "2"], "--level: expected a share from 0 to 1, or a percentage"),
+        (["michel", "ae", "--alpha", "1"], "--alpha 1: expected a probability between 0 and 1"),
+        (["michel", "gnorm"], "measured under different settings"),
+        (["michel"], "required: B"),
+    ],
+)
+def test_bad_input_is_one_line(keep, capsys, arguments, told):
+    for method in ("michel", "ae"):
+        keep(method)
+    keep("gnorm", limit=50)
+    keep("ste", seed=1)
+    keep("tis", reason="it broke")
+    keep("amp", neurons=True)
+    folder = keep("none", megabytes=[4.0, 4.0, 4.0])
+    with_folder = [*arguments[:2], str(folder), *arguments[2:]] if len(arguments) > 1 else arguments
+    try:
+        code = main(["compare", *with_folder])
+    except SystemExit as error:
+        code = error.code
+    captured = capsys.readouterr()
+    assert code == 2 and not captured.out
+    assert told in captured.err and captured.err.count("\n") == 1
+
+
+def test_no_records_is_one_line(tmp_path, capsys):
+    assert main(["compare", "michel", "ae", str(tmp_path)]) == 2
+    assert re.fullmatch(r"headbench: error: .*no records there.*\n", capsys.readouterr().err)

@@ -1,0 +1,16 @@
+"""Short names of tasks, and lists of seeds."""
+
+from __future__ import annotations
+
+from bench.analysis.naming import seeds_in_words, short_names
+from bench.records.schema import TaskKey
+
+
+def test_a_task_has_the_name_of_its_adapter_unless_another_has_it():
+    mnli, first, second = TaskKey("mnli", "d", "m"), TaskKey("own", "first", "m"), TaskKey("own", "second", "m")
+    assert short_names([mnli, first]) == {mnli: "mnli", first: "own"}
+    assert short_names([mnli, first, second]) == {mnli: "mnli", first: "own (first, m)", second: "own (second, m)"}
+
+
+def test_seeds_are_listed_in_order():
+    assert (seeds_in_words([1]), seeds_in_words({10, 2})) == ("seed 1", "seeds 2, 10")

@@ -1,0 +1,105 @@
+"""A cached folder is built once, however many processes ask for it."""
+
+from __future__ import annotations
+
+import time
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from tasks.models.cache import Cache, default_root
+
+
+@pytest.fixture
+def cache(tmp_path) -> Cache:
+    return Cache(tmp_path / "cache")
+
+
+def folders(cache: Cache) -> list[str]:
+    """Names of the folders in the cache; locks are files beside them."""
+    return sorted(path.name for path in cache.root.iterdir() if path.is_dir())
+
+
+def build(folder: Path) -> None:
+    (folder / "weights").write_text("weights")
+
+
+def test_a_folder_is_built_once(cache):
+    built = []
+    for _ in range(2):
+        path = cache.folder("key", lambda folder: built.append(folder) or build(folder))
+    assert len(built) == 1
+    assert path == cache.path("key") and (path / "weights").read_text() == "weights"
+    assert cache.size() == len("weights")
+
+
+def test_a_build_that_fails_leaves_nothing_and_may_be_tried_again(cache):
+    def fails(folder: Path) -> None:
+        build(folder)
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        cache.folder("key", fails)
+    assert folders(cache) == []
+    cache.folder("key", build)
+    assert folders(cache) == ["key"]
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_what_another_process_builds_while_we_make_our_folder_is_taken(cache, monkeypatch, before):
+    mkdir = Path.mkdir
+
+    def slow_mkdir(self, **how):
+        monkeypatch.undo()
+        if not before:
+            mkdir(self, **how)
+        cache.folder("key", build)
+        if before:
+            mkdir(self, **how)
+
+    monkeypatch.setattr(Path, "mkdir", slow_mkdir)
+    path = cache.folder("key", lambda _: pytest.fail("built twice"))
+    assert (path / "weights").exists()
+    assert folders(cache) == ["key"]
+
+
+def test_what_a_killed_build_left_is_cleared(cache):
+    left = cache.root / "key.tmp" / "deep"
+    left.mkdir(parents=True)
+    (left / "half").touch()
+    (left.parent / "half").touch()
+    path = cache.folder("key", build)
+    assert [file.name for file in path.iterdir()] == ["weights"]
+    assert folders(cache) == ["key"]
+
+
+def ask(cache: Cache, counter: Path, asked: int) -> None:
+    def count(folder: Path) -> None:
+        with counter.open("a") as file:
+            file.write("built\n")
+        time.sleep(0.001 * (asked % 3))
+        build(folder)
+
+    for key in range(asked):
+        assert (cache.folder(f"key{key}", count) / "weights").read_text() == "weights"
+        cache.size()
+
+
+def test_many_processes_that_ask_at_once_get_one_build_each_key(cache, tmp_path):
+    context, counter, keys = get_context("fork"), tmp_path / "counter", 60
+    processes = [context.Process(target=ask, args=(cache, counter, keys)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 4
+    assert counter.read_text() == "built\n" * keys
+    assert len(folders(cache)) == keys
+
+
+def test_the_cache_lies_where_the_environment_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("HEADBENCH_CACHE", str(tmp_path))
+    assert default_root() == tmp_path
+    monkeypatch.delenv("HEADBENCH_CACHE")
+    assert default_root().name == "headbench"
