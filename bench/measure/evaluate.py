@@ -116,9 +116,8 @@ def smaller_models(view: View, nested: bool) -> Iterator[Callable[[Choice], nn.M
             nonlocal heads, units
             keep = choice.mask[units]
             if not keep.all():
-                left = heads.kept(keep)
                 for site in heads.site_of_unit[~keep].unique().tolist():
-                    restart.lost(site, left[heads.sites[site].name])
+                    restart.changed(site)
                 heads, units = shrink(model, keep, heads), units[keep]
             return model
 

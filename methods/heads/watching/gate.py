@@ -37,7 +37,7 @@ def gated(model: nn.Module, gates: Tensor, heads: HeadMap | None = None) -> Iter
             )
         if not (gates.is_floating_point() or gates.dtype == torch.bool):
             raise ValueError(f"gates must be float or bool, not {gates.dtype}")
-        # Sites whose gates are all 1 are skipped. Only gates on the CPU are checked: on a GPU a check waits for the device.
+        # Sites whose gates are all 1 are skipped; only gates on the CPU are checked, as on a GPU a check waits for it.
         known = gates.dim() == 1 and gates.device.type == "cpu" and not gates.requires_grad
         ones = gates == 1 if known else torch.zeros(len(heads), dtype=torch.bool)
         for index, unit in units.items():
