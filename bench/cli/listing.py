@@ -82,12 +82,14 @@ def _wrap(text: str) -> list[str]:
 
 
 def _option(option: Option, value: object) -> str:
-    return f"    {option.name}={_plain(value)}  [{_kind(option.type)}] {option.help}"
+    return f"    {option.name}={plain(value)}  [{kind_of(option.type)}] {option.help}"
 
 
-def _kind(kind: type) -> str:
+def kind_of(kind: type) -> str:
+    """The type of an option, as ``int`` or ``A|B|C``."""
     return "|".join(map(str, get_args(kind))) if get_origin(kind) is Literal else kind.__name__
 
 
-def _plain(value: object) -> str:
+def plain(value: object) -> str:
+    """The value of an option as the command line takes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""What a method takes beside the weights, against the memory model that the README states."""
+"""What a method takes beside the weights, against the memory model in docs/language-models.md."""
 
 from __future__ import annotations
 
