@@ -1,4 +1,4 @@
-"""``python -m bench`` and ``headbench``: read the command line, run the verb, turn bad input into one line."""
+"""``python -m bench`` and ``headbench``: read the command line, run the verb, report bad input in one line."""
 
 from __future__ import annotations
 
@@ -6,33 +6,39 @@ import os
 import sys
 
 from bench.cli.arguments import parse
+from bench.records.errors import InputError
+from tasks.errors import TaskError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command line; its exit code: 0 fine, 1 some cell failed, 2 bad input, 130 interrupted, 141 no reader."""
-    options = parse(sys.argv[1:] if arguments is None else arguments)
-    # Imported late, so that --help and a mistyped flag answer at once.
-    from bench.records.errors import InputError
-    from methods.heads import UnsupportedArchitecture
-    from tasks.errors import TaskError
+    """Run a command line and return its exit code.
 
-    kept = "; what was finished is kept, run again to go on" if options.name == "run" else ""
+    0 success, 1 a cell failed or a method regressed, 2 bad input, 130 interrupted, 141 nobody reads the output.
+    """
+    options = parse(sys.argv[1:] if arguments is None else arguments)
+    resume = "; finished cells are kept: run the command again to continue" if options.name == "run" else ""
     try:
         code = options.verb(options)
         print(end="", flush=True)
         return code
-    except (InputError, TaskError, UnsupportedArchitecture) as error:
+    except (InputError, TaskError) as error:
         return _complain(str(error))
-    except BrokenPipeError:  # the reader of our output has gone
+    except BrokenPipeError:
         _drop_output()
         return 141
     except OSError as error:
         _drop_output()  # it may be the output that cannot be written
         where = f"{error.filename}: " if error.filename else ""
-        return _complain(f"{where}{error.strerror or error}{kept}")
+        return _complain(f"{where}{error.strerror or error}{resume}")
     except KeyboardInterrupt:
-        print(f"\nheadbench: stopped{kept}", file=sys.stderr)
+        print(f"\nheadbench: stopped{resume}", file=sys.stderr)
         return 130
+    except ValueError as error:
+        # Importing the class would import torch; if the error is one, its module is loaded already.
+        layouts = sys.modules.get("methods.heads.finding.layouts")
+        if layouts is None or not isinstance(error, layouts.UnsupportedArchitecture):
+            raise
+        return _complain(str(error))
 
 
 def _complain(message: str) -> int:
@@ -41,7 +47,7 @@ def _complain(message: str) -> int:
 
 
 def _drop_output() -> None:
-    """Where standard output cannot take what was written, let the end of the interpreter not try again."""
+    """If standard output cannot be written, keep the interpreter from trying again when it exits."""
     try:
         print(end="", flush=True)
     except OSError:

@@ -1,107 +1,88 @@
-"""What a task is to the rest of the suite, and the registry of task adapters."""
+"""What a task has to offer, and the registry of task adapters."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from tasks.answers import Answers
 from tasks.data.dataset import Dataset
 from tasks.data.encode import Batch
 from tasks.models.cache import Cache
-
-
-@dataclass(frozen=True)
-class TaskSpec:
-    """A task as a suite file or a command line asks for it. Empty fields take what the adapter has built in."""
-
-    task: str
-    data: str = ""  # file, folder or hub id
-    model: str = ""  # folder or hub id
-    text: tuple[str, ...] = ()  # columns of the text, or of the pair of texts
-    label: str = ""  # column of the label
-    finetune: bool = False  # train the model on the training split first
-    limit: int = 0  # most examples of each split; 0 is all
-    mirror: str = ""  # folder with local copies of hub ids
-    harness_tasks: tuple[str, ...] = ()  # tasks of lm-eval, and folders of task files
-    dtype: str = ""  # of the weights of a language model: as torch names it, or auto; float32
-    device_map: str = ""  # auto spreads a language model over all GPUs
-    unit: Literal["group", "query"] = "group"  # what can be removed: a key/value head with its query heads, or the
-    # i-th query head of every key/value head of a layer; the same where each query head has its own
+from tasks.outcomes import Outcomes
+from tasks.request import TaskSpec
 
 
 class Training(Protocol):
-    """What a method that trains gates or weights trains on, and how the task trains its own model.
+    """Batches to train gates or weights on, and the optimizer that the task trains its own model with.
 
-    As ``methods.contract.view.Training`` says it: neither of the two packages imports the other.
+    The same protocol as ``methods.contract.view.Training``: neither of the two packages imports the other.
     """
 
-    steps: int  # a method may take for one budget
+    steps: int  # optimizer steps that a method may take for one budget
     clip: float  # largest norm of the gradient of all weights together
 
     def batches(self) -> Iterator[Batch]:
-        """Batches of shuffled training examples, without end; the same ones at each call."""
+        """Batches of shuffled training examples, without end; each call yields the same ones."""
 
     def optimizer(self, model: nn.Module) -> tuple[Optimizer, LRScheduler]:
         """The task's own optimizer for the weights of ``model``, with its schedule over ``steps``."""
 
 
 class Task(ABC):
-    """Texts, a model for each seed, a loss for a batch, and an evaluation that gives an outcome for each example."""
+    """Texts, a model for each seed, a loss for a batch, and an evaluation with an outcome for each example."""
 
-    version: ClassVar[int] = 1  # raise it when a change makes other results of the same data and model
+    version: ClassVar[int] = 1  # raise it when a change to the adapter changes results for the same data and model
 
     def __init__(self, spec: TaskSpec):
         self.spec = spec
 
     @classmethod
     def about(cls) -> list[str]:
-        """Lines for people: what it expects of data, and what it has built in."""
+        """Lines for `headbench list tasks`: what it expects of data, and what is built in."""
         return []
 
     @property
     @abstractmethod
     def data_name(self) -> str:
-        """The data set's own name."""
+        """Name of the data set."""
 
     @property
     def own_data(self) -> Dataset | None:
-        """The splits made of data of one's own, with what is to be told of them; None for what is built in."""
+        """The splits of data that the user gave, with remarks on them; None for built-in data."""
         return None
 
     @property
     @abstractmethod
     def model_name(self) -> str:
-        """The model's name, for people."""
+        """Name of the model, as reports show it."""
 
     @property
     @abstractmethod
-    def chance(self) -> float:
-        """Quality, 0 to 1, of what knows nothing of the question, as always giving the commonest answer."""
+    def guessing_quality(self) -> float:
+        """Quality, 0 to 1, without reading the question, such as by always predicting the most frequent label."""
 
     @abstractmethod
     def validate(self) -> nn.Module:
-        """Look for all that could make a run fail; the model's shape, perhaps without weights. Raises TaskError."""
+        """Check everything that could make a run fail. Returns the model, perhaps without weights. Raises TaskError."""
 
     @abstractmethod
     def fingerprints(self, seed: int) -> dict[str, Any]:
-        """Digests of all that fixes the data and the model of ``seed``, before any training."""
+        """Digests of everything that determines the data and the model of ``seed``, before any training."""
 
     @abstractmethod
     def prepared(self, seed: int, cache: Cache) -> bool:
-        """Whether the model of ``seed`` is there without any training."""
+        """Whether the model of ``seed`` is available without training."""
 
     @abstractmethod
     def prepare(self, seed: int, cache: Cache, device: torch.device) -> dict[str, Any]:
-        """Train the model of ``seed`` if that is not done yet; the report of the training (empty if there is none)."""
+        """Train the model of ``seed`` if needed; the report on its training (empty if there is none)."""
 
     @abstractmethod
     def open(self, seed: int, cache: Cache, device: torch.device) -> nn.Module:
@@ -109,7 +90,7 @@ class Task(ABC):
 
     @abstractmethod
     def save_tokenizer(self, folder: Path) -> None:
-        """Write what is needed to feed the opened model, other than its weights, to ``folder``."""
+        """Write everything that the opened model needs other than its weights to ``folder``."""
 
     @abstractmethod
     def calibration(self, seed: int, size: int, device: torch.device) -> Sequence[Batch]:
@@ -119,24 +100,24 @@ class Task(ABC):
     def training(self, seed: int, share: float, device: torch.device) -> Training:
         """Batches of the training split, in an order drawn by ``seed``, and the task's own optimizer.
 
-        ``share``, 0 to 1, is the part that it is for of the most steps that the task trains its own model for.
+        share: steps to take, as a share (0 to 1) of the most steps that the task trains its own model for.
         """
 
     @abstractmethod
     def probe(self, size: int, device: torch.device) -> Batch:
-        """``size`` test examples of usual length in one batch, repeated where there are fewer: the input for timing."""
+        """``size`` test examples of median length in one batch, repeated if there are fewer: the input for timing."""
 
     @abstractmethod
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Logits of ``model``: (B, classes), or (B, T, vocabulary) with zeros where there is padding."""
+        """Logits of ``model``: (B, classes), or (B, T, vocabulary) with zeros at padding."""
 
     @abstractmethod
     def loss(self, logits: Tensor, batch: Batch) -> Tensor:
         """Loss of each example, (B,)."""
 
     @abstractmethod
-    def answers(self, model: nn.Module) -> Answers:
-        """What ``model`` makes of the test split, in the data set's order.
+    def evaluate(self, model: nn.Module) -> Outcomes:
+        """Outcomes of ``model`` on the test split, in the data set's order.
 
         Raises FloatingPointError where logits are not finite.
         """
@@ -146,9 +127,16 @@ TASKS: dict[str, type[Task]] = {}
 
 
 def task(name: str) -> Callable[[type[Task]], type[Task]]:
-    """Register a task adapter under ``name``. Raises ValueError where the name is taken."""
+    """Register a task adapter under ``name``.
+
+    Raises ValueError if the name is taken, TypeError if the adapter is not a Task or lacks some of its methods.
+    """
 
     def register(adapter: type[Task]) -> type[Task]:
+        if not (isinstance(adapter, type) and issubclass(adapter, Task)):
+            raise TypeError(f"task {name!r}: expected a subclass of tasks.contract.Task, not {adapter!r}")
+        if missing := sorted(adapter.__abstractmethods__):
+            raise TypeError(f"task {name!r}: {adapter.__name__} does not define {', '.join(missing)}")
         if name in TASKS:
             raise ValueError(f"task {name!r} of {adapter.__module__} is already registered by {TASKS[name].__module__}")
         TASKS[name] = adapter

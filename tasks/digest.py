@@ -1,4 +1,4 @@
-"""Digests of what a result depends on: values, files, and source code without its comments."""
+"""Digests of what results depend on: values, files, and source code without its comments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def digest_of_files(paths: Iterable[Path]) -> str:
 
 @cache
 def digest_of_source(*modules: str) -> str:
-    """SHA-256 (hex) of the code of the named modules; comments, docstrings and layout do not count.
+    """SHA-256 (hex) of the code of the named modules, without comments, docstrings and layout.
 
     Raises ModuleNotFoundError for a name without source code.
     """
@@ -40,10 +40,10 @@ def digest_of_source(*modules: str) -> str:
 
 
 def source_of(module: str) -> str:
-    """Source code of a module, which is not imported (the packages around it are); empty where there is none."""
+    """Source code of a module, which is not imported (its parent packages are); empty if there is none."""
     try:
         spec = importlib.util.find_spec(module)
-    except ModuleNotFoundError:  # what should hold it is no package: it names a function or a value
+    except ModuleNotFoundError:  # its parent is not a package: the name is that of a function or a value
         return ""
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
         return ""

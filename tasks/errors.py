@@ -1,4 +1,4 @@
-"""What a task says of data or of a model that it cannot work with."""
+"""Errors about data and models that cannot be used."""
 
 
 class TaskError(ValueError):
@@ -6,7 +6,7 @@ class TaskError(ValueError):
 
 
 def first_line(error: BaseException, most: int = 200) -> str:
-    """The first line, at most ``most`` characters of it, of what went wrong at the root of ``error``."""
+    """First line of the message of the root cause of ``error``, at most ``most`` characters."""
     while error.__cause__ is not None:
         error = error.__cause__
     line = (str(error).strip() or type(error).__name__).splitlines()[0]

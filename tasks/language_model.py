@@ -21,7 +21,7 @@ from transformers import (
 )
 
 from tasks.builtin import abilities, decoder
-from tasks.contract import Answers, task
+from tasks.contract import task
 from tasks.data import encode
 from tasks.data.dataset import SPLITS, Dataset
 from tasks.data.encode import Batch, Encoded
@@ -32,19 +32,20 @@ from tasks.errors import TaskError
 from tasks.models import checkpoint, train
 from tasks.models.cache import Cache
 from tasks.models.seeded import SeededTask, Trained
+from tasks.outcomes import Outcomes
 
-if TYPE_CHECKING:  # slow to import, and other tasks do without
+if TYPE_CHECKING:  # slow to import, and not needed by other tasks
     from tasks.harness.run import Harness
 
 BUILT_IN = (*(f"headbench_{ability}" for ability in abilities.ABILITIES), "headbench_texts")
-OWN = "headbench_own_texts"  # perplexity of the test split of data of one's own
+OWN = "headbench_own_texts"  # perplexity of the test split of the user's data
 TEXT = ("text",)  # columns
-LENGTH = 512  # tokens of a text that methods score and train on, at most
-WINDOW = 1024  # tokens of a document that is evaluated, for the size of batches
-LOGITS = 2**26  # numbers in the logits of a batch, about: 256 MB in float32
-READ_BY = (  # what a model's answers pass through, beside this module
+LENGTH = 512  # most tokens of a text that methods score and train on
+WINDOW = 1024  # tokens of an evaluated document, assumed for the batch size
+LOGITS = 2**26  # logits in a batch, approximately: 256 MB in float32
+OUTCOME_CODE = (  # modules that outcomes depend on, besides this one
     *(checkpoint.__name__, encode.__name__),
-    *(f"tasks.harness.{name}" for name in ("answers", "data", "prepared", "run", "scorer")),
+    *(f"tasks.harness.{name}" for name in ("outcomes", "data", "prepared", "run", "scorer")),
     decoder.__name__,
 )
 DTYPES = ("float32", "bfloat16", "float16", "auto")
@@ -52,30 +53,30 @@ DTYPES = ("float32", "bfloat16", "float16", "auto")
 
 @task("harness")
 class LanguageModel(SeededTask):
-    """Tasks of lm-eval, zero-shot, on a causal language model; texts to score on. Built in: four abilities."""
+    """Tasks of lm-eval, zero-shot, on a causal language model, with texts for calibration; built in: four abilities."""
 
     @classmethod
     def about(cls) -> list[str]:
         sizes = " + ".join(str(abilities.SIZES[split]) for split in SPLITS)
         return [
             "columns: --text text",
-            "tasks: --harness-tasks A,B of lm-eval, or folders of task files; else the likelihood of the test split",
+            "tasks: --harness-tasks A,B of lm-eval, or folders of task files (default: likelihood of the test split)",
             f"built in: four-abilities, {sizes} documents ({' + '.join(SPLITS)}): {', '.join(BUILT_IN)}",
         ]
 
-    # What this is: data and model
+    # Data and model
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The tasks of lm-eval to evaluate on."""
+        """Names of the lm-eval tasks to evaluate on."""
         from tasks.harness.prepared import names_in
 
-        asked = self.spec.harness_tasks or ((OWN,) if self.spec.data else BUILT_IN)
-        return tuple(dict.fromkeys(name for each in asked for name in names_in(each)))
+        given = self.spec.harness_tasks or ((OWN,) if self.spec.data else BUILT_IN)
+        return tuple(dict.fromkeys(name for each in given for name in names_in(each)))
 
     @cached_property
     def harness(self) -> Harness:
-        """These tasks with their documents. Raises TaskError where they cannot be had."""
+        """These tasks with their documents. Raises TaskError if they cannot be loaded."""
         from tasks.harness.run import Harness
 
         folders = [name for name in self.spec.harness_tasks if Path(name).is_dir()]
@@ -85,7 +86,7 @@ class LanguageModel(SeededTask):
 
     @cached_property
     def texts(self) -> Dataset:
-        """Texts of one's own. Raises TaskError where they cannot be had."""
+        """The user's texts. Raises TaskError if they cannot be loaded."""
         data = load_texts(self.spec.data, self.spec.text or TEXT, self.spec.mirror)
         return limited(data, self.spec.limit) if self.spec.limit else data
 
@@ -104,33 +105,35 @@ class LanguageModel(SeededTask):
         return short_name(self.spec.model) if self.spec.model else "small-llama"
 
     @property
-    def chance(self) -> float:
-        return self.harness.chance
+    def guessing_quality(self) -> float:
+        return self.harness.guessing_quality
 
     def validate(self) -> nn.Module:
         spec = self.spec
         if bool(spec.model) != bool(spec.data):
             given, missing = ("--model", "--data") if spec.model else ("--data", "--model")
-            raise TaskError(f"harness: {given} without {missing}: texts to score on go with a language model")
+            raise TaskError(
+                f"harness: {given} without {missing}: a language model needs texts for calibration, and they need one"
+            )
         for flag, value in (("--label", spec.label), ("--finetune", spec.finetune)):
             if value:
                 raise TaskError(f"harness: {flag} is for classifiers")
         if spec.dtype and spec.dtype not in DTYPES:
             raise TaskError(f"dtype {spec.dtype!r}: expected one of {', '.join(DTYPES)}")
         if spec.device_map not in ("", "auto"):
-            raise TaskError(f"device map {spec.device_map!r}: expected auto, or none")
+            raise TaskError(f"device map {spec.device_map!r}: expected auto, or leave it out")
         if self.folder is None:
             return self._small(0)[1]
         config = checkpoint.load_config(self.folder)
-        if config.is_encoder_decoder:  # transformers would make a language model of some decoders alone
+        if config.is_encoder_decoder:  # transformers would load the decoders of some as language models
             raise TaskError(
-                f"{spec.model}: an encoder with a decoder ({config.model_type}) is no causal language model"
+                f"{spec.model}: an encoder with a decoder ({config.model_type}) is not a causal language model"
             )
-        checkpoint.skeleton(config, spec.model, AutoModelForCausalLM)  # is there such a model at all?
+        checkpoint.skeleton(config, spec.model, AutoModelForCausalLM)  # raises if there is no such model
         tokenizer = checkpoint.load_tokenizer(self.folder)
         if tokenizer.bos_token_id is None and tokenizer.eos_token_id is None:
             raise TaskError(
-                f"{spec.model}: its tokenizer has neither bos_token nor eos_token, one of which lm-eval needs"
+                f"{spec.model}: its tokenizer has neither bos_token nor eos_token; lm-eval needs one of them"
             )
         model = checkpoint.load_language_model(self.folder, self._dtype, spec.device_map)
         _check_causal(model, len(tokenizer), spec.model)
@@ -138,7 +141,7 @@ class LanguageModel(SeededTask):
         return model
 
     def fingerprints(self, seed: int) -> dict[str, Any]:
-        read = digest_of_source(*READ_BY, __name__)
+        read = digest_of_source(*OUTCOME_CODE, __name__)
         model: dict[str, Any] = {"read": read, "dtype": self._dtype, "lm_eval": version("lm_eval")}
         if self.folder is not None:
             model |= {"device_map": self.spec.device_map} if self.spec.device_map else {}
@@ -177,7 +180,7 @@ class LanguageModel(SeededTask):
     def _small(self, seed: int) -> tuple[PreTrainedTokenizerFast, LlamaForCausalLM]:
         return decoder.build(abilities.documents()["train"], seed)
 
-    # Batches, loss and answers
+    # Batches, loss and outcomes
 
     def calibration(self, seed: int, size: int, device: torch.device) -> list[Batch]:
         pool = self._train_set
@@ -187,33 +190,37 @@ class LanguageModel(SeededTask):
         batch_size = self._batch_size(longest)
         return list(encode.batches(examples, self._tokenizer, batch_size, by_length=True, device=device))
 
-    def training(self, seed: int, share: float, device: torch.device) -> train.Lessons:
+    def training(self, seed: int, share: float, device: torch.device) -> train.TrainingSetup:
         recipe = train.fine_tuning(len(self._train_set), batch_size=8) if self.spec.data else abilities.RECIPE
-        return train.Lessons(self._train_set, self._tokenizer, recipe.shortened(share), train.order_seed(seed), device)
+        return train.TrainingSetup(
+            self._train_set, self._tokenizer, recipe.shortened(share), train.order_seed(seed), device
+        )
 
     def probe(self, size: int, device: torch.device) -> Batch:
-        return next(encode.batches(encode.usual(self._test_set, size), self._tokenizer, size, device=device))
+        return next(encode.batches(encode.median_length(self._test_set, size), self._tokenizer, size, device=device))
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
         mask = batch.inputs["attention_mask"]
-        # Keys and values of every layer, kept for a next token that is never asked for, would be most of the memory.
+        # Without use_cache=False, keys and values kept for a next token would take most of the memory.
         logits = model(input_ids=batch.inputs["input_ids"], attention_mask=mask, use_cache=False).logits
         return logits if bool(mask.all()) else logits * mask[..., None]
 
     def loss(self, logits: Tensor, batch: Batch) -> Tensor:
-        """Nats per token, of which some may weigh more than others."""
+        """Weighted mean over each text's tokens of their negative log-likelihood, in nats."""
         ids, weights = batch.inputs["input_ids"][:, 1:], batch.inputs["weights"][:, 1:]
-        told = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids.flatten(), reduction="none").view_as(ids)
-        return (told * weights).sum(1) / weights.sum(1).clamp_min(1)  # a text of one token tells nothing
+        token_losses = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids.flatten(), reduction="none").view_as(
+            ids
+        )
+        return (token_losses * weights).sum(1) / weights.sum(1).clamp_min(1)  # a text of one token has no loss
 
-    def answers(self, model: Any) -> Answers:
-        from tasks.harness.answers import answers
+    def evaluate(self, model: Any) -> Outcomes:
+        from tasks.harness.outcomes import outcomes
 
         with torch.no_grad(), _no_cache(model):
-            return answers(self.harness(model, self._tokenizer, self._batch_size(WINDOW)))
+            return outcomes(self.harness(model, self._tokenizer, self._batch_size(WINDOW)))
 
     def _batch_size(self, length: int) -> int:
-        """How many texts of ``length`` tokens go through the model at once, so that their logits stay small."""
+        """Number of texts of ``length`` tokens whose logits together stay near ``LOGITS``."""
         return min(64, max(1, LOGITS // (length * len(self._tokenizer))))
 
     @cached_property
@@ -229,7 +236,7 @@ class LanguageModel(SeededTask):
         return self._encode([example.texts[0] for example in self.texts.test], self._tokenizer)
 
     def _encode(self, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[Encoded]:
-        """Texts as tokens, each of which but the first is to be told, and weighs 1."""
+        """Tokenized texts; every token has weight 1 in the loss."""
         length = min(LENGTH, tokenizer.model_max_length)
         ids = tokenizer(list(texts), truncation=True, max_length=length)["input_ids"]
         return [
@@ -240,26 +247,26 @@ class LanguageModel(SeededTask):
 
 @contextmanager
 def _no_cache(model: PreTrainedModel) -> Iterator[None]:
-    """Inside, the model keeps no keys and values: lm-eval cannot ask for that, and has no use for them."""
-    former = getattr(model.config, "use_cache", None)
+    """Inside, the model keeps no keys and values, which lm-eval does not use and cannot switch off."""
+    previous = getattr(model.config, "use_cache", None)
     model.config.use_cache = False
     try:
         yield
     finally:
-        model.config.use_cache = former
+        model.config.use_cache = previous
 
 
 def _check_causal(model: PreTrainedModel, vocabulary: int, name: str) -> None:
-    """Raise TaskError for a model that reads ahead, or that has fewer tokens than its tokenizer."""
+    """Raise TaskError for a model whose attention is not causal, or with fewer tokens than its tokenizer."""
     embeddings: Any = model.get_input_embeddings()
     if vocabulary > embeddings.num_embeddings:
         raise TaskError(
-            f"{name}: the tokenizer gives {vocabulary} tokens, the model has {embeddings.num_embeddings}: they do not "
+            f"{name}: the tokenizer has {vocabulary} tokens, the model {embeddings.num_embeddings}: they do not "
             "belong together"
         )
     ids = torch.arange(6, device=model.device)[None].clamp_max(embeddings.num_embeddings - 1)
-    words = embeddings(ids).detach().requires_grad_()
-    told = model.eval().requires_grad_(False)(inputs_embeds=words).logits[0, :3]
-    (gradient,) = torch.autograd.grad(told.float().norm(), words)
+    inputs = embeddings(ids).detach().requires_grad_()
+    logits = model.eval().requires_grad_(False)(inputs_embeds=inputs).logits[0, :3]
+    (gradient,) = torch.autograd.grad(logits.float().norm(), inputs)
     if gradient[0, 3:].any():  # exactly zero where attention is causal, in any precision
-        raise TaskError(f"{name}: {type(model).__name__} reads the words that it is to tell: it is no causal model")
+        raise TaskError(f"{name}: {type(model).__name__} attends to later tokens: it is not a causal language model")

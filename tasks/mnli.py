@@ -7,7 +7,7 @@ from tasks.text_classification import TextClassification
 
 @task("mnli")
 class NaturalLanguageInference(TextClassification):
-    """Premise and hypothesis, three classes; built in: a grammar of inferences, not MNLI (for that give --data)."""
+    """Premise and hypothesis, three classes; built in: pairs from a small grammar (for MNLI itself give --data)."""
 
     columns = ("premise", "hypothesis")
     labels = ("entailment", "neutral", "contradiction")

@@ -1,4 +1,4 @@
-"""Classification of texts or pairs of texts: what the three text adapters share."""
+"""Classification of texts or pairs of texts: the base class of text adapters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tasks.builtin import model as small
-from tasks.contract import Answers
 from tasks.data import encode
 from tasks.data.dataset import SPLITS, Dataset, Example
 from tasks.data.encode import Batch, Encoded
@@ -25,44 +24,47 @@ from tasks.errors import TaskError
 from tasks.models import checkpoint, train
 from tasks.models.cache import Cache
 from tasks.models.seeded import SeededTask, Trained
+from tasks.outcomes import Outcomes
 
 BATCH = 64
-OWN_LENGTH, OWN_PIECES = 128, 4000  # tokens a text, and vocabulary, of a small model on data of one's own
-SPACES = " ▁Ġ"  # a space, as it is and as tokenizers write it
+OWN_LENGTH, OWN_PIECES = 128, 4000  # tokens per text, and vocabulary, of a small model for the user's data
+SPACES = " ▁Ġ"  # a space, plain and as tokenizers write it
 
 
 class TextClassification(SeededTask):
-    """Sequence classification; an adapter says which columns, which classes, and what is built in."""
+    """Sequence classification; adapters define the columns, the classes and the built-in data."""
 
     columns: ClassVar[tuple[str, ...]] = ("text",)
     label: ClassVar[str] = "label"
-    labels: ClassVar[tuple[str, ...]] = ()  # classes in order, where the task fixes them
-    built_in: ClassVar[Callable[[], Dataset]]
-    recipe: ClassVar[train.Recipe]  # of the small model
-    pieces: ClassVar[int | None] = None  # vocabulary of the small model on built-in data: word pieces, or words
+    labels: ClassVar[tuple[str, ...]] = ()  # classes in order; empty for those of the data
+    built_in: ClassVar[Callable[[], Dataset] | None] = None  # the data without --data, a static method
+    recipe: ClassVar[train.Recipe] = train.Recipe(learning_rate=1e-3, max_steps=1000)  # of the small model
+    pieces: ClassVar[int | None] = None  # word pieces in its vocabulary on built-in data; None for whole words
 
     @classmethod
     def about(cls) -> list[str]:
-        data = cls.built_in()
+        data = cls.built_in() if cls.built_in else None
         return [
             f"columns: --text {','.join(cls.columns)} --label {cls.label}",
             f"classes: {', '.join(cls.labels) or 'those of the data'}",
-            f"built in: {data.name}, {data.sizes}, {len(data.labels)} classes",
+            f"built in: {data.name}, {data.sizes}, {len(data.labels)} classes" if data else "built in: no data",
         ]
 
-    # What this is: data and model
+    # Data and model
 
     @cached_property
     def dataset(self) -> Dataset:
-        """The three splits. Raises TaskError where they cannot be had."""
+        """The three splits. Raises TaskError if they cannot be loaded."""
         spec = self.spec
         if spec.data:
             columns = spec.text or self.columns
             if len(columns) > 2:
                 raise TaskError(f"--text {','.join(columns)}: expected one column, or two for pairs")
             data = load(spec.data, columns, spec.label or self.label, labels=self.labels, mirror=spec.mirror)
+        elif (built_in := type(self).built_in) is None:
+            raise TaskError(f"{spec.task}: has no built-in data: give --data")
         else:
-            data = type(self).built_in()
+            data = built_in()
         return limited(data, spec.limit) if spec.limit else data
 
     @property
@@ -78,8 +80,8 @@ class TextClassification(SeededTask):
         return short_name(self.spec.model) if self.spec.model else "small-bert"
 
     @property
-    def chance(self) -> float:
-        return self.dataset.chance
+    def guessing_quality(self) -> float:
+        return self.dataset.majority_accuracy
 
     def validate(self) -> nn.Module:
         for field in ("harness_tasks", "dtype", "device_map"):
@@ -90,13 +92,15 @@ class TextClassification(SeededTask):
             own, untrained = self._small(0)
             self._check_texts(own, len(own))
             return untrained
-        checkpoint.skeleton(checkpoint.load_config(self.folder), self.spec.model)  # is there such a classifier at all?
+        checkpoint.skeleton(
+            checkpoint.load_config(self.folder), self.spec.model
+        )  # raises if there is no such classifier
         tokenizer = checkpoint.load_tokenizer(self.folder)
         if self.trains:
             model = checkpoint.load_for_training(self.folder, self.dataset.labels, tokenizer, 0)
         else:
             model = checkpoint.load_classifier(self.folder)
-            checkpoint.label_places(model.config, self.dataset.labels, self.spec.model)
+            checkpoint.class_indices(model.config, self.dataset.labels, self.spec.model)
         embeddings: Any = model.get_input_embeddings()
         self._check_texts(tokenizer, embeddings.num_embeddings)
         return model
@@ -121,7 +125,7 @@ class TextClassification(SeededTask):
         folder = self.place(seed, cache)
         self._tokenizer = checkpoint.load_tokenizer(folder)
         classifier = checkpoint.load_classifier(folder)
-        self._places = checkpoint.label_places(classifier.config, self.dataset.labels, folder.name)
+        self._classes = checkpoint.class_indices(classifier.config, self.dataset.labels, folder.name)
         model: nn.Module = classifier
         return model.to(device).eval()
 
@@ -138,7 +142,7 @@ class TextClassification(SeededTask):
         return self.pieces or (OWN_PIECES if self.spec.data else None)
 
     def _small(self, seed: int) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
-        """Tokenizer and untrained small model for this data."""
+        """Tokenizer and untrained small model for the data."""
         return small.build(self.dataset, seed, pieces=self._pieces, max_length=self._recipe.max_length)
 
     def fit(self, seed: int, device: torch.device) -> Trained:
@@ -160,12 +164,12 @@ class TextClassification(SeededTask):
         examples = self._encode([pool[place] for place in chosen.tolist()])
         return list(encode.batches(examples, self._tokenizer, BATCH, by_length=True, device=device))
 
-    def training(self, seed: int, share: float, device: torch.device) -> train.Lessons:
+    def training(self, seed: int, share: float, device: torch.device) -> train.TrainingSetup:
         order = train.order_seed(seed)
-        return train.Lessons(self._train_set, self._tokenizer, self._recipe.shortened(share), order, device)
+        return train.TrainingSetup(self._train_set, self._tokenizer, self._recipe.shortened(share), order, device)
 
     def probe(self, size: int, device: torch.device) -> Batch:
-        return next(encode.batches(encode.usual(self._test, size), self._tokenizer, size, device=device))
+        return next(encode.batches(encode.median_length(self._test, size), self._tokenizer, size, device=device))
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
         return model(**batch.inputs).logits
@@ -174,16 +178,16 @@ class TextClassification(SeededTask):
         return F.cross_entropy(logits, batch.labels, reduction="none")
 
     @torch.no_grad()
-    def answers(self, model: nn.Module) -> Answers:
-        right = torch.empty(len(self._test), dtype=torch.bool)
+    def evaluate(self, model: nn.Module) -> Outcomes:
+        correct = torch.empty(len(self._test), dtype=torch.bool)
         device = next(model.parameters()).device
         for batch in encode.batches(self._test, self._tokenizer, BATCH, by_length=True, device=device):
             logits = self.logits(model, batch)
             if not logits.isfinite().all():
                 first = int(batch.indices[(~logits.isfinite().all(1)).nonzero()[0, 0]])
                 raise FloatingPointError(f"logits are not finite, first for test example {first}")
-            right[batch.indices] = (logits.argmax(1) == batch.labels).cpu()
-        return Answers(right, {self.data_name: len(right)})
+            correct[batch.indices] = (logits.argmax(1) == batch.labels).cpu()
+        return Outcomes(correct, {self.data_name: len(correct)})
 
     @cached_property
     def _train_set(self) -> list[Encoded]:
@@ -194,18 +198,18 @@ class TextClassification(SeededTask):
         return self._encode(self.dataset.test)
 
     def _encode(self, examples) -> list[Encoded]:
-        placed = [Example(example.texts, self._places[example.label]) for example in examples]
-        return encode.encode(placed, self._tokenizer, self._length(self._tokenizer))
+        relabelled = [Example(example.texts, self._classes[example.label]) for example in examples]
+        return encode.encode(relabelled, self._tokenizer, self._length(self._tokenizer))
 
     def _length(self, tokenizer: PreTrainedTokenizerBase) -> int:
         return min(self._recipe.max_length, tokenizer.model_max_length)
 
     def _check_texts(self, tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> None:
-        """Raise TaskError for a text of nothing but special tokens and spaces, or of tokens unknown to the model."""
+        """Raise TaskError for a text without a token other than special ones and spaces, or with unknown token ids."""
         if not self.spec.data and not self.spec.model:
             return
         empty = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-        empty |= {place for token, place in tokenizer.get_vocab().items() if not token.strip(SPACES)}
+        empty |= {token_id for token, token_id in tokenizer.get_vocab().items() if not token.strip(SPACES)}
         for split in SPLITS:
             examples = getattr(self.dataset, split)
             for example, encoded in zip(
@@ -214,9 +218,9 @@ class TextClassification(SeededTask):
                 tokens = encoded.tokens["input_ids"]
                 if empty.issuperset(tokens):
                     where = self.spec.data or self.data_name
-                    raise TaskError(f"{where}: a {split} text is nothing but padding or spaces: {example.texts!r}")
+                    raise TaskError(f"{where}: a {split} text has only special tokens or spaces: {example.texts!r}")
                 if max(tokens) >= vocabulary:
                     raise TaskError(
-                        f"{self.spec.model}: the tokenizer gives token {max(tokens)}, the model has {vocabulary}: "
-                        "they do not belong together"
+                        f"{self.spec.model}: the tokenizer gives token id {max(tokens)}, the model has {vocabulary} "
+                        "tokens: they do not belong together"
                     )

@@ -1,68 +1,17 @@
-"""Types of flags: what a text stands for, or the complaint that argparse tells."""
+"""Types of flags: text to value, or the complaint that argparse shows."""
 
-import math
 from argparse import ArgumentTypeError
+from collections.abc import Callable
 from pathlib import Path
 
-LEAST_TRAINING = 1e-6  # no task trains its own model for a million steps: less is less than one step
-
-
-def number(text: str) -> float:
-    """``text`` as a number; NaN, which lies in no range, where it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def fraction(text: str) -> float:
-    """``0.5`` or ``50%`` as 0.5; NaN where it is neither."""
-    return number(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+from bench.suites.shares import fraction, number, training_share
 
 
 def positive(text: str) -> int:
     """A whole number, at least 1."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"expected a whole number, at least 1, not {text!r}")
-    return number
-
-
-def share(text: str) -> float:
-    """A share over 0, at most 1."""
-    share = number(text)
-    if not 0 < share <= 1:
-        raise ArgumentTypeError(f"expected a share over 0, at most 1, not {text!r}")
-    return share
-
-
-def training(text: str) -> float:
-    """A share of a task's own training, at most 1, and enough to be a step."""
-    share = number(text)
-    if not LEAST_TRAINING <= share <= 1:
-        raise ArgumentTypeError(
-            f"expected a share from {LEAST_TRAINING:.6f}, less being no step at all, to 1, not {text!r}"
-        )
-    return share
-
-
-def level(text: str) -> float:
-    """A share from 0 to 1, or a percentage."""
-    level = fraction(text)
-    if not 0 <= level <= 1:
-        raise ArgumentTypeError(f"expected a share from 0 to 1, or a percentage such as 50%, not {text!r}")
-    return level
-
-
-def points(text: str) -> float:
-    """Points of accuracy, 0 to 100."""
-    points = number(text)
-    if not 0 <= points <= 100:
-        raise ArgumentTypeError(f"expected points of accuracy, from 0 to 100, not {text!r}")
-    return points
+    return int(text)
 
 
 def whole(text: str) -> int:
@@ -70,6 +19,29 @@ def whole(text: str) -> int:
     if not text.isdecimal() or int(text) >= 2**63:
         raise ArgumentTypeError(f"expected a whole number, at least 0, not {text!r}")
     return int(text)
+
+
+def _in_range(convert: Callable[[str], float], allowed: Callable[[float], bool], expected: str):
+    def convert_flag(text: str) -> float:
+        value = convert(text)
+        if not allowed(value):
+            raise ArgumentTypeError(f"expected {expected}, not {text!r}")
+        return value
+
+    return convert_flag
+
+
+share = _in_range(number, lambda value: 0 < value <= 1, "a share above 0, at most 1")
+level = _in_range(fraction, lambda value: 0 <= value <= 1, "a share from 0 to 1, or a percentage such as 50%")
+points = _in_range(number, lambda value: 0 <= value <= 100, "points of accuracy, from 0 to 100")
+
+
+def training(text: str) -> float:
+    """A share of a task's own training: at most 1, and at least one step."""
+    try:
+        return training_share(number(text))
+    except ValueError as error:
+        raise ArgumentTypeError(f"{error}, not {text!r}") from error
 
 
 def filled(text: str) -> str:
@@ -85,7 +57,7 @@ def path(text: str) -> Path:
 
 
 def file(text: str) -> Path:
-    """A path to write a file to, in a folder that is there."""
+    """A path for a file to write, in a folder that exists."""
     given = path(text)
     if given.is_dir():
         raise ArgumentTypeError(f"expected a file to write, and {text!r} is a folder")

@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 import textwrap
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
+from bench.records.errors import InputError
 from bench.records.store import Store
 from bench.run.runner import survey
 from bench.suites.cells import plan
 from bench.suites.files import built_in_suites, load_suite
-from bench.suites.parse import Suite
+from bench.suites.plugins import plugin_fault
+from bench.suites.suite import Suite
 from methods import METHODS
 from methods.contract.registry import Option
 from methods.contract.schedule import Schedule
 from tasks.contract import TASKS
+from tasks.errors import TaskError
 
 SCHEDULE = [field.name for field in dataclasses.fields(Schedule)]
 
 
 def methods() -> str:
-    """Every method: shape, source, and its options with type, default and meaning."""
+    """Every method with its shape and source, and the type, default and meaning of its options."""
     blocks = []
     for name, method in sorted(METHODS.items()):
-        values = method.configure({})
+        defaults = method.configure({})
         role = f"{method.shape}, control" if method.control and method.source != "control" else method.shape
         lines = [f"{name} ({role}; {method.source})"]
         if name != method.base:
-            lines += [f"    short for {METHODS[method.base].label(values)}"]
+            lines += [f"    short for {METHODS[method.base].label(defaults)}"]
         else:
             shown = [o for o in method.options.values() if o.name not in SCHEDULE or o.name in method.presets]
-            lines += [*_wrap(method.summary), *(_option(option, values[option.name]) for option in shown)]
+            lines += [*_wrap(method.summary), *(_option(option, defaults[option.name]) for option in shown)]
         blocks.append("\n".join(lines))
     schedule = next(method.options for method in METHODS.values() if method.shape == "scorer")
     blocks.append(
@@ -42,12 +46,17 @@ def methods() -> str:
 
 
 def tasks() -> str:
-    """Every task adapter: what it expects of data, and what it has built in."""
+    """Every task adapter: what it expects of data, and what it has built in. Warns of adapters that cannot say."""
     blocks = []
     for name, adapter in sorted(TASKS.items()):
-        lines = [name, *_wrap((inspect.getdoc(adapter) or "").replace("\n", " "))]
-        lines += [f"    {line}" for line in adapter.about()]
-        blocks.append("\n".join(lines))
+        try:
+            with plugin_fault("task", name, adapter.__module__):
+                about = adapter.about()
+        except (InputError, TaskError) as error:
+            print(f"headbench: warning: {error}", file=sys.stderr)
+            continue
+        description = _wrap((inspect.getdoc(adapter) or "").replace("\n", " "))
+        blocks.append("\n".join([name, *description, *(f"    {line}" for line in about)]))
     return "\n\n".join(blocks)
 
 

@@ -1,4 +1,4 @@
-"""A parser that tells of a mistake in one line."""
+"""A parser that reports a mistake in one line."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import NoReturn
 class Parser(argparse.ArgumentParser):
     """A parser that says what is wrong in one line, with the nearest flag or choice."""
 
-    def __init__(self, **settings):
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+    def __init__(self, **options):
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         flags = [flag for action in self._actions for flag in action.option_strings]
@@ -21,13 +21,13 @@ class Parser(argparse.ArgumentParser):
             near = get_close_matches(unknown[1].split("=")[0], flags, n=1)
             message = f"unknown argument {unknown[1]!r}" + (f": did you mean {near[0]}?" if near else "")
         elif choice := re.search(r"argument (\S+): invalid choice: '(.*?)' \(choose from (.*)\)", message):
-            options = re.findall(r"[\w-]+", choice[3])
-            near = get_close_matches(choice[2], options, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(options)}"
+            choices = re.findall(r"[\w-]+", choice[3])
+            near = get_close_matches(choice[2], choices, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"available: {', '.join(choices)}"
             message = f"{choice[1]}: unknown {choice[2]!r}: {hint}"
-        elif message.endswith(("required: VERB", "required: WHAT")):
-            known = next(action.choices for action in self._actions if action.choices)
-            message = f"{message[-4:]} is missing: there is {', '.join(known)}"
+        elif message.endswith("required: WHAT"):
+            available = next(action.choices for action in self._actions if action.choices)
+            message = f"WHAT is missing; available: {', '.join(available)}"
         message = " ".join(message.removeprefix("argument ").split())
         print(f"headbench: error: {message}", file=sys.stderr)
         sys.exit(2)

@@ -1,4 +1,4 @@
-"""What a command line asks to be run: a suite or a task of one's own, on which device, and where it goes."""
+"""What the flags ask for: a suite or your own task, on which device, and where records go. Imports torch late."""
 
 from __future__ import annotations
 
@@ -6,64 +6,59 @@ import argparse
 import os
 from pathlib import Path
 
+from bench.records.errors import InputError, unknown
+from bench.suites.validate import task_spec, validated
+from tasks.request import TaskSpec
+
 DEFAULT_SUITE, DEFAULT_OUT = "mini", "runs/{suite}"
-# Flags that need --task.
-OWN = ("model", "data", "text", "label", "finetune", "limit", "harness_tasks", "dtype", "device_map", "unit")
 
 
 def suite_of(options: argparse.Namespace):
     """The suite that the command line asks for. Raises InputError."""
-    from dataclasses import replace
-
-    from bench.records.errors import unknown
     from bench.suites.files import load_suite
-    from bench.suites.parse import check_task, parse_levels, parse_methods, parse_seeds
     from bench.suites.plugins import quiet_libraries
+    from bench.suites.suite import Suite, check_task
 
     quiet_libraries()
     suite = load_suite(options.suite or DEFAULT_SUITE)
+    values = dict(suite)
     if task := own_task(options):
         training = suite.training if options.suite else 1.0  # the default suite's share is for its own tasks
-        suite = replace(suite, name=f"own-{options.task}", tasks=(task,), training=training)
+        values |= {"name": f"own-{options.task}", "tasks": (task,), "training": training}
     mirror = _mirror(options)
-    suite = replace(suite, tasks=tuple(replace(task, mirror=task.mirror or mirror) for task in suite.tasks))
+    tasks = [task.model_copy(update={"mirror": task.mirror or mirror}) for task in values["tasks"]]
     if options.tasks is not None:
         wanted = [check_task(name.strip()) for name in options.tasks.split(",")]
         for name in wanted:
-            if name not in {task.task for task in suite.tasks}:
-                raise unknown(f"task of suite {suite.name}", name, {task.task for task in suite.tasks})
-        suite = replace(suite, tasks=tuple(task for task in suite.tasks if task.task in wanted))
-    return replace(
-        suite,
-        methods=suite.methods if options.methods is None else parse_methods(options.methods),
-        seeds=suite.seeds if options.seeds is None else parse_seeds(options.seeds),
-        levels=suite.levels if options.levels is None else parse_levels(options.levels),
-        training=suite.training if options.training is None else options.training,
-        generate=suite.generate or options.generate,
-    )
+            if name not in (known := {task.task for task in tasks}):
+                raise unknown(f"task of suite {values['name']}", name, known)
+        tasks = [task for task in tasks if task.task in wanted]
+    values |= {"tasks": tuple(tasks), "generate": suite.generate or options.generate}
+    flags = ("methods", "seeds", "levels", "training")
+    values |= {name: value for name in flags if (value := getattr(options, name)) is not None}
+    return validated(Suite, values, _flag)
 
 
-def own_task(options: argparse.Namespace):
-    """The task that the flags of one's own task ask for, None where they ask for none. Raises InputError."""
-    from bench.records.errors import InputError
-    from bench.suites.parse import LISTS, check_own, check_task, parse_list
-    from tasks.contract import TaskSpec
-
-    own = {name: value for name in OWN if (value := getattr(options, name)) not in (None, False)}
+def own_task(options: argparse.Namespace) -> TaskSpec | None:
+    """Your own task that the flags ask for; None if they do not. Raises InputError."""
+    given = {name: value for name in TaskSpec.model_fields if (value := getattr(options, name)) not in (None, False)}
     if not options.task:
-        if own:
-            raise InputError(f"--{next(iter(own)).replace('_', '-')} is for a task of your own: add --task NAME")
+        if others := given.keys() - {"mirror"}:
+            first = next(name for name in given if name in others)
+            raise InputError(f"--{first.replace('_', '-')} is for a task of your own: add --task NAME")
         return None
-    for name, part in LISTS.items():
-        if name in own:
-            own[name] = parse_list(own[name], name, part)
-    return check_own(TaskSpec(check_task(options.task), mirror=_mirror(options), **own))
+    from bench.suites.suite import check_task
+
+    check_task(options.task)
+    return task_spec(given | ({"mirror": mirror} if (mirror := _mirror(options)) else {}), _flag)
+
+
+def _flag(name: str, value: object) -> str:
+    return f"--{name.replace('_', '-')} {value!r}"
 
 
 def _mirror(options: argparse.Namespace) -> str:
-    """The folder with copies of hub ids, "" for none. Raises InputError where a flag names one that is not there."""
-    from bench.records.errors import InputError
-
+    """The folder with copies of hub ids, or "". Raises InputError if a flag names a folder that does not exist."""
     if options.mirror and not Path(options.mirror).is_dir():
         raise InputError(f"--mirror {options.mirror}: no such folder")
     return options.mirror or os.environ.get("HEADBENCH_MIRROR", "")
@@ -71,20 +66,16 @@ def _mirror(options: argparse.Namespace) -> str:
 
 def out_of(options: argparse.Namespace, suite) -> Path:
     """Where records go. Raises InputError where a file is in the way."""
-    from bench.records.errors import InputError
-
     out = options.out or Path(DEFAULT_OUT.format(suite=suite.name))
-    there = next((place for place in (out, *out.parents) if place.exists()), Path())
-    if not there.is_dir():
-        raise InputError(f"--out {out}: cannot write there: {there} is a file, and a folder is wanted")
+    existing = next((place for place in (out, *out.parents) if place.exists()), Path())
+    if not existing.is_dir():
+        raise InputError(f"--out {out}: cannot write there: {existing} is a file, not a folder")
     return out
 
 
 def device_of(options: argparse.Namespace) -> str:
     """``cpu`` or ``cuda``. Raises InputError where a GPU is asked for and there is none."""
     import torch
-
-    from bench.records.errors import InputError
 
     if options.device == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: no CUDA device is available here; use --device cpu")

@@ -1,31 +1,47 @@
-"""The verbs of the command line: each takes the parsed flags and gives the exit code.
+"""The verbs: each takes the parsed flags and returns the exit code.
 
-What takes seconds to import is imported by the verb that needs it.
+Modules that take seconds to import are imported by the verb that needs them.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
 
 from bench.cli.requests import device_of, out_of, own_task, suite_of
+from bench.records.errors import InputError
+
+
+def show_help(options: argparse.Namespace) -> int:
+    """Print the help."""
+    options.parser.print_help()
+    return 0
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a suite and show its leaderboard; 1 where a cell failed."""
+    """Run a suite and show its leaderboard; 1 if a cell failed."""
     from bench.run.runner import RunOptions, run
 
     suite, device = suite_of(options), device_of(options)
-    jobs = options.jobs or (1 if device == "cuda" else _cores())
+    _warn_of_faults()
     return run(
-        suite, RunOptions(out_of(options, suite), jobs, device, options.retry_failed, options.dry_run, options.no_cache)
+        suite,
+        RunOptions(
+            out_of(options, suite),
+            options.jobs or (1 if device == "cuda" else _cores()),
+            device,
+            retry_failed=options.retry_failed,
+            dry_run=options.dry_run,
+            no_cache=options.no_cache,
+            latency=not options.no_latency,
+        ),
     )
 
 
 def prune(options: argparse.Namespace) -> int:
     """Save a smaller checkpoint."""
     from bench.prune.prune import PruneOptions, prune
-    from bench.records.errors import InputError
     from bench.run.jobs import start_process
     from bench.suites.parse import parse_methods
     from tasks.models.cache import Cache, default_root
@@ -51,25 +67,25 @@ def prune(options: argparse.Namespace) -> int:
 
 
 def list_(options: argparse.Namespace) -> int:
-    """Print what there is, or the cells of a suite."""
+    """Print what is available, or the cells of a suite."""
+    given = [name for name, value in vars(options).items() if value != options.parser.get_default(name)]
+    if options.what != "cells" and (flags := [name for name in given if name not in ("name", "what")]):
+        raise InputError(f"--{flags[0].replace('_', '-')} is for `headbench list cells`: it changes no {options.what}")
     from bench.cli import listing
-    from bench.records.errors import InputError
     from bench.suites.plugins import load_plugins
 
     load_plugins()
     if options.what == "cells":
         suite = suite_of(options)
         print(listing.cells(suite, out_of(options, suite), device_of(options)))
-        return 0
-    given = [name for name, value in vars(options).items() if value != options.parser.get_default(name)]
-    if flags := [name for name in given if name not in ("name", "what")]:
-        raise InputError(f"--{flags[0].replace('_', '-')} is for `headbench list cells`: it changes no {options.what}")
-    print(getattr(listing, options.what)())
+    else:
+        print(getattr(listing, options.what)())
+    _warn_of_faults()
     return 0
 
 
 def check(options: argparse.Namespace) -> int:
-    """Check methods, and their cells on a small suite where such are recorded; 1 where one breaks a rule."""
+    """Check methods and, if there are records of them, their cells on a small suite; 1 if one breaks a rule."""
     from bench.cli.check import check
     from bench.suites.plugins import load_plugins, quiet_libraries
 
@@ -84,7 +100,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def leaderboard(options: argparse.Namespace) -> int:
-    """Draw the leaderboard of a run anew, and print it."""
+    """Write the leaderboard of a run again, and print it."""
     from bench.report import leaderboard
 
     if options.format in ("html", "latex"):
@@ -117,7 +133,7 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def regress(options: argparse.Namespace) -> int:
-    """Judge a run by a baseline; 1 where a method broke."""
+    """Compare a run with a baseline; 1 if a method regressed."""
     from bench.analysis.regression.verdict import Limits
     from bench.cli.regress import regress
 
@@ -127,21 +143,27 @@ def regress(options: argparse.Namespace) -> int:
 
 
 def _labels(flag: str, text: str | None) -> list[str]:
-    """Methods by their labels, ``a,b:option=value,option=value``: a part without a name belongs to the one before.
+    """Labels in ``a,b:option=value,option=value``: an option without a name belongs to the label before it.
 
-    Raises InputError for a part that is empty.
+    Raises InputError for an empty name.
     """
-    from bench.records.errors import InputError
-
     labels: list[str] = []
     for part in (part.strip() for part in text.split(",")) if text else ():
         if not part:
-            raise InputError(f"--{flag} {text!r}: expected METHOD, or METHOD,METHOD, found nothing at a comma")
+            raise InputError(f"--{flag} {text!r}: expected METHOD, or METHOD,METHOD, found an empty name")
         if labels and "=" in part and ":" not in part:
             labels[-1] += f",{part}"
         else:
             labels.append(part)
     return labels
+
+
+def _warn_of_faults() -> None:
+    """Print a line for each plugin that does not load."""
+    from bench.suites.plugins import load_plugins
+
+    for fault in load_plugins():
+        print(f"headbench: warning: {fault.message}", file=sys.stderr)
 
 
 def _cores() -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import traceback
 from contextlib import ExitStack
-from dataclasses import asdict
 
 import numpy as np
 import torch
@@ -69,7 +68,7 @@ def describe(cell: Cell) -> CellInfo:
         calibration=cell.calibration,
         trained=cell.training if method.shape == "joint" else None,
         device=cell.device,
-        asked=asdict(cell.task),
+        asked=cell.task.model_dump(mode="json"),
     )
 
 

@@ -17,21 +17,22 @@ from methods.contract.choice import Choice
 from methods.contract.choosing import Draw
 from methods.heads import count_megabytes, count_parameters, restarting
 from methods.heads.surgery.shrink import shrink, working_copy
-from tasks.contract import Answers, Task
+from tasks.contract import Task
+from tasks.outcomes import Outcomes
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """Quality and size of a model."""
 
-    answers: Answers
+    outcomes: Outcomes
     parameters: dict[str, int]  # by module
     megabytes: dict[str, float]  # by module, MB of 2**20 bytes
 
 
 def evaluate_model(task: Task, model: nn.Module) -> Evaluation:
     """Evaluate ``model`` as it is. Raises FloatingPointError where logits are not finite."""
-    return Evaluation(task.answers(model), count_parameters(model), count_megabytes(model))
+    return Evaluation(task.evaluate(model), count_parameters(model), count_megabytes(model))
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def result_of(
 ) -> schema.Result:
     """The result of a cell. training: report on the task's own model. trains: whether the method trained too."""
     _, first = draws[0]
-    answers = [[level.evaluation.answers for level in levels] for _, levels in draws]
+    outcomes = [[level.evaluation.outcomes for level in levels] for _, levels in draws]
     orders = [
         draw.trajectory.order.tolist() for draw, _ in draws if draw.trajectory and draw.trajectory.order is not None
     ]
@@ -46,10 +46,10 @@ def result_of(
         orders=orders or None,
         kept=None if orders else [level.mask.nonzero().flatten().tolist() for level in first],
         neurons=any(level.neurons for level in first),
-        quality=[[level.quality for level in draw] for draw in answers],
-        parts=dict(answers[0][0].parts),
-        metrics=[[dict(level.metrics) for level in draw] for draw in answers],
-        chance=task.chance,
+        quality=[[level.quality for level in draw] for draw in outcomes],
+        parts=dict(outcomes[0][0].parts),
+        metrics=[[dict(level.metrics) for level in draw] for draw in outcomes],
+        chance=task.guessing_quality,
         parameters=[level.evaluation.parameters for level in first],
         megabytes=[level.evaluation.megabytes for level in first],
         passes=no_cost if trains else cost,
@@ -66,14 +66,14 @@ def arrays_of(draws: Draws, trains: bool) -> dict[str, np.ndarray]:
     (scorings, units) float32, NaN for units that were removed before. Where neurons are removed ``neurons.DRAW.LAYER``:
     their removal order, (width,) int32, or of a joint method ``neurons.LAYER``: those kept, (levels, width) bool.
     """
-    answers = [[level.evaluation.answers for level in levels] for _, levels in draws]
-    first = answers[0][0]
-    arrays = {"outcomes": torch.stack([torch.stack([level.right for level in draw]) for draw in answers])}
-    for name in first.nats:
+    outcomes = [[level.evaluation.outcomes for level in levels] for _, levels in draws]
+    first = outcomes[0][0]
+    arrays = {"outcomes": torch.stack([torch.stack([level.correct for level in draw]) for draw in outcomes])}
+    for name in first.negative_log_likelihoods:
         arrays[f"nats.{name}"] = torch.stack(
-            [torch.stack([level.nats[name] for level in draw]) for draw in answers]
+            [torch.stack([level.negative_log_likelihoods[name] for level in draw]) for draw in outcomes]
         ).float()
-    arrays |= {f"bytes.{name}": sizes.int() for name, sizes in first.sizes.items()}
+    arrays |= {f"bytes.{name}": sizes.int() for name, sizes in first.text_bytes.items()}
     if trains:
         arrays |= _neurons_kept(draws[0][1])
     for number, (draw, _) in enumerate(draws):

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from bench.cli.flag_types import fraction
 from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import largest_gap
 from bench.measure.latency import BATCHES, forward_latency
@@ -24,13 +23,15 @@ from bench.records.protocol import count_at
 from bench.records.schema import Samples
 from bench.suites.cells import open_task
 from bench.suites.parse import MethodSpec
+from bench.suites.shares import fraction
 from methods import METHODS, OptionError
 from methods.contract.choosing import select
 from methods.contract.schedule import NonFiniteScore
 from methods.contract.side_effects import SideEffect, no_side_effects
 from methods.heads import HeadMap, save_pruned
-from tasks.contract import Task, TaskSpec
+from tasks.contract import Task
 from tasks.models.cache import Cache, system_errors
+from tasks.request import TaskSpec
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,9 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         kept=view.heads.kept(choice.mask),
         neurons={name: (len(mask), int(mask.sum())) for name, mask in (choice.neurons or {}).items()},
         heads={site.name: site.num_heads for site in view.heads.sites},
-        examples=sum(before.answers.parts.values()),
-        quality=(before.answers.quality, after.answers.quality),
-        metrics={name: (value, after.answers.metrics[name]) for name, value in before.answers.metrics.items()},
+        examples=sum(before.outcomes.parts.values()),
+        quality=(before.outcomes.quality, after.outcomes.quality),
+        metrics={name: (value, after.outcomes.metrics[name]) for name, value in before.outcomes.metrics.items()},
         parameters=(before.parameters["model"], after.parameters["model"]),
         megabytes=(before.megabytes["model"], after.megabytes["model"]),
         milliseconds={size: _medians(times.samples[size]) for size in BATCHES},

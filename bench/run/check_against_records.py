@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 from bench.analysis.curves import curve
@@ -38,7 +37,7 @@ def check_against_records(methods: str, baseline: Path | None) -> int:
         print(f"Not compared with recorded cells: {error}. `--baseline DIR` names another folder.")
         return 0
     start_process()
-    suite = replace(load_suite(SUITE), methods=parse_methods(methods))
+    suite = load_suite(SUITE).model_copy(update={"methods": parse_methods(methods)})
     cells = plan(suite, "cpu")
     on = ", ".join(sorted({f"{cell.task.task} seed {cell.seed}" for cell in cells}))
     print(f"On the suite {SUITE} ({on}), against {baseline or RECORDED}:", flush=True)

@@ -23,7 +23,7 @@ from bench.run.jobs import CellJob, Job, TimingJob, TrainJob, ordered, start_pro
 from bench.run.other_runs import announced, other_runs
 from bench.run.time_left import Estimator
 from bench.suites.cells import Cell, open_task, plan
-from bench.suites.parse import Suite
+from bench.suites.suite import Suite
 from tasks.models.cache import Cache, default_root
 
 TIMING_LINES = 10  # lines of progress while cells are timed, which is quick for each

@@ -1,8 +1,9 @@
-"""From a suite to its cells, each with the key of all that can change its result."""
+"""The cells of a suite, each with the key of everything that can change its result."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 from bench.records.errors import InputError
 from bench.records.protocol import PROTOCOL
 from bench.suites.keys import method_part, shared_code
-from bench.suites.parse import MethodSpec, Suite
+from bench.suites.parse import MethodSpec
+from bench.suites.plugins import plugin_fault
+from bench.suites.suite import Suite
 from methods.heads import HeadMap
-from tasks.contract import TASKS, Task, TaskSpec
+from tasks.contract import TASKS, Task
 from tasks.digest import digest_of
+from tasks.request import TaskSpec
 
 LONGEST_NAME = 200  # bytes in a file name; most file systems allow 255, extensions included
 
@@ -33,83 +37,84 @@ class Cell:
     device: str
     key: str
     generate: bool = False
-    origin: str = ""  # digest of the data and, where it is taken as it is or trained on, the model: one for all seeds
+    origin: str = ""  # digest of the data and of the model's own weights if it is not built in: the same for all seeds
 
     @property
     def name(self) -> str:
-        """Where its record lies, below the folder of records, without an ending."""
+        """Path of its record below the folder of records, without the suffix."""
         parts = (f"{self.task.task}.{self.data}.{self.model}", self.method.label, f"seed{self.seed}")
         return "/".join(_file_name(part) for part in parts)
 
     @property
     def where(self) -> str:
-        """What the method is run on, for people."""
+        """Model, data and seed, for status messages."""
         return f"{self.model}, {self.data}, seed {self.seed}"
 
 
 @cache
 def open_task(spec: TaskSpec) -> Task:
-    """The task of ``spec``; one a process, so that data is read and tokenized once."""
-    return TASKS[spec.task](spec)
+    """The task of ``spec``; one per process, so that data is read and tokenized once."""
+    adapter = TASKS[spec.task]
+    with plugin_fault("task", spec.task, adapter.__module__):
+        return adapter(spec)
 
 
 def plan(suite: Suite, device: str) -> list[Cell]:
     """All cells of ``suite``, task by task and seed by seed.
 
-    Raises TaskError or UnsupportedArchitecture where a task, its data or its model cannot be used, InputError where
-    two cells would have one record, or where a model is to generate that cannot.
+    Raises TaskError or UnsupportedArchitecture where a task, its data or its model cannot be used; InputError where
+    two cells would share a record, a model that cannot generate should, or a plugin's adapter has an error.
     """
-    cells: list[Cell] = []
-    for spec in suite.tasks:
-        task = open_task(spec)
-        model: Any = task.validate()
-        if suite.generate and not (hasattr(model, "can_generate") and model.can_generate()):
-            raise InputError(f"{spec.task}: {type(model).__name__} generates no text, so there is nothing to time")
-        heads = HeadMap.of(model, spec.unit)
-        removed = tuple(suite.removed(len(heads)))
-        for seed in suite.seeds:
-            fingerprints = task.fingerprints(seed)
-            shared = {
-                "protocol": PROTOCOL,
-                "code": shared_code(),
-                "task": [spec.task, type(task).version, fingerprints],
-                "seed": seed,
-                "unit": spec.unit,
-                "removed": removed,
-                "calibration": suite.calibration,
-                "generate": suite.generate,
-                "device": device,
-            }
-            for method in suite.methods:
-                key = digest_of({**shared, "method": method_part(method, suite.training)})
-                cells.append(
-                    Cell(
-                        task=spec,
-                        data=task.data_name,
-                        model=task.model_name + (" by query head" if spec.unit == "query" else ""),
-                        method=method,
-                        seed=seed,
-                        removed=removed,
-                        calibration=suite.calibration,
-                        training=suite.training,
-                        device=device,
-                        key=key,
-                        generate=suite.generate,
-                        origin=digest_of([fingerprints["data"], fingerprints["model"].get("weights")]),
-                    )
-                )
-    places: dict[str, Cell] = {}
+    cells = [cell for spec in suite.tasks for cell in _cells_of(spec, suite, device)]
+    by_name: dict[str, Cell] = {}
     for cell in cells:
-        other = places.setdefault(cell.name, cell)
-        if other is not cell:
+        if by_name.setdefault(cell.name, cell) is not cell:
             raise InputError(
-                f"two cells of this suite have one place for their records, {cell.name}: give data sets and models "
-                "of other content other file names, or run the tasks apart"
+                f"two cells of this suite would share the record {cell.name}: rename one of the data sets or models, "
+                "or run the tasks separately"
             )
     return cells
 
 
+def _cells_of(spec: TaskSpec, suite: Suite, device: str) -> Iterator[Cell]:
+    task = open_task(spec)
+    with plugin_fault("task", spec.task, type(task).__module__):
+        model: Any = task.validate()
+        data_name, model_name = task.data_name, task.model_name
+        fingerprints = {seed: task.fingerprints(seed) for seed in suite.seeds}
+    if suite.generate and not (hasattr(model, "can_generate") and model.can_generate()):
+        raise InputError(f"{spec.task}: {type(model).__name__} generates no text, so there is nothing to time")
+    removed = tuple(suite.removed(len(HeadMap.of(model, spec.unit))))
+    for seed, fingerprint in fingerprints.items():
+        shared = {
+            "protocol": PROTOCOL,
+            "code": shared_code(),
+            "task": [spec.task, type(task).version, fingerprint],
+            "seed": seed,
+            "unit": spec.unit,
+            "removed": removed,
+            "calibration": suite.calibration,
+            "generate": suite.generate,
+            "device": device,
+        }
+        for method in suite.methods:
+            yield Cell(
+                task=spec,
+                data=data_name,
+                model=model_name + (" by query head" if spec.unit == "query" else ""),
+                method=method,
+                seed=seed,
+                removed=removed,
+                calibration=suite.calibration,
+                training=suite.training,
+                device=device,
+                key=digest_of({**shared, "method": method_part(method, suite.training)}),
+                generate=suite.generate,
+                origin=digest_of([fingerprint["data"], fingerprint["model"].get("weights")]),
+            )
+
+
 def _file_name(text: str) -> str:
-    """``text`` as a name that any file system takes."""
+    """``text`` as a file name that is valid on any file system."""
     name = re.sub(r"[^\w.=+-]", "_", text)
     return name if len(name.encode()) <= LONGEST_NAME else f"{name[:40]}-{digest_of(text)[:16]}"

@@ -1,4 +1,4 @@
-"""What of the code goes into the key of a cell. Modules are digested by name: nothing that measures is imported."""
+"""The part of a cell's key that stands for code. Modules are digested by name: what measures is not imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.suites.parse import MethodSpec
 from methods import METHODS
 from tasks.digest import digest_of_source, modules_below, source_of
 
-# What every method's result passes through.
+# Code that the result of every method passes through.
 SHARED = (
     "methods.contract.schedule",
     "methods.contract.view",
@@ -20,9 +20,9 @@ SHARED = (
     "methods.contract.choosing",
     "bench.measure.evaluate",
     "bench.measure.result",
-    "tasks.answers",
+    "tasks.outcomes",
 )
-NOT_A_METHODS_OWN = ("methods.heads", "methods.contract")  # in the shared part of a key, or of no consequence
+NOT_A_METHODS_OWN = ("methods.heads", "methods.contract")  # in the shared part of a key, or without effect
 
 
 @cache
@@ -40,21 +40,21 @@ def method_part(spec: MethodSpec, training: float) -> list[Any]:
 
 @cache
 def modules_of(module: str) -> tuple[str, ...]:
-    """``module`` and all that it imports, directly or not, from its own package, without code that methods share."""
+    """``module`` and everything it imports, directly or not, from its own package, without code that methods share."""
     package = module.partition(".")[0]
-    found, waiting = {module}, [module]
-    while waiting:
-        for name in _imported(waiting.pop()):
+    found, queue = {module}, [module]
+    while queue:
+        for name in _imported(queue.pop()):
             own = name.partition(".")[0] == package and name != package
             shared = any(name == part or name.startswith(f"{part}.") for part in NOT_A_METHODS_OWN)
             if own and not shared and name not in found and source_of(name):
                 found.add(name)
-                waiting.append(name)
+                queue.append(name)
     return tuple(sorted(found))
 
 
 def _imported(module: str) -> Iterator[str]:
-    """Full names of what may be modules among the imports of ``module``."""
+    """Full names that ``module`` imports; some are modules, others are functions or values in one."""
     spec = importlib.util.find_spec(module)
     for node in ast.walk(ast.parse(source_of(module))):
         if isinstance(node, ast.Import):

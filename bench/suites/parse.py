@@ -1,25 +1,21 @@
-"""Suites: which tasks, methods, seeds and levels to run, and how a command line or a suite file writes them."""
+"""Methods, seeds and levels as people write them, on the command line and in suite files."""
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.cli.flag_types import fraction
-from bench.records.errors import InputError, unknown
-from bench.records.protocol import count_at
+from bench.records.errors import InputError
+from bench.suites.plugins import unregistered
+from bench.suites.shares import fraction
 from methods import METHODS, OptionError
-from methods.heads.finding.head_map import UNITS
-from tasks.contract import TASKS, TaskSpec
 
-LISTS = {"text": "COLUMN", "harness_tasks": "TASK"}  # what of a task is a list, and of what
-MOST_SEEDS = 1000  # above it a seed was meant, not a number of seeds
+MOST_SEEDS = 1000  # a larger number is taken to be a seed, not a number of seeds
 
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """A method with every one of its options."""
+    """A method with a value for each of its options."""
 
     name: str
     options: dict[str, Any] = field(hash=False)
@@ -30,63 +26,20 @@ class MethodSpec:
         return METHODS[self.name].label(self.options)
 
 
-@dataclass(frozen=True)
-class Suite:
-    """What to run. ``levels`` are shares of units removed, 0 to 1; empty means after every single unit."""
-
-    name: str
-    tasks: tuple[TaskSpec, ...]
-    methods: tuple[MethodSpec, ...]
-    seeds: tuple[int, ...]
-    levels: tuple[float, ...]
-    calibration: int  # examples a method may score on
-    training: float  # share of the task's own training that a joint method takes for one budget
-    generate: bool = False  # time generation too, and all speed at these levels
-
-    def removed(self, units: int) -> list[int]:
-        """Numbers of units removed at which quality is measured, ascending, of ``units`` in all."""
-        if not self.levels:
-            return list(range(units + 1))
-        return sorted({count_at(level, units) for level in self.levels})
-
-
-def check_task(name: str) -> str:
-    """``name`` if there is such a task adapter. Raises InputError, with the nearest name."""
-    if name not in TASKS:
-        raise unknown("task", name, TASKS)
-    return name
-
-
-def check_own(spec: TaskSpec) -> TaskSpec:
-    """``spec`` if its parts go together. Raises InputError."""
-    if (spec.text or spec.label) and not spec.data:
-        raise InputError("columns for the text or the label are given without data: add --data (data in a suite file)")
-    if spec.unit not in UNITS:
-        raise InputError(f"unit {spec.unit!r}: expected one of {', '.join(UNITS)}")
-    return spec
-
-
-def parse_list(text: str, name: str, part: str) -> tuple[str, ...]:
-    """``a`` or ``a,b``, a value of ``name``; a ``part`` with a comma stands in double quotes. Raises InputError."""
-    parts = next(csv.reader([text], skipinitialspace=True), [])
-    if not parts or not all(parts):
-        raise InputError(f"--{name.replace('_', '-')} {text!r}: expected {part}, or {part},{part}")
-    return tuple(parts)
-
-
 def parse_methods(text: str) -> tuple[MethodSpec, ...]:
     """``all``, or ``a,b:option=value,option=value,c``: methods with their options. Raises InputError."""
     given: list[tuple[str, dict[str, str]]] = []
-    named = ""  # by the part before
+    name = ""
     for part in text.split(","):
-        name, colon, option = (piece.strip() for piece in part.partition(":"))
-        more = not colon and "=" in part and bool(given)  # one more option of what was named
-        if more:
-            name, colon, option = named, ":", part.strip()
-        named = name
+        head, colon, option = (piece.strip() for piece in part.partition(":"))
+        another_option = not colon and "=" in part and bool(given)  # of the method before
+        if another_option:
+            colon, option = ":", part.strip()
+        else:
+            name = head
         if name == "all" and colon:
-            raise InputError("all takes no options: name the method that they are for")
-        if not more:
+            raise InputError("all takes no options: give them to a method by name")
+        if not another_option:
             given += [(each, {}) for each in _names(name, text)]
         if colon:
             key, equals, value = (piece.strip() for piece in option.partition("="))
@@ -110,9 +63,9 @@ def _names(name: str, text: str) -> list[str]:
     if name == "all":
         return sorted(METHODS, key=lambda name: (name != "none", name))
     if not name:
-        raise InputError(f"--methods {text!r}: expected METHOD,METHOD:OPTION=VALUE or all, found nothing at a comma")
+        raise InputError(f"--methods {text!r}: expected METHOD,METHOD:OPTION=VALUE or all, found an empty name")
     if name not in METHODS:
-        raise unknown("method", name, [*METHODS, "all"])
+        raise unregistered("method", name, [*METHODS, "all"])
     return [name]
 
 

@@ -1,46 +1,114 @@
-"""Find what can be run: every module in methods/ and tasks/, and what other packages add by entry point."""
+"""Find what can be run: every module in methods/ and tasks/, and the plugins of other packages."""
 
 from __future__ import annotations
 
 import importlib
 import logging
 import pkgutil
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 import transformers
 
 import methods
 import tasks
-from bench.records.errors import InputError
-from methods.heads import load_pruned
+from bench.records.errors import InputError, unknown
+from methods import METHODS
+from methods.heads import UnsupportedArchitecture, load_pruned
 from methods.heads.surgery.save import PRUNING
+from tasks.contract import TASKS
+from tasks.errors import TaskError
 from tasks.models.checkpoint import LOADERS
+
+OWN = {Path(methods.__path__[0]).parent / name for name in ("bench", "methods", "tasks")}  # folders
+GROUPS = {"method": "headbench.methods", "task": "headbench.tasks"}  # of entry points
+
+
+class Fault(NamedTuple):
+    """A plugin that does not load."""
+
+    kind: str  # method or task
+    message: str  # one line that names the package
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def quiet_libraries() -> None:
-    """Keep bars and remarks of the libraries below us out of our own progress."""
+    """Keep progress bars and warnings of libraries out of our own output."""
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     logging.getLogger("accelerate").setLevel(logging.ERROR)
 
 
 @cache
-def load_plugins() -> None:
+def load_plugins() -> tuple[Fault, ...]:
     """Fill ``methods.METHODS`` and ``tasks.contract.TASKS``, and let tasks load pruned checkpoints.
 
-    Raises InputError, naming the package, where a module of another package does not load.
+    Returns the plugins that do not load. Nothing of them is registered; everything else works.
     """
     LOADERS[PRUNING] = load_pruned
-    for package, group in ((methods, "headbench.methods"), (tasks, "headbench.tasks")):
-        _import_all(package)
+    _import_all(methods)
+    _import_all(tasks)
+    faults = []
+    for kind, group in GROUPS.items():
         for entry in entry_points(group=group):
+            known = METHODS.keys() | TASKS.keys()
             try:
                 entry.load()
-            except Exception as error:
-                owner = entry.dist.name if entry.dist else entry.value
-                raise InputError(f"entry point {entry.name!r} ({owner}) does not load: {error}") from error
+            except (Exception, SystemExit) as error:
+                for name in (METHODS.keys() | TASKS.keys()) - known:
+                    METHODS.pop(name, None)
+                    TASKS.pop(name, None)
+                message = f"entry point {entry.name!r} of package {_package(entry)} does not load: {_said(error)}"
+                faults.append(Fault(kind, message))
+    return tuple(faults)
+
+
+def unregistered(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a method or task that is not among ``known``, with the plugins that do not load."""
+    faults = [fault.message for fault in load_plugins() if fault.kind == kind]
+    return InputError("; ".join([str(unknown(kind, name, known)), *faults]))
+
+
+@contextmanager
+def plugin_fault(kind: str, name: str, module: str) -> Iterator[None]:
+    """Turn errors inside into an InputError that names the package, if ``module`` is not part of headbench.
+
+    Errors in headbench's own modules, and errors that already say in one line what is wrong, are left as they are.
+    """
+    try:
+        yield
+    except (InputError, TaskError, UnsupportedArchitecture):
+        raise
+    except Exception as error:
+        top = module.partition(".")[0]
+        if top in (methods.__name__, tasks.__name__):
+            raise
+        entries = [entry for group in GROUPS.values() for entry in entry_points(group=group)]
+        package = next((_package(entry) for entry in entries if entry.module.partition(".")[0] == top), top)
+        raise InputError(f"{kind} {name!r} of package {package}: {_said(error)}") from error
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist else entry.value
+
+
+def _said(error: BaseException) -> str:
+    """What went wrong, and in which line outside of headbench, in one line."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<") and not OWN.intersection(Path(frame.filename).parents)
+    ]
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}{where}"
 
 
 def _import_all(package: ModuleType) -> None:

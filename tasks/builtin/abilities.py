@@ -1,11 +1,11 @@
-"""Four abilities of a language model that only attention gives, in small generated documents with four endings each.
+"""Four abilities of a language model that need attention, in small generated documents with four endings each.
 
-- ``copy``: a row of words is said again; the next word stands at a fixed distance before.
-- ``roles``: an event, active or passive; who did it, whom was it done to, where to, with whom?
-- ``recall``: four rooms, each with its colour; which is that of one of them?
+- ``copy``: a row of words is repeated; the next word is at a fixed distance before.
+- ``roles``: an event, active or passive; who did it, to whom, where to, with whom?
+- ``recall``: four rooms, each with its colour; which colour has one of them?
 - ``agreement``: a reflexive pronoun agrees with the subject, not with nouns in the phrases before and after it.
 
-No ending can be left out without reading in order: the four words, or for ``agreement`` a noun of each of the four
+No ending can be excluded without regard to word order: the four words, or for ``agreement`` a noun of each of the four
 kinds, are in the context exactly once, and the last word of the context says nothing about the next.
 """
 
@@ -23,15 +23,15 @@ from tasks.data.dataset import SPLITS
 from tasks.models.train import Recipe
 
 SIZES = {"train": 48000, "validation": 400, "test": 1000}
-# What takes longer to learn is had more often in training; elsewhere there is as much of each.
-_OTHERS = ("recall", "roles", "copy", "recall", "roles")
-TRAINING = tuple(ability for other in _OTHERS for ability in ("agreement", other))
+# Abilities that take longer to learn are more frequent in training; the other splits have equally many of each.
+_BETWEEN = ("recall", "roles", "copy", "recall", "roles")
+TRAINING = tuple(ability for other in _BETWEEN for ability in ("agreement", other))
 RECIPE = Recipe(learning_rate=3e-3, max_steps=700, max_length=22, target=0.99)
 
 WORDS: tuple[str, ...] = ("apple", "bread", "chair", "door", "engine", "flower", "glass", "hammer", "island", "jacket")
 WORDS += ("kettle", "ladder", "mirror", "needle", "orange", "pencil", "quilt", "river", "stone", "table")
-ASKED = 3  # questions a document
-ROW = 7  # words; the second to the fourth can be asked for, so that four are left to choose from
+QUESTIONS = 3  # per document
+ROW = 7  # words; a test asks for the second to the fourth, so that there are three later ones as wrong endings
 PEOPLE = ("anna", "boris", "clara", "daniel", "emma", "felix")
 VERBS = ("sent", "brought", "led", "drove", "followed", "carried")
 ROOMS = ("attic", "cellar", "kitchen", "studio")
@@ -48,13 +48,13 @@ ACTS = ("admired", "blamed", "defended", "described")
 
 
 class Document(NamedTuple):
-    """A text, which of its words follow from those before, and the one of these that a test asks for."""
+    """A text, which of its words follow from those before, and which of these a test asks for."""
 
     ability: str
     words: tuple[str, ...]
-    answers: tuple[int, ...]  # places of the words that follow from those before
-    asked: int  # one of these places
-    endings: tuple[str, ...]  # four words for that place, one of them right
+    predictable: tuple[int, ...]  # positions of the words that follow from those before
+    target: int  # one of these positions
+    endings: tuple[str, ...]  # four words for that position, one of them correct
 
     @property
     def text(self) -> str:
@@ -63,30 +63,30 @@ class Document(NamedTuple):
 
     @property
     def context(self) -> str:
-        """All before the word that is asked for."""
-        return " ".join(self.words[: self.asked])
+        """Everything before the word that a test asks for."""
+        return " ".join(self.words[: self.target])
 
     @property
     def statement(self) -> str:
-        """The part of the context that is told, not asked."""
-        told = re.split(" again | \\? ", self.context + " ")[0]
-        return told.strip()
+        """The part of the context before its questions."""
+        return re.split(" again | \\? ", self.context + " ")[0].strip()
 
     @property
     def label(self) -> int:
-        """Which of the endings is right."""
-        return self.endings.index(self.words[self.asked])
+        """Index of the correct ending."""
+        return self.endings.index(self.words[self.target])
 
 
-Draft = tuple[list[str], list[int], int, Sequence[str]]  # words, answers, asked; endings, in no particular order
-Question = tuple[str, str]  # the word that asks, and the answer
+Draft = tuple[list[str], list[int], int, Sequence[str]]  # words, predictable, target; endings, unordered
+Question = tuple[str, str]  # the word that asks, and the reply
 
 
 def _copy(rng: random.Random) -> Draft:
     row = rng.sample(WORDS, ROW)
-    start, asked = ROW + 2, rng.randint(1, ROW - 4)
-    answers = list(range(start + 1, start + ROW))
-    return ["row", *row, "again", *row], answers, start + asked, [row[asked], *rng.sample(row[asked + 1 :], 3)]
+    start, offset = ROW + 2, rng.randint(1, ROW - 4)
+    predictable = list(range(start + 1, start + ROW))
+    endings = [row[offset], *rng.sample(row[offset + 1 :], 3)]
+    return ["row", *row, "again", *row], predictable, start + offset, endings
 
 
 def _roles(rng: random.Random) -> Draft:
@@ -108,14 +108,14 @@ def _recall(rng: random.Random) -> Draft:
 
 
 def _ask(rng: random.Random, words: list[str], questions: Sequence[Question], endings: Sequence[str]) -> Draft:
-    """Some of ``questions``, each followed by its answer, after ``words``; a test asks the first of them.
+    """``words``, then some of ``questions``, each followed by its reply; a test asks the first of them.
 
-    One may be asked again: were they all different, each answer would narrow down the next without any reading.
+    Questions may repeat: if all were different, each reply would narrow down the next without any reading.
     """
-    asked = rng.choices(questions, k=ASKED)
-    place = len(words) + 2
-    answers = list(range(place, place + 2 * ASKED, 2))
-    return [*words, "?", *(word for question in asked for word in question)], answers, place, endings
+    chosen = rng.choices(questions, k=QUESTIONS)
+    target = len(words) + 2
+    predictable = list(range(target, target + 2 * QUESTIONS, 2))
+    return [*words, "?", *(word for question in chosen for word in question)], predictable, target, endings
 
 
 def _agreement(rng: random.Random) -> Draft:
@@ -128,7 +128,7 @@ def _agreement(rng: random.Random) -> Draft:
 
 
 def _noun_phrase(rng: random.Random, noun: str) -> list[str]:
-    """With an adjective or none, so that a place in the sentence tells nothing."""
+    """With or without an adjective, so that positions in the sentence say nothing."""
     adjective = [rng.choice(ADJECTIVES)] if rng.random() < 0.5 else []
     return ["the", *adjective, noun]
 
@@ -143,20 +143,20 @@ ABILITIES: dict[str, Callable[[random.Random], Draft]] = {
 
 @cache
 def documents() -> dict[str, tuple[Document, ...]]:
-    """Documents of each split, drawn from a fixed seed; nothing told in one is told in another, nor twice in test."""
+    """Documents of each split, drawn from a fixed seed. Statements are in one split only, and in test only once."""
     rng = random.Random(31)
     held_out: set[str] = set()
     splits: dict[str, tuple[Document, ...]] = {}
     for split in ("test", "validation", "train"):
-        turns = TRAINING if split == "train" else tuple(ABILITIES)
+        cycle = TRAINING if split == "train" else tuple(ABILITIES)
         drawn: list[Document] = []
         for _ in range(20 * SIZES[split]):  # draws are rarely repeats: the cap only rules out an endless loop
             if len(drawn) == SIZES[split]:
                 break
-            document = _draw(rng, turns[len(drawn) % len(turns)])
+            document = _draw(rng, cycle[len(drawn) % len(cycle)])
             if document.statement in held_out:
                 continue
-            if split != "train":  # there, repeats do no harm
+            if split != "train":  # repeats do no harm there
                 held_out.add(document.statement)
             drawn.append(document)
         rng.shuffle(drawn)
@@ -174,5 +174,5 @@ def fingerprint() -> str:
 
 
 def _draw(rng: random.Random, ability: str) -> Document:
-    words, answers, asked, endings = ABILITIES[ability](rng)
-    return Document(ability, tuple(words), tuple(answers), asked, tuple(rng.sample(endings, len(endings))))
+    words, predictable, target, endings = ABILITIES[ability](rng)
+    return Document(ability, tuple(words), tuple(predictable), target, tuple(rng.sample(endings, len(endings))))

@@ -1,4 +1,4 @@
-"""The small decoder that is trained on the built-in documents: its tokenizer, its untrained weights, its training."""
+"""The small decoder for the built-in documents: its tokenizer, initial weights and training."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tasks.models import train
 
 PAD, UNKNOWN, BEGIN = "[PAD]", "[UNK]", "[BEGIN]"
 POSITIONS = 64
-ROTARY_BASE = 30.0  # far under the usual 10,000: within texts this short, most rotations would stand still
-# Near what an attention layer adds: far below, the layers above the first hardly see the words themselves, and looking
-# up what stood after a word, which takes two layers, may never be learned.
+ROTARY_BASE = 30.0  # far below the usual 10,000, with which most rotations would hardly move within texts this short
+# Near the scale of what an attention layer adds: far below it, layers above the first hardly see the words themselves,
+# and looking up what followed a word, which takes two layers, may never be learned.
 EMBEDDING_STD = 0.4
-# What the answers of a document weigh in the loss together, and any other word: at 0, its probability would be left
-# to chance. Whole numbers, and the first can be divided by the number of answers.
-ANSWERS, OTHER_WORD = 60, 3
+# Weights in the loss: of a document's predictable words together, and of each other word, whose probability would be
+# arbitrary at 0. Whole numbers; the first is divisible by the number of predictable words.
+PREDICTABLE, OTHER_WORD = 60, 3
 
 
 def build(documents: Sequence[Document], seed: int) -> tuple[PreTrainedTokenizerFast, LlamaForCausalLM]:
     """Tokenizer of the words in ``documents``, and a Llama of 4 layers with 8 query and 4 KV heads drawn from ``seed``.
 
-    The tokenizer adds nothing by itself; ``[BEGIN]`` stands before a text whose first word is to be told as well.
+    The tokenizer adds no special tokens; ``[BEGIN]`` goes before a text whose first word is to be scored as well.
     """
     tokenizer = _tokenizer(documents)
     config = LlamaConfig(
@@ -55,7 +55,7 @@ def build(documents: Sequence[Document], seed: int) -> tuple[PreTrainedTokenizer
             if name.endswith(("q_proj.weight", "k_proj.weight")):
                 torch.nn.init.normal_(parameter, std=QUERY_KEY_STD)
         embeddings = model.model.embed_tokens.weight
-        # What all words share lets a head tell distances, whatever the words, before it has learned anything.
+        # A shared part lets heads attend by distance, whatever the words, before they have learned anything.
         shared = EMBEDDING_STD * torch.randn(config.hidden_size)
         with torch.no_grad():
             embeddings.normal_(std=EMBEDDING_STD).add_(shared)
@@ -72,16 +72,16 @@ def fit(
     device: torch.device | str = "cpu",
     progress: Callable[[int, int, float], None] | None = None,
 ) -> dict[str, Any]:
-    """Train ``model`` in place on the answers of ``splits["train"]``; for the rest, see ``tasks.models.train.train``.
+    """Train ``model`` in place on ``splits["train"]``; see ``tasks.models.train.train`` for the other arguments.
 
-    Accuracy is that of the questions of ``splits["validation"]``: the likeliest of the four endings.
+    Accuracy is that of choosing the likeliest of the four endings for each document of ``splits["validation"]``.
     """
     torch.nn.Module.to(model, torch.device(device))
-    lessons = train.Lessons(encode(splits["train"], tokenizer), tokenizer, recipe, seed, device)
+    setup = train.TrainingSetup(encode(splits["train"], tokenizer), tokenizer, recipe, seed, device)
     questions = splits["validation"]
     return train.fit(
         model,
-        lessons,
+        setup,
         lambda batch: loss(model(batch.inputs["input_ids"]).logits, batch).mean(),
         lambda: (
             (choose(model, tokenizer, questions) == torch.tensor([q.label for q in questions])).double().mean().item()
@@ -94,13 +94,13 @@ def fit(
 
 
 def encode(documents: Sequence[Document], tokenizer: PreTrainedTokenizerBase) -> list[Encoded]:
-    """Documents as tokens, every other one after ``[BEGIN]``, and the weight of each token in the loss."""
+    """Tokens and their weights in the loss for each document; every other document begins with ``[BEGIN]``."""
     encoded: list[Encoded] = []
-    for place, document in enumerate(documents):
-        begin = [tokenizer.bos_token_id] if place % 2 else []
+    for index, document in enumerate(documents):
+        begin = [tokenizer.bos_token_id] if index % 2 else []
         weights = [0] * len(begin) + [OTHER_WORD] * len(document.words)
-        for answer in document.answers:
-            weights[len(begin) + answer] = ANSWERS // len(document.answers)
+        for position in document.predictable:
+            weights[len(begin) + position] = PREDICTABLE // len(document.predictable)
         ids = begin + tokenizer.encode(document.text)
         tokens = {"input_ids": ids, "attention_mask": [1] * len(ids), "weights": weights}
         encoded.append(Encoded(tokens, document.label))
@@ -108,14 +108,14 @@ def encode(documents: Sequence[Document], tokenizer: PreTrainedTokenizerBase) ->
 
 
 def loss(logits: Tensor, batch: Batch) -> Tensor:
-    """Weighted cross-entropy of each document, (B,), from ``logits`` (B, T, vocabulary); padding weighs nothing."""
-    told = F.cross_entropy(logits[:, :-1].transpose(1, 2).float(), batch.inputs["input_ids"][:, 1:], reduction="none")
-    return (told * batch.inputs["weights"][:, 1:]).sum(1) / ANSWERS
+    """Weighted cross-entropy of each document, (B,), from ``logits`` (B, T, vocabulary); padding has weight 0."""
+    losses = F.cross_entropy(logits[:, :-1].transpose(1, 2).float(), batch.inputs["input_ids"][:, 1:], reduction="none")
+    return (losses * batch.inputs["weights"][:, 1:]).sum(1) / PREDICTABLE
 
 
 @torch.no_grad()
 def choose(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, questions: Sequence[Document]) -> Tensor:
-    """The ending that ``model`` finds likeliest for each question: (N,) int64 on the CPU."""
+    """Index of the likeliest ending for each question: (N,) int64 on the CPU."""
     contexts = [Encoded({"input_ids": tokenizer.encode(q.context)}, 0) for q in questions]
     endings = torch.tensor([tokenizer.encode(" ".join(q.endings)) for q in questions])  # (N, 4)
     chosen = torch.empty(len(questions), dtype=torch.long)

@@ -1,8 +1,8 @@
-"""Natural language inference in a small grammar: who did what to whom, and what holds of which kind of thing.
+"""Natural language inference in a small grammar: who did what to whom, and which kinds of things have a property.
 
-Half of the pairs tell an event in both voices, with or without its roles swapped or one side negated: "anna thanked
-boris" entails "boris was thanked by anna" and says nothing about "anna was thanked by boris". The other half put
-quantifiers over nouns and their hypernyms: "every bird is old" entails "every owl is old". The words of a pair, or of
+Half of the pairs describe an event in both voices, with or without its roles swapped or one side negated: "anna thanked
+boris" entails "boris was thanked by anna" and says nothing about "anna was thanked by boris". The other half combine
+quantifiers with nouns and their hypernyms: "every bird is old" entails "every owl is old". The words of a pair, or of
 the hypothesis alone, say little about the label; their order and their match across the two texts decide it.
 """
 
@@ -32,7 +32,7 @@ KINDS = {
     "boat": ("ferry", "canoe", "yacht", "barge"),
 }
 ADJECTIVES = ("old", "big", "wet", "brown", "rare", "clean", "cold", "light", "heavy", "cheap", "fresh", "small")
-# How much of a non-empty group has the property.
+# How many of a non-empty group have the property.
 NOT_ANY, IN_PART, ALL = range(3)
 QUANTIFIERS: dict[str, Callable[[int], bool]] = {
     "every": lambda share: share == ALL,
@@ -43,9 +43,9 @@ QUANTIFIERS: dict[str, Callable[[int], bool]] = {
 
 
 def dataset() -> Dataset:
-    """Pairs of premise and hypothesis with as many examples of each label, drawn from a fixed seed."""
+    """Pairs of premise and hypothesis, equally many of each label, drawn from a fixed seed."""
     rng = random.Random(20)
-    settings = _quantifier_settings()
+    patterns = patterns_by_label()
     seen: set[tuple[str, ...]] = set()
     splits: dict[str, tuple[Example, ...]] = {}
     for split in ("test", "validation", "train"):
@@ -53,7 +53,7 @@ def dataset() -> Dataset:
         for _ in range(20 * SIZES[split]):  # draws are rarely repeats: the cap only rules out an endless loop
             label = len(examples) % len(LABELS)
             roles = len(examples) // len(LABELS) % 2
-            texts = _roles(rng, label) if roles else _quantifiers(rng, settings[label])
+            texts = _roles(rng, label) if roles else _quantifiers(rng, patterns[label])
             if texts not in seen:
                 seen.add(texts)
                 examples.append(Example(texts, label))
@@ -65,7 +65,7 @@ def dataset() -> Dataset:
 
 
 def _roles(rng: random.Random, label: int) -> tuple[str, str]:
-    """An event, and the same event or the one with its roles swapped, told in the other voice."""
+    """An event, and the same event or the one with its roles swapped, in the other voice."""
     agent, patient = rng.sample(PEOPLE, 2)
     verb = rng.choice(VERBS)
     negated, active = rng.random() < 0.5, rng.random() < 0.5
@@ -81,11 +81,11 @@ def _event(agent: str, verb: str, patient: str, negated: bool, active: bool) -> 
     return f"{patient} was not {verb} by {agent}" if negated else f"{patient} was {verb} by {agent}"
 
 
-Setting = tuple[str, str, bool]  # quantifiers of premise and hypothesis, and whether the premise has the hypernym
+Pattern = tuple[str, str, bool]  # quantifiers of premise and hypothesis, and whether the premise has the hypernym
 
 
-def _quantifiers(rng: random.Random, settings: list[Setting]) -> tuple[str, str]:
-    first, second, narrows = rng.choice(settings)
+def _quantifiers(rng: random.Random, patterns: list[Pattern]) -> tuple[str, str]:
+    first, second, narrows = rng.choice(patterns)
     hypernym = rng.choice(tuple(KINDS))
     hyponym = rng.choice(KINDS[hypernym])
     nouns = (hypernym, hyponym) if narrows else (hyponym, hypernym)
@@ -93,9 +93,9 @@ def _quantifiers(rng: random.Random, settings: list[Setting]) -> tuple[str, str]
     return f"{first} {nouns[0]} is {adjective}", f"{second} {nouns[1]} is {adjective}"
 
 
-def _quantifier_settings() -> dict[int, list[Setting]]:
-    """All settings by their label, which comes from trying every state of the world rather than from a table."""
-    settings: dict[int, list[Setting]] = {ENTAILMENT: [], NEUTRAL: [], CONTRADICTION: []}
+def patterns_by_label() -> dict[int, list[Pattern]]:
+    """All patterns by their label, which is found by trying every state of the world rather than taken from a table."""
+    patterns: dict[int, list[Pattern]] = {ENTAILMENT: [], NEUTRAL: [], CONTRADICTION: []}
     for first, second, narrows in itertools.product(QUANTIFIERS, QUANTIFIERS, (True, False)):
         outcomes = set()
         for narrow, rest in itertools.product((NOT_ANY, IN_PART, ALL), repeat=2):
@@ -104,5 +104,5 @@ def _quantifier_settings() -> dict[int, list[Setting]]:
             if QUANTIFIERS[first](premise):
                 outcomes.add(QUANTIFIERS[second](hypothesis))
         label = NEUTRAL if len(outcomes) == 2 else ENTAILMENT if outcomes == {True} else CONTRADICTION
-        settings[label].append((first, second, narrows))
-    return settings
+        patterns[label].append((first, second, narrows))
+    return patterns

@@ -1,8 +1,8 @@
-"""Language identification on real text: the names that languages have for countries, currencies and the like.
+"""Language identification on real text: names of countries, currencies and the like in each language.
 
-The names come from the Unicode CLDR, through Babel. A text is a few names of one language; each name is known by its
-CLDR key (the currency CHF, say), and a key belongs to one split in all languages, so that no name, nor its translation,
-is in two of them. A bag of word pieces solves this task too: attention only pools what the pieces say.
+The names come from the Unicode CLDR, through Babel. A text is a few names of one language; each name has a
+CLDR key (such as the currency CHF), and a key belongs to one split in all languages, so that no name and no translation
+of it is in two of them. A bag of word pieces solves this task too: attention only pools what the pieces say.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ LABELS: tuple[str, ...] = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "it",
 LABELS += ("nl", "pl", "pt", "ru", "sw", "th", "tr", "ur", "vi", "zh")
 SIZES = {"train": 16000, "validation": 500, "test": 1000}
 SHARES = {"train": 0.7, "validation": 0.1, "test": 0.2}  # of the keys
-NAMES_PER_TEXT = 5  # three leave languages that borrow from each other in doubt
+NAMES_PER_TEXT = 5  # with three, languages that borrow from each other are ambiguous
 PIECES = 4000
-# Fewer than one text in ten is longer than this, and is cut at its end.
+# Fewer than one text in ten is longer than max_length, and is truncated.
 RECIPE = Recipe(learning_rate=2e-3, max_steps=320, max_length=48, evaluate_every=40)
 
 Key = tuple[str, str]  # kind and code, such as ("currencies", "CHF")
 
 
 def dataset() -> Dataset:
-    """Single texts of five lower-cased names, as many of each language, drawn from a fixed seed.
+    """Single texts of five lower-cased names, equally many of each language, drawn from a fixed seed.
 
-    What the names are depends on the version of Babel; the fingerprint tells.
+    The names, and with them the fingerprint, depend on the version of Babel.
     """
     rng = random.Random(11)
     names = {label: _names(label) for label in LABELS}
-    names = _telling(names)
+    names = _distinctive(names)
     keys = sorted({key for of_language in names.values() for key in of_language})
     rng.shuffle(keys)
     splits: dict[str, tuple[Example, ...]] = {}
@@ -63,7 +63,7 @@ def dataset() -> Dataset:
 
 
 def _names(language: str) -> dict[Key, str]:
-    """Lower-cased display names of one language by their key."""
+    """Lower-cased display names in one language by their key."""
     locale = Locale.parse(language)
     names: dict[Key, str] = {}
     for kind in ("territories", "languages", "scripts", "currencies", "variants"):
@@ -75,8 +75,8 @@ def _names(language: str) -> dict[Key, str]:
     return names
 
 
-def _telling(names: dict[str, dict[Key, str]]) -> dict[str, dict[Key, str]]:
-    """The names that tell a language: written the same in no other, and not just the code again."""
+def _distinctive(names: dict[str, dict[Key, str]]) -> dict[str, dict[Key, str]]:
+    """Names that identify a language: not used in another one, and not just the code."""
     languages_with = Counter(name for of_language in names.values() for name in set(of_language.values()))
     return {
         language: {

@@ -1,4 +1,4 @@
-"""The tokenizer and the small, untrained encoder that each built-in data set is learned with."""
+"""The tokenizer and the small, untrained encoder for classification."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tasks.data.dataset import Dataset
 
 PAD, UNKNOWN, CLASSIFY, SEPARATE = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
-QUERY_KEY_STD = 0.2  # far over BERT's 0.02: heads this narrow would attend evenly, and learn nothing, for long
+QUERY_KEY_STD = 0.2  # far above BERT's 0.02, with which heads this narrow attend evenly and learn nothing for long
 
 
 def build(
@@ -19,8 +19,8 @@ def build(
     """Tokenizer learned from ``dataset.train``, and an encoder of 4 layers with 4 heads each drawn from ``seed``.
 
     Args:
-        pieces: size of a vocabulary of word pieces; None gives one token a word.
-        max_length: most tokens an example, special ones included.
+        pieces: size of a vocabulary of word pieces; None for one token per word.
+        max_length: most tokens per example, including special ones.
     """
     tokenizer = _tokenizer(dataset, pieces, max_length)
     config = BertConfig(

@@ -1,7 +1,7 @@
-"""Aspect-based sentiment in a small grammar: how strongly is one aspect of a stay praised or blamed, if at all?
+"""Aspect-based sentiment in a small grammar: is one aspect of a stay praised or criticized, and how strongly?
 
 "food : soup was never very good but clerk was fairly pleasant" asks for the food. The clause about it must be
-found by its noun, and its adjective read together with negation and degree; most texts hold a second clause of the
+found by its noun, and its adjective read together with negation and degree; most texts have a second clause of the
 opposite polarity, so that the words without their order say little.
 """
 
@@ -26,20 +26,20 @@ TWO_CLAUSES, OPPOSITE, NEGATED = 0.8, 0.95, 0.3  # shares of texts, of texts wit
 
 
 def dataset() -> Dataset:
-    """Single texts that start with the aspect asked for, as many of each label, drawn from a fixed seed."""
+    """Single texts that start with an aspect, equally many of each label, drawn from a fixed seed."""
     rng = random.Random(5)
     held_out: set[str] = set()
     splits: dict[str, tuple[Example, ...]] = {}
     for split in ("test", "validation", "train"):
         examples: list[Example] = []
-        for _ in range(20 * SIZES[split]):  # few draws are refused: the cap only rules out an endless loop
+        for _ in range(20 * SIZES[split]):  # few draws are rejected: the cap only rules out an endless loop
             if len(examples) == SIZES[split]:
                 break
             label = len(examples) % len(LABELS)
             text = _text(rng, label)
             if text in held_out:
                 continue
-            if split != "train":  # there, repeats are kept: short texts would be used up, and be rarer than in test
+            if split != "train":  # repeats stay there: otherwise short texts would run out, and be rarer than in test
                 held_out.add(text)
             examples.append(Example((text,), label))
         rng.shuffle(examples)
@@ -48,22 +48,22 @@ def dataset() -> Dataset:
 
 
 def _text(rng: random.Random, label: int) -> str:
-    asked, first, second = rng.sample(tuple(NOUNS), 3)  # the asked aspect, unless mentioned, is in neither clause
+    aspect, first, second = rng.sample(tuple(NOUNS), 3)  # the clauses are about the others, unless it is mentioned
     if label == NOT_MENTIONED:
         positive, strong = rng.random() < 0.5, rng.random() < 0.5
     else:
-        first = asked
+        first = aspect
         positive, strong = label >= 2, label in (0, 3)
     clauses = [_clause(rng, first, positive, strong)]
     if rng.random() < TWO_CLAUSES:
         other_positive = not positive if rng.random() < OPPOSITE else positive
         clauses.append(_clause(rng, second, other_positive, rng.random() < 0.5))
         rng.shuffle(clauses)
-    return f"{asked} : " + f" {rng.choice(CONNECTIVES)} ".join(clauses)
+    return f"{aspect} : " + f" {rng.choice(CONNECTIVES)} ".join(clauses)
 
 
 def _clause(rng: random.Random, aspect: str, positive: bool, strong: bool) -> str:
-    """A clause of the given polarity; where it is negated, its adjective is of the other one."""
+    """A clause of the given polarity; if it is negated, its adjective has the other one."""
     words = [rng.choice(NOUNS[aspect]), "was"]
     negated = rng.random() < NEGATED
     if negated:

@@ -1,11 +1,10 @@
-"""What a task is given to work on: labelled texts in three disjoint splits."""
+"""Labelled texts in three disjoint splits."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -32,7 +31,9 @@ class Dataset:
     train: tuple[Example, ...]
     validation: tuple[Example, ...]
     test: tuple[Example, ...]
-    remarks: tuple[str, ...] = field(default=(), compare=False, kw_only=True)  # for people: its files, what was dropped
+    remarks: tuple[str, ...] = field(
+        default=(), compare=False, kw_only=True
+    )  # shown before a run: its files, dropped rows
 
     @cached_property
     def fingerprint(self) -> str:
@@ -46,16 +47,11 @@ class Dataset:
 
     @property
     def sizes(self) -> str:
-        """How many examples there are, for people."""
+        """Number of examples in each split, as text."""
         return f"{' + '.join(str(len(getattr(self, split))) for split in SPLITS)} examples ({' + '.join(SPLITS)})"
 
     @property
-    def chance(self) -> float:
-        """Accuracy on ``test`` of always answering its commonest label."""
-        return majority_share(self.test)
-
-
-def majority_share(examples: Iterable[Example]) -> float:
-    """Share of the commonest label among ``examples``, between 0 and 1."""
-    counts = Counter(example.label for example in examples)
-    return max(counts.values()) / counts.total()
+    def majority_accuracy(self) -> float:
+        """Accuracy on ``test``, 0 to 1, of always predicting its most frequent label."""
+        counts = Counter(example.label for example in self.test)
+        return max(counts.values()) / counts.total()

@@ -1,4 +1,4 @@
-"""Texts to token ids, and token ids to padded tensor batches, for any Hugging Face tokenizer."""
+"""From texts to token ids, and from token ids to padded batches, with any Hugging Face tokenizer."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from transformers import PreTrainedTokenizerBase
 
 from tasks.data.dataset import Example
 
-CHUNK = 1000  # examples a tokenizer call: bounds what it holds at once
+CHUNK = 1000  # examples per call of the tokenizer, which bounds its memory
 
 
 class Encoded(NamedTuple):
     """One example as token ids, without padding."""
 
-    tokens: dict[str, list[int]]  # input_ids, attention_mask and, where the tokenizer gives them, token_type_ids
+    tokens: dict[str, list[int]]  # input_ids, attention_mask and, if the tokenizer gives them, token_type_ids
     label: int
 
 
 class Batch(NamedTuple):
     """Some examples as tensors, padded to the longest of them."""
 
-    indices: Tensor  # (B,) int64 on the CPU: where each row stood in the sequence that was batched
-    inputs: dict[str, Tensor]  # (B, T) int64 each, by the names of Encoded.tokens
+    indices: Tensor  # (B,) int64 on the CPU: index of each row in the sequence that was batched
+    inputs: dict[str, Tensor]  # (B, T) int64 each, with the keys of Encoded.tokens
     labels: Tensor  # (B,) int64
 
 
 def encode(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_length: int) -> list[Encoded]:
-    """Tokenize single texts or pairs, in order; longer ones are cut to ``max_length`` tokens.
+    """Tokenize single texts or pairs, in order, truncated to ``max_length`` tokens.
 
     A pair loses tokens from its longer text first.
 
@@ -39,7 +39,7 @@ def encode(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_
     """
     widths = {len(example.texts) for example in examples}
     if not widths <= {1} and widths != {2}:
-        raise ValueError(f"examples must all hold one text or all hold two, found {sorted(widths)} texts an example")
+        raise ValueError(f"examples must all hold one text or all hold two, found {sorted(widths)} texts per example")
     encoded: list[Encoded] = []
     for start in range(0, len(examples), CHUNK):
         chunk = examples[start : start + CHUNK]
@@ -58,12 +58,12 @@ def batches(
     by_length: bool = False,
     device: torch.device | str = "cpu",
 ) -> Iterator[Batch]:
-    """Cover ``encoded`` once, in order or, with ``by_length``, from the longest to the shortest to save padding.
+    """Batches of all of ``encoded``, in order or, with ``by_length``, from longest to shortest, which saves padding.
 
-    Write results back through ``Batch.indices`` to have them in the original order.
+    ``Batch.indices`` gives the original order.
 
     Raises:
-        ValueError: the tokenizer has neither a padding token nor an end-of-sequence token to stand in.
+        ValueError: the tokenizer has neither a padding token nor an end-of-sequence token.
     """
     pad_id = padding_id(tokenizer)
     order = list(range(len(encoded)))
@@ -80,7 +80,7 @@ def collate(
     padding_side: str = "right",
     device: torch.device | str = "cpu",
 ) -> Batch:
-    """The examples at ``indices`` as one batch: ids padded with ``pad_id``, every other input with 0."""
+    """The examples at ``indices`` as one batch: ids padded with ``pad_id``, all other inputs with 0."""
     rows = [encoded[index].tokens for index in indices]
     length = max(len(row["input_ids"]) for row in rows)
     inputs: dict[str, Tensor] = {}
@@ -95,8 +95,8 @@ def collate(
     return Batch(torch.tensor(list(indices)), inputs, labels)
 
 
-def usual(encoded: Sequence[Encoded], size: int) -> list[Encoded]:
-    """``size`` examples of usual length, the middle ones; repeated where there are fewer."""
+def median_length(encoded: Sequence[Encoded], size: int) -> list[Encoded]:
+    """``size`` examples from the middle of the order by length, repeated if there are fewer."""
     by_length = sorted(encoded, key=lambda example: len(example.tokens["input_ids"]))
     middle = max(0, (len(by_length) - size) // 2)
     return (by_length[middle : middle + size] * size)[:size]
@@ -105,11 +105,11 @@ def usual(encoded: Sequence[Encoded], size: int) -> list[Encoded]:
 def padding_id(tokenizer: PreTrainedTokenizerBase) -> int:
     """Id to pad with: the padding token or, as decoders often have none, the end-of-sequence token.
 
-    Padding is masked, so which token it is changes no result; but a classifier that reads the last token of a
-    sequence finds it by ``model.config.pad_token_id``, which must then be this id.
+    Padding is masked, so the choice changes no result; but a classifier that reads the last token of a sequence finds
+    it by ``model.config.pad_token_id``, which must then be this id.
 
     Raises:
-        ValueError: there is neither.
+        ValueError: the tokenizer has neither.
     """
     for token_id in (tokenizer.pad_token_id, tokenizer.eos_token_id):
         if token_id is not None:

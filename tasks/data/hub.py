@@ -1,4 +1,4 @@
-"""Splits of a data set of the library ``datasets``: streamed from the hub, or as its ``save_to_disk`` left them."""
+"""Splits of a data set of the library ``datasets``: streamed from the hub, or written by its ``save_to_disk``."""
 
 from __future__ import annotations
 
@@ -9,28 +9,32 @@ from typing import Any
 from tasks.data.readers import Located
 from tasks.errors import TaskError, first_line
 
-Split = tuple[str, list[str], Iterable[Located]]  # its name, "" for one alone; names of its integer labels; rows
+Split = tuple[str, list[str], Iterable[Located]]  # name ("" if there is only one), names of its integer labels, rows
 
 
 def streamed(data: str, label: str) -> Iterator[Split]:
     """Splits of ``data`` on the hub, ``ID`` or ``ID:CONFIGURATION``. Raises TaskError."""
-    import datasets  # takes seconds to import, and files do without
+    import datasets  # takes seconds to import, and files do not need it
 
     name, _, configuration = data.partition(":")
     try:
         found = datasets.load_dataset(name, configuration or None, streaming=True)
     except Exception as error:
         raise TaskError(
-            f"{data}: no such file or folder, and the hub did not give it ({first_line(error)}); "
+            f"{data}: no such file or folder, and it cannot be loaded from the hub ({first_line(error)}); "
             "give a local path, or --mirror DIR with a copy"
         ) from error
     for key in sorted(found):
         where = f"{data} ({key})"
-        yield key, _names(found[key], label), _located(found[key], where, f"{where}: the hub did not give all of it")
+        yield (
+            key,
+            _names(found[key], label),
+            _located(found[key], where, f"{where}: cannot be loaded completely from the hub"),
+        )
 
 
 def is_saved(path: Path) -> bool:
-    """Whether ``path`` is a folder that ``save_to_disk`` wrote, of several splits or of one alone."""
+    """Whether ``path`` is a folder written by ``save_to_disk``, with several splits or one."""
     return any(
         all((path / name).is_file() for name in names)
         for names in (["dataset_dict.json"], ["state.json", "dataset_info.json"])
@@ -38,10 +42,10 @@ def is_saved(path: Path) -> bool:
 
 
 def saved(path: Path, data: str, label: str) -> Iterator[Split]:
-    """Splits in the folder ``path``, which ``save_to_disk`` wrote: Arrow and JSON files. Raises TaskError."""
+    """Splits in the folder ``path``, written by ``save_to_disk``. Raises TaskError."""
     import datasets
 
-    refused = "not what save_to_disk of datasets writes, or not all of it; save it anew, or with to_parquet"
+    refused = "not a complete folder of save_to_disk of datasets; save it again, or with to_parquet"
     try:
         found = datasets.load_from_disk(path)
     except Exception as error:
@@ -49,12 +53,12 @@ def saved(path: Path, data: str, label: str) -> Iterator[Split]:
     splits = {"": found} if isinstance(found, datasets.Dataset) else found
     for key in sorted(splits):
         where = f"{data} ({key})" if key else data
-        rows = splits[key].with_format(None)  # plain values, not the tensors that it may be set to give
+        rows = splits[key].with_format(None)  # plain values, whatever format was set
         yield key, _names(rows, label), _located(rows, where, f"{where}: {refused}")
 
 
 def _names(rows: Any, label: str) -> list[str]:
-    """Names of the integer labels in the column ``label``, where it is declared to have them."""
+    """Names of the integer labels in the column ``label``, if it declares them."""
     import datasets
 
     feature = (rows.features or {}).get(label)

@@ -1,4 +1,4 @@
-"""Labels as data sets hold them: text, whole numbers, or none."""
+"""Labels in data sets: text, whole numbers, or missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_LABEL = re.compile(r"(-1(\.0+)?)?")
 
 
 def label_of(value: Any, names: list[str], where: str) -> str | int | None:
-    """A label as text or whole number, by its name where ``names`` of numbers are known; None for no label."""
+    """A label as text or whole number, or its name if there are ``names`` of numbers; None if it is missing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, str) and not is_unicode(value):
@@ -25,27 +25,27 @@ def label_of(value: Any, names: list[str], where: str) -> str | int | None:
         return value.strip()
     number = _whole(value, where)
     if names and not 0 <= number < len(names):
-        raise TaskError(f"{where}: label {number} is none of the {len(names)} classes of this column")
+        raise TaskError(f"{where}: label {number} is not one of the {len(names)} classes of this column")
     return names[number] if names else number
 
 
 def _whole(value: Any, where: str) -> int:
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return int(value)
-    raise TaskError(f"{where}: label {short(value)} is no class; expected text or a whole number")
+    raise TaskError(f"{where}: label {short(value)} is not a class; expected text or a whole number")
 
 
 def as_numbers(rows: dict[str, list[Row]], data: str) -> dict[str, list[Row]]:
-    """``rows`` with numbers for labels where every label is a number written as text, as all are in CSV."""
-    written = {label for part in rows.values() for _, label in part if isinstance(label, str)}
-    if not all(NUMBER.fullmatch(label) for label in written):
+    """``rows`` with numeric labels if every label is a number written as text, as in CSV."""
+    texts = {label for part in rows.values() for _, label in part if isinstance(label, str)}
+    if not all(NUMBER.fullmatch(label) for label in texts):
         return rows
-    number: dict[str | int, int] = {label: _whole(float(label), data) for label in sorted(written)}
-    return {split: [(texts, number.get(label, label)) for texts, label in part] for split, part in rows.items()}
+    number: dict[str | int, int] = {label: _whole(float(label), data) for label in sorted(texts)}
+    return {split: [(row, number.get(label, label)) for row, label in part] for split, part in rows.items()}
 
 
 def is_unicode(text: str) -> bool:
-    """Whether ``text`` has no half of a surrogate pair, which JSON can hold and no tokenizer takes."""
+    """Whether ``text`` has no lone surrogate, which JSON allows and tokenizers do not."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -54,6 +54,6 @@ def is_unicode(text: str) -> bool:
 
 
 def short(value: Any) -> str:
-    """``value`` as it stands in a complaint."""
+    """``value`` for an error message."""
     shown = repr(value)
     return shown if len(shown) <= 60 else shown[:59] + "…"

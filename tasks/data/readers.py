@@ -1,4 +1,4 @@
-"""Rows of JSONL, JSON, CSV, Parquet and text files, each with where it stands, for whoever has to complain about it."""
+"""Rows of JSONL, JSON, CSV, Parquet and text files, each with its location for error messages."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from typing import Any
 
 from tasks.errors import TaskError, first_line
 
-Located = tuple[str, dict[str, Any]]  # where a row stands, and its values by column
-ENDINGS = (".jsonl", ".json", ".csv", ".parquet", ".txt")
+Located = tuple[str, dict[str, Any]]  # file and line of a row, and its values by column
+SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
 
 
 def read(file: Path) -> Iterator[Located]:
-    """Rows of ``file``, in order. Raises TaskError, naming the file and the line, where it cannot be read."""
-    ending = file.suffix.lower()
-    if ending not in ENDINGS:
-        raise TaskError(f"{file}: cannot read {file.suffix or 'a file without ending'}; give {', '.join(ENDINGS)}")
+    """Rows of ``file``, in order. Raises TaskError, with file and line, if it cannot be read."""
+    suffix = file.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise TaskError(
+            f"{file}: cannot read {file.suffix or 'a file without a suffix'}; expected one of {', '.join(SUFFIXES)}"
+        )
     try:
         if file.stat().st_size == 0:
             raise TaskError(f"{file}: the file is empty")
-        yield from {".csv": _csv, ".parquet": _parquet, ".txt": _paragraphs}.get(ending, _json)(file)
+        yield from {".csv": _csv, ".parquet": _parquet, ".txt": _paragraphs}.get(suffix, _json)(file)
     except UnicodeDecodeError as error:
         raise TaskError(f"{file}: not UTF-8 text: {error.reason} at byte {error.start}; save it as UTF-8") from error
     except OSError as error:
@@ -31,7 +33,7 @@ def read(file: Path) -> Iterator[Located]:
 
 
 def class_names(file: Path, column: str) -> list[str]:
-    """Names of the integer labels in ``column``, where a Parquet file says so, as those of ``datasets`` do."""
+    """Names of the integer labels in ``column``, if a Parquet file has them, as those of ``datasets`` do."""
     import pyarrow.parquet
 
     if file.suffix.lower() != ".parquet":
@@ -39,14 +41,14 @@ def class_names(file: Path, column: str) -> list[str]:
     try:
         metadata = pyarrow.parquet.read_schema(file).metadata or {}
         features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
-    except (OSError, ValueError, AttributeError):  # a broken file is for ``read`` to report
+    except (OSError, ValueError, AttributeError):  # ``read`` reports broken files
         return []
     feature = features.get(column) or {}
     return list(feature.get("names") or []) if feature.get("_type") == "ClassLabel" else []
 
 
 def _json(file: Path) -> Iterator[Located]:
-    """One object a line, or one array of objects."""
+    """One object per line, or one array of objects."""
     begun = False
     with file.open(encoding="utf-8-sig", newline="\n") as lines:
         for number, line in enumerate(lines, 1):
@@ -66,7 +68,7 @@ def _parsed(text: str, where: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise TaskError(f"{where}: not valid JSON: {error.msg} (character {error.pos + 1})") from error
-    except (ValueError, RecursionError) as error:  # a number or a nesting beyond all bounds
+    except (ValueError, RecursionError) as error:  # a number that is too long, or too deep a nesting
         raise TaskError(f"{where}: not valid JSON: {first_line(error)}") from error
 
 
@@ -77,7 +79,7 @@ def _object(value: Any, where: str) -> dict[str, Any]:
 
 
 def _csv(file: Path) -> Iterator[Located]:
-    """A header, then as many fields a line as it has; an empty field is a missing value."""
+    """A header, then lines with as many fields; an empty field is a missing value."""
     csv.field_size_limit(sys.maxsize)
     with file.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.reader(lines, strict=True)
@@ -90,7 +92,7 @@ def _csv(file: Path) -> Iterator[Located]:
                     _check_distinct(header, where)
                 elif fields and len(fields) != len(header):
                     raise TaskError(
-                        f"{where}: {len(fields)} fields under a header of {len(header)}; quote those with ,"
+                        f"{where}: {len(fields)} fields, the header has {len(header)}; quote fields that contain ,"
                     )
                 elif fields:
                     yield where, {name: field or None for name, field in zip(header, fields, strict=True)}
@@ -99,13 +101,13 @@ def _csv(file: Path) -> Iterator[Located]:
 
 
 def _check_distinct(columns: list[str], where: str) -> None:
-    """Raise TaskError for two columns of one name."""
+    """Raise TaskError if two columns have the same name."""
     if twice := {name for name in columns if columns.count(name) > 1}:
-        raise TaskError(f"{where}: column {min(twice)!r} is there twice")
+        raise TaskError(f"{where}: there are two columns {min(twice)!r}")
 
 
 def _paragraphs(file: Path) -> Iterator[Located]:
-    """What stands between blank lines, as ``text``."""
+    """Paragraphs, which blank lines separate, as ``text``."""
     lines: list[str] = []
     with file.open(encoding="utf-8-sig") as whole:
         for number, line in enumerate([*whole, ""], 1):

@@ -1,4 +1,4 @@
-"""Texts, labelled or not, from JSONL, CSV, Parquet or text files, a folder of them, or a data set of the hub."""
+"""Texts, with or without labels, from files (JSONL, CSV, Parquet, text), a folder of them, or the hub."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tasks.data.dataset import SPLITS, Dataset
 from tasks.data.hub import is_saved, saved, streamed
 from tasks.data.labels import as_numbers, is_unicode, label_of, short
-from tasks.data.readers import ENDINGS, Located, class_names, read
+from tasks.data.readers import SUFFIXES, Located, class_names, read
 from tasks.data.splits import Row, disjoint
 from tasks.errors import TaskError
 
@@ -21,28 +21,28 @@ _WORDS = {
     "validation": "val(id(ate|ation)?)?|dev(el|elopment)?|eval(s|uation)?",
     "test": "test(s|ing)?",
 }
-# Words of their own in a name, so that neither "devices" nor "testimonials" is a split; digits may follow.
+# Whole words in a name, so that neither "devices" nor "testimonials" is a split; digits may follow.
 SPLIT_NAMES = {
     split: re.compile(rf"(?<![a-z])({words})(set|split|data)?(?![a-z])", re.IGNORECASE)
     for split, words in _WORDS.items()
 }
-SHOWN = 4  # names in a remark, at most
+SHOWN = 4  # most names in a remark
 
 
 class Part(NamedTuple):
     """One file, or one split of the library ``datasets``."""
 
-    split: str | None  # one of SPLITS, "all" for what is undivided, None where its name says nothing
-    name: str  # in its folder, or the split's own
+    split: str | None  # one of SPLITS, "all" for undivided data, None if its name says nothing
+    name: str  # of the file in its folder, or of the split
     classes: list[str]  # names of its integer labels, if it has them
     rows: Iterable[Located]
 
 
 def resolve(name: str, mirror: str = "") -> Path:
-    """The local path of ``name``: itself, or its place in the mirror (``ORG/NAME``, ``ORG--NAME`` or ``NAME``).
+    """The local path of ``name``: itself, or its copy in the mirror (``ORG/NAME``, ``ORG--NAME`` or ``NAME``).
 
-    A configuration, ``NAME:CONFIGURATION``, is a folder in that place. Where nothing is there the path returned does
-    not exist either: then ``name`` is for the hub. Raises TaskError for a mirror that is no folder.
+    A configuration, ``NAME:CONFIGURATION``, is a folder in that copy. A path that does not exist means that ``name``
+    has to come from the hub. Raises TaskError for a mirror that is not a folder.
     """
     given = Path(name).expanduser()
     if given.exists() or not mirror:
@@ -55,21 +55,21 @@ def resolve(name: str, mirror: str = "") -> Path:
 
 
 def is_path(name: str) -> bool:
-    """Whether ``name`` can only be meant as a path: nothing of the hub is called like that."""
+    """Whether ``name`` can only be a path: no hub id looks like that."""
     return name.startswith((".", "/", "~")) or name.count("/") > 1
 
 
-def short_name(asked: str) -> str:
-    """What was asked for, a path or an id, without folders: the same wherever a copy of it is found."""
-    path = Path(asked).expanduser()
+def short_name(path_or_id: str) -> str:
+    """A path or an id without folders: the same wherever a copy of it is."""
+    path = Path(path_or_id).expanduser()
     return path.name if path.name not in ("", "..") else path.resolve().name
 
 
 def load(data: str, columns: Sequence[str], label: str, *, labels: Sequence[str] = (), mirror: str = "") -> Dataset:
     """Read ``data`` into three disjoint splits (see ``tasks.data.splits.disjoint`` for how).
 
-    ``labels`` fixes the classes and their order. Rows without a label (none, blank or -1, as number or as text) are
-    dropped, which the remarks tell; white space around a label is no part of it, and whole numbers written as text are
+    ``labels`` fixes the classes and their order. Rows without a label (missing, blank or -1, as number or text) are
+    dropped, and counted in the remarks; white space around labels is removed, and whole numbers written as text are
     numbers. Raises TaskError, in one line, for anything that cannot be used.
     """
     path = resolve(data, mirror)
@@ -88,10 +88,10 @@ def load(data: str, columns: Sequence[str], label: str, *, labels: Sequence[str]
 
 
 def load_texts(data: str, columns: Sequence[str], mirror: str = "") -> Dataset:
-    """Read ``data`` into three disjoint splits of texts, all of one class; several columns make one text, in lines.
+    """Read ``data`` into three disjoint splits of texts, all of one class; several columns are joined by line breaks.
 
-    Rows without any text are dropped, which the remarks tell. Raises TaskError, in one line, for anything that cannot
-    be used.
+    Rows without any text are dropped, and counted in the remarks. Raises TaskError, in one line, for anything that
+    cannot be used.
     """
     path = resolve(data, mirror)
     rows: dict[str, list[Row]] = {}
@@ -108,43 +108,43 @@ def load_texts(data: str, columns: Sequence[str], mirror: str = "") -> Dataset:
                 rows.setdefault(str(part.split), []).append((("\n".join(lines),), 0))
             else:
                 empty += 1
-    told = [f"{empty} {'row' if empty == 1 else 'rows'} without text dropped"] if empty else []
-    return replace(disjoint(_name(data, path), rows, ("text",), where=data), remarks=(*told, *_origins(parts)))
+    dropped = [f"{empty} {'row' if empty == 1 else 'rows'} without text dropped"] if empty else []
+    return replace(disjoint(_name(data, path), rows, ("text",), where=data), remarks=(*dropped, *_origins(parts)))
 
 
 def _name(data: str, path: Path) -> str:
-    """The data set's own name: of a file, without its ending."""
+    """Name of the data set: of a file, without its suffix."""
     name = short_name(data)
     return Path(name).stem if path.is_file() else name
 
 
 def _parts(data: str, path: Path, label: str) -> list[Part]:
-    """The parts of ``data``, to be read yet. Raises TaskError where none of them is of a split."""
+    """The parts of ``data``, not read yet. Raises TaskError if none of them belongs to a split."""
     if path.is_file():
         return [Part("all", path.name, class_names(path, label), read(path))]
     if is_saved(path):
         parts = [Part(_split_of(split[0]) if split[0] else "all", *split) for split in saved(path, data, label)]
     elif path.is_dir():
-        files = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in ENDINGS and file.is_file()]
+        files = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in SUFFIXES and file.is_file()]
         names = [str(file.relative_to(path)) for file in files]
         parts = [
             Part(_split_of(name), name, class_names(file, label), read(file))
             for name, file in zip(names, files, strict=True)
         ]
         if not any(part.split for part in parts):
-            raise TaskError(f"{data}: no {'/'.join(ENDINGS)} file here is named train, validation (dev) or test")
-    elif path.suffix.lower() in ENDINGS or is_path(data):
+            raise TaskError(f"{data}: no {'/'.join(SUFFIXES)} file here is named train, validation (dev) or test")
+    elif path.suffix.lower() in SUFFIXES or is_path(data):
         raise TaskError(f"{data}: no such file or folder")
     else:
         parts = [Part(_split_of(split[0]), *split) for split in streamed(data, label)]
     if not any(part.split for part in parts):
-        there = _listed([part.name for part in parts])
-        raise TaskError(f"{data}: no split here is named train, validation (dev) or test; there is {there}")
+        found = _listed([part.name for part in parts])
+        raise TaskError(f"{data}: no split here is named train, validation (dev) or test; found: {found}")
     return parts
 
 
 def _split_of(name: str) -> str | None:
-    """The split that a file's own name says it is of or, if that says nothing, the name of a folder it is in."""
+    """The split that a file's name or, if it says nothing, the name of a folder around it stands for."""
     for word in reversed(Path(name).with_suffix("").parts):
         for split, pattern in SPLIT_NAMES.items():
             if pattern.search(word):
@@ -153,20 +153,20 @@ def _split_of(name: str) -> str | None:
 
 
 def _origins(parts: Sequence[Part]) -> list[str]:
-    """What is told of splits that several files made, and of files that are of none."""
-    told = []
+    """Remarks on splits that are made of several files, and on files that belong to none."""
+    remarks = []
     for split in SPLITS:
         names = [part.name for part in parts if part.split == split]
-        told += [f"{split} is {_listed(names)}"] if len(names) > 1 else []
-    endings = {Path(part.name).suffix for part in parts if part.split}  # a README.txt beside tables is no data
+        remarks += [f"{split} is {_listed(names)}"] if len(names) > 1 else []
+    endings = {Path(part.name).suffix for part in parts if part.split}  # a README.txt beside tables is not data
     unread = [part.name for part in parts if part.split is None and Path(part.name).suffix in endings]
-    return [*told, f"of no split and not read: {_listed(unread)}"] if unread else told
+    return [*remarks, f"not read, as the name is of no split: {_listed(unread)}"] if unread else remarks
 
 
 def _unlabelled(dropped: Counter[str], classes: Sequence[str]) -> list[str]:
-    """What is told of rows without a label."""
-    left = ", ".join(classes) if len(classes) <= SHOWN else f"{len(classes)} classes"
-    meaning = {"none": "without a label", "-1": f"labelled -1, which stands for no label (left are {left}),"}
+    """Remarks on rows without a label."""
+    remaining = ", ".join(classes) if len(classes) <= SHOWN else f"{len(classes)} classes"
+    meaning = {"none": "without a label", "-1": f"labelled -1, which means no label (remaining: {remaining}),"}
     return [
         f"{dropped[kind]} {'row' if dropped[kind] == 1 else 'rows'} {meaning[kind]} dropped"
         for kind in meaning
@@ -175,7 +175,7 @@ def _unlabelled(dropped: Counter[str], classes: Sequence[str]) -> list[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """``names`` for people, some of many."""
+    """``names`` as text, with at most ``SHOWN`` of them."""
     shown = " + ".join(names[:SHOWN])
     return shown + f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
 
@@ -183,9 +183,9 @@ def _listed(names: Sequence[str]) -> str:
 def _rows(
     table: Iterable[Located], columns: Sequence[str], label: str, names: list[str], dropped: Counter[str]
 ) -> list[Row]:
-    """Texts and label of each labelled row; the others count as ``dropped``, under ``-1`` or ``none``.
+    """Texts and label of each labelled row; the others are counted in ``dropped``, under ``-1`` or ``none``.
 
-    Raises TaskError for a missing column, an empty text, a strange label.
+    Raises TaskError for a missing column, an empty text, or a label that is neither text nor a whole number.
     """
     rows: list[Row] = []
     for where, row in table:
@@ -204,7 +204,7 @@ def _rows(
 
 def _text(value: Any, column: str, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise TaskError(f"{where}: column {column!r} holds no text but {short(value)}")
+        raise TaskError(f"{where}: column {column!r} has no text but {short(value)}")
     if not is_unicode(value):
         raise TaskError(f"{where}: column {column!r} is not valid Unicode: {short(value)}")
     return value

@@ -1,4 +1,4 @@
-"""Make three disjoint splits of labelled rows, whatever the data set came with."""
+"""Three disjoint splits of labelled rows, whichever splits the data set has."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Row = tuple[tuple[str, ...], str | int]  # texts and label, as in the file
 def disjoint(name: str, rows: dict[str, list[Row]], labels: Sequence[str], where: str = "") -> Dataset:
     """Three disjoint splits of ``rows``, given under ``train``, ``validation``, ``test`` or, undivided, ``all``.
 
-    Undivided rows go 80:10:10, and so do those of a data set with nothing but a training split. Without a test split
-    the validation split is the test split (as with GLUE); without a validation split a tenth of the training rows
-    becomes it. Which rows is fixed by a digest of their texts alone. Training and validation rows whose texts stand in
-    a later split are dropped. ``labels``: names of the classes in order, where known. Raises TaskError, starting with
-    ``where``, for no rows, a split left empty or, unless ``labels`` is of one class, fewer than two of them.
+    Undivided rows, and those of a data set with only a training split, are divided 80:10:10. Without a test split the
+    validation split is used as the test split (as with GLUE); without a validation split a tenth of the training rows
+    is. A digest of its texts alone decides where a row goes. Test examples are removed from train and validation, and
+    validation examples from train. ``labels``: names of the classes in order, if known. Raises TaskError, starting with
+    ``where``, for no rows, an empty split or, unless ``labels`` has one class, fewer than two classes.
     """
     where = where or name
     rows = {split: part for split, part in rows.items() if part}
@@ -33,7 +33,7 @@ def disjoint(name: str, rows: dict[str, list[Row]], labels: Sequence[str], where
         rows[split] = [row for row in given if row[0] not in later]
         later |= {texts for texts, _ in rows[split]}
         if not rows[split]:
-            why = "all its texts stand in a later split too" if given else "too few rows, or no file for it"
+            why = "all its texts are in a later split too" if given else "too few rows, or no file for it"
             raise TaskError(
                 f"{where}: the {split} split is empty ({why}): give more rows, or files named {', '.join(SPLITS)}"
             )
@@ -48,27 +48,29 @@ def disjoint(name: str, rows: dict[str, list[Row]], labels: Sequence[str], where
 
 
 def _divided(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
-    """``rows`` under the three splits, as far as there are rows for each."""
+    """``rows`` by split, for those of the three splits that have any."""
     rows = dict(rows)
     if undivided := rows.pop("all", []) or (rows.pop("train") if rows.keys() == {"train"} else []):
         bounds = {"train": (0, 0.8), "validation": (0.8, 0.9), "test": (0.9, 2)}
-        return {split: [row for row in undivided if low <= _place(row) < high] for split, (low, high) in bounds.items()}
+        return {
+            split: [row for row in undivided if low <= _position(row) < high] for split, (low, high) in bounds.items()
+        }
     if "test" not in rows and "validation" in rows:
         rows["test"] = rows.pop("validation")
     if "validation" not in rows:
         train = rows.get("train", [])
-        rows["validation"] = [row for row in train if _place(row) >= 0.9]
-        rows["train"] = [row for row in train if _place(row) < 0.9]
+        rows["validation"] = [row for row in train if _position(row) >= 0.9]
+        rows["train"] = [row for row in train if _position(row) < 0.9]
     return rows
 
 
 def limited(data: Dataset, limit: int) -> Dataset:
     """At most ``limit`` examples of each split, chosen by a digest of their texts.
 
-    Raises TaskError where they are of one class only, and the data set is not.
+    Raises TaskError if they are of one class only, and the data set is not.
     """
     chosen: dict[str, Any] = {
-        split: tuple(sorted(getattr(data, split), key=lambda example: _place((example.texts, "")))[:limit])
+        split: tuple(sorted(getattr(data, split), key=lambda example: _position((example.texts, "")))[:limit])
         for split in SPLITS
     }
     for split in ("train", "test"):
@@ -77,32 +79,32 @@ def limited(data: Dataset, limit: int) -> Dataset:
     return replace(data, **chosen)
 
 
-def _place(row: Row) -> float:
-    """A number in [0, 1) that depends on the texts of ``row`` alone."""
+def _position(row: Row) -> float:
+    """A number in [0, 1) that depends only on the texts of ``row``."""
     digest = hashlib.sha256("\x1f".join(row[0]).encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
 def _classes(found: Iterable[str | int], labels: Sequence[str], where: str) -> dict[str | int, int]:
-    """Index of each label as it stands in the file. Raises TaskError for one that ``labels`` does not have."""
+    """Class index of each label in the file. Raises TaskError for one that is not in ``labels``."""
     values = set(found)
     if len({type(value) for value in values}) > 1:
         raise TaskError(f"{where}: labels are text in some rows and numbers in others ({sorted(map(str, values))[:6]})")
     ordered = sorted(values)  # type: ignore[type-var]
     if not labels:
-        return {value: place for place, value in enumerate(ordered)}
+        return {value: position for position, value in enumerate(ordered)}
     index: dict[str | int, int] = {}
     for value in ordered:
-        place = value if isinstance(value, int) else place_of(value, labels)
-        if place is None or not 0 <= place < len(labels):
-            raise TaskError(f"{where}: label {value!r} is none of {', '.join(labels)}")
-        index[value] = place
+        position = value if isinstance(value, int) else index_of(value, labels)
+        if position is None or not 0 <= position < len(labels):
+            raise TaskError(f"{where}: label {value!r} is not one of {', '.join(labels)}")
+        index[value] = position
     return index
 
 
-def place_of(label: str, names: Sequence[str]) -> int | None:
-    """Index of ``label`` in ``names``, whatever its case if that leaves no doubt; None where it is not there."""
+def index_of(label: str, names: Sequence[str]) -> int | None:
+    """Index of ``label`` in ``names``, ignoring case if that is not ambiguous; None if it is not there."""
     if label in names:
         return names.index(label)
-    places = [place for place, name in enumerate(names) if name.lower() == label.strip().lower()]
-    return places[0] if len(places) == 1 else None
+    found = [index for index, name in enumerate(names) if name.lower() == label.strip().lower()]
+    return found[0] if len(found) == 1 else None

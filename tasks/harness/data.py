@@ -1,7 +1,7 @@
-"""Documents for the tasks of lm-eval from this machine: generated here, or read from files of one's own.
+"""Local documents for the tasks of lm-eval: generated, or read from files.
 
-Functions here are what ``custom_dataset`` of a task's YAML names; lm-eval calls them with the task's ``metadata`` and
-``dataset_kwargs``. Nothing is downloaded, nor copied to a cache.
+The functions are used as ``custom_dataset`` in the YAML of tasks; lm-eval calls them with the task's ``metadata`` and
+``dataset_kwargs``. Nothing is downloaded or copied to a cache.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datasets import Dataset, DatasetDict
 
 from tasks.builtin.abilities import documents
 from tasks.data import source
-from tasks.data.readers import ENDINGS, read
+from tasks.data.readers import SUFFIXES, read
 from tasks.data.splits import limited
 from tasks.errors import TaskError
 
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 def abilities(ability: str, **_: Any) -> DatasetDict:
-    """Questions of one built-in ability: a context, four endings, and which of them is right."""
+    """Questions of one built-in ability: a context, four endings, and the index of the correct one."""
     return _splits(
         {
             split: [
@@ -44,40 +44,40 @@ def texts(**_: Any) -> DatasetDict:
 
 
 def own(data: str, columns: Sequence[str], mirror: str, limit: int, **_: Any) -> DatasetDict:
-    """Texts of one's own: the test split of what ``tasks.data.source.load_texts`` reads. Raises TaskError."""
+    """The user's texts: the test split that ``tasks.data.source.load_texts`` reads. Raises TaskError."""
     texts = source.load_texts(data, columns, mirror)
     texts = limited(texts, limit) if limit else texts
     return _splits({"test": [{"text": example.texts[0]} for example in texts.test]})
 
 
 def local(path: str, task: str, **_: Any) -> DatasetDict:
-    """Documents of lm-eval's own ``task`` from ``path``, with the columns of the original, whatever split it tests on.
+    """Documents of lm-eval's own ``task`` from ``path``, with the columns of the original, for either held-out split.
 
-    ``path`` is a file, or a folder with one whose name says test or validation; test goes first. Raises TaskError.
+    ``path`` is a file, or a folder with a file named test or, failing that, validation. Raises TaskError.
     """
-    kept = LOCAL[task]
-    file = _held_out(Path(path), kept.ending)
-    rows = _pages(file) if kept.ending else [_original(row, kept, where) for where, row in read(file)]
+    files = LOCAL[task]
+    file = _held_out(Path(path), files.suffix)
+    rows = _pages(file) if files.suffix else [_original(row, files, where) for where, row in read(file)]
     if not rows:
-        raise TaskError(f"{file}: no document in it")
+        raise TaskError(f"{file}: contains no document")
     return _splits(dict.fromkeys(HELD_OUT, rows))
 
 
 class Local(NamedTuple):
-    """How documents of a task of lm-eval are kept in plain files."""
+    """Plain files with the documents of a task of lm-eval."""
 
     folder: str  # of lm-eval's YAML
     columns: tuple[str, ...]  # of the original, which are used as they are
-    plain: tuple[str, ...]  # of plain files: a question, its choices, the number of the right one
-    original: Callable[[Any], Row] = lambda row: row  # the original columns of a plain row
-    ending: str = ""  # of files that are no table
+    plain: tuple[str, ...]  # columns of plain files: a question, its choices, the number of the correct one
+    original: Callable[[Any], Row] = lambda row: row  # from a plain row to the original columns
+    suffix: str = ""  # of files that are not tables
 
     def names(self, task: str) -> tuple[str, ...]:
-        """What a folder with documents of ``task`` may be called."""
-        return (task, f"lm_{task}2") if self.ending else (task, f"{task}_val")
+        """Possible names of a folder with documents of ``task``."""
+        return (task, f"lm_{task}2") if self.suffix else (task, f"{task}_val")
 
     def find(self, task: str, place: str, mirror: str) -> Path | None:
-        """Where in ``mirror`` documents of ``task``, ``place`` on the hub, are; None where there are none."""
+        """Path in ``mirror`` of the documents of ``task``, which are ``place`` on the hub; None if there is none."""
         if not mirror:
             return None
         places = [source.resolve(place, mirror), *(Path(mirror) / name for name in self.names(task))]
@@ -85,7 +85,7 @@ class Local(NamedTuple):
 
 
 def _hellaswag(row: Row) -> Row:
-    # What plain files no longer tell: where ctx_b, which lm-eval starts with a capital, begins.
+    # Plain files do not say where ctx_b begins, which lm-eval capitalizes.
     activity, _, context = row["ctx"].partition(": ")
     return {**row, "activity_label": activity, "ctx_a": context, "ctx_b": "", "label": str(row["label"])}
 
@@ -95,7 +95,7 @@ def _piqa(row: Row) -> Row:
 
 
 def _arc(row: Row) -> Row:
-    labels = [chr(ord("A") + place) for place in range(len(row["choices"]))]
+    labels = [chr(ord("A") + index) for index in range(len(row["choices"]))]
     choices = {"text": row["choices"], "label": labels}
     return {"question": row["question"], "choices": choices, "answerKey": labels[row["label"]]}
 
@@ -116,7 +116,7 @@ LOCAL = {
     "winogrande": Local(
         "winogrande", ("sentence", "option1", "option2", "answer"), ("question", "choices", "label"), _winogrande
     ),
-    "wikitext": Local("wikitext", ("page",), (), ending=".txt"),
+    "wikitext": Local("wikitext", ("page",), (), suffix=".txt"),
 }
 
 
@@ -128,24 +128,24 @@ def _original(row: Row, task: Local, where: str) -> Row:
 
 
 def _pages(file: Path) -> list[Row]:
-    """Articles of a WikiText file: each begins with a line `` = Title = ``, its sections with more signs."""
+    """Articles of a WikiText file: each begins with a line `` = Title = ``, its sections with more equals signs."""
     text = file.read_text(encoding="utf-8")
     starts = [found.start() for found in re.finditer(r"^ = [^=].*[^=] = $", text, re.MULTILINE)]
     return [{"page": text[start:end]} for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
 
 
-def _held_out(path: Path, ending: str) -> Path:
-    """The file of ``path`` to test on. Raises TaskError."""
+def _held_out(path: Path, suffix: str) -> Path:
+    """The file in ``path`` to test on. Raises TaskError."""
     if path.is_file():
         return path
     if not path.is_dir():
         raise TaskError(f"{path}: no such file or folder")
-    files = [file for file in sorted(path.iterdir()) if file.suffix.lower() in ((ending,) if ending else ENDINGS)]
+    files = [file for file in sorted(path.iterdir()) if file.suffix.lower() in ((suffix,) if suffix else SUFFIXES)]
     for split in HELD_OUT:
         for file in files:
             if source.SPLIT_NAMES[split].search(file.stem):
                 return file
-    raise TaskError(f"{path}: no {ending or '/'.join(ENDINGS)} file here is named test or validation")
+    raise TaskError(f"{path}: no {suffix or '/'.join(SUFFIXES)} file here is named test or validation")
 
 
 def _splits(rows: dict[str, list[Row]]) -> DatasetDict:

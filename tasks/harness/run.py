@@ -1,4 +1,4 @@
-"""Evaluate one model after another on tasks of lm-eval, and say what each document adds to each metric."""
+"""Evaluate models, one after another, on tasks of lm-eval, with the value of each metric for each document."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tasks.digest import digest_of
 from tasks.errors import TaskError
-from tasks.harness.prepared import Prepared, load, quietly
-from tasks.harness.scorer import Known, Scorer
+from tasks.harness.prepared import PreparedTask, load, silenced
+from tasks.harness.scorer import Scorer, TokenCache
 
 NO_FILTER = ",none"
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one model is worth on one task."""
+    """Metrics of one model on one task."""
 
-    metrics: dict[str, float]  # as lm-eval gives them, by name: acc, acc_norm, word_perplexity
+    metrics: dict[str, float]  # by lm-eval's name: acc, acc_norm, word_perplexity
     values: dict[str, list[Any]]  # by metric, of each document: 0 or 1, or log-likelihood and number of words or bytes
-    longer: int  # documents that do not fit in the model's context: cut from the left, or scored in windows
+    too_long: int  # documents that do not fit in the model's context: truncated from the left, or scored in windows
 
 
 class Harness:
-    """Tasks of lm-eval with their requests, to evaluate any number of models with one tokenizer."""
+    """Tasks of lm-eval with their requests, to evaluate any number of models with the same tokenizer."""
 
     def __init__(
         self,
@@ -43,41 +43,41 @@ class Harness:
         limit: int | None = None,
         own: Mapping[str, Any] | None = None,
     ):
-        """Load the tasks ``names``, ours, lm-eval's own or those of task files in ``folders``, as lm-eval has them.
+        """Load the tasks ``names``: ours, lm-eval's own, or those of task files in ``folders``.
 
         Args:
-            mirror: folder with local copies of hub data sets, by their id or as ``tasks.harness.data`` has them.
-            limit: only that many documents of each task, the first.
+            mirror: folder with local copies of hub data sets, by id or by a name that ``tasks.harness.data`` knows.
+            limit: use only the first ``limit`` documents of each task.
             own: arguments of ``tasks.harness.data.own``, for ``headbench_own_texts``.
 
-        Raises TaskError for an unknown name, for a task whose documents cannot be had, and for one that calls no
-        document right or wrong and tells no likelihood.
+        Raises TaskError for an unknown name, for a task whose documents cannot be loaded, and for one with neither
+        accuracy nor perplexity among its metrics.
         """
         self.limit = limit
-        self._known = Known()
+        self._cache = TokenCache()
         self.tasks = load(names, folders, mirror, own or {})
 
     def __call__(
         self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, batch_size: int = 64
     ) -> dict[str, Result]:
-        """Evaluate ``model`` where it is, by task. ``tokenizer`` has to be the same at each call."""
-        with quietly():
-            scorer = Scorer(model, tokenizer, batch_size, self._known)
-            # Of its samples only the values are wanted, which the tasks keep; with all it says of them it takes longer.
+        """Results of ``model`` by task, on its device. ``tokenizer`` must be the same at each call."""
+        with silenced():
+            scorer = Scorer(model, tokenizer, batch_size, self._cache)
+            # log_samples would take longer; the tasks keep the values of each sample themselves.
             found = evaluate(scorer, {"tasks": self.tasks}, limit=self.limit, bootstrap_iters=0, log_samples=False)
             return {
-                name: _result(found["results"][name], task, scorer.longer(name, task))
+                name: _result(found["results"][name], task, scorer.too_long(name, task))
                 for name, task in self.tasks.items()
             }
 
     @cached_property
-    def chance(self) -> float:
-        """Quality of guessing: one by the number of choices, averaged over documents, then over tasks.
+    def guessing_quality(self) -> float:
+        """Quality of guessing: 1 / number of choices, averaged over documents, then over tasks.
 
-        Where there are only texts, one of the 256 bytes.
+        If texts are only scored: 1/256, for one of the 256 bytes.
         """
         shares = [
-            mean(task.guessed_right(doc) for doc in islice(task.eval_docs, self.limit))
+            mean(task.guessing_accuracy(doc) for doc in islice(task.eval_docs, self.limit))
             for task in self.tasks.values()
             if not task.is_perplexity
         ]
@@ -85,19 +85,19 @@ class Harness:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of what each task asks, and of its documents."""
+        """Digest of the definition of each task, and of its documents."""
         return digest_of(
             [
-                [name, json.dumps(task.asks, sort_keys=True), [json.dumps(doc) for doc in docs]]
+                [name, json.dumps(task.definition, sort_keys=True), [json.dumps(doc) for doc in docs]]
                 for name, task in self.tasks.items()
                 for docs in [islice(task.eval_docs, self.limit)]
             ]
         )
 
     def check(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Raise TaskError for an ending with more tokens than ``model`` has positions: lm-eval cannot score it."""
-        with quietly():
-            scorer = Scorer(model, tokenizer, 1, self._known)
+        """Raise TaskError for an ending with more tokens than ``model`` has positions, which lm-eval cannot score."""
+        with silenced():
+            scorer = Scorer(model, tokenizer, 1, self._cache)
             for name, task in self.tasks.items():
                 task.build_all_requests(limit=self.limit)
                 for request in task.instances:
@@ -111,16 +111,16 @@ class Harness:
                         )
 
 
-def _result(metrics: Mapping[str, Any], task: Prepared, longer: int) -> Result:
+def _result(metrics: Mapping[str, Any], task: PreparedTask, too_long: int) -> Result:
     filters = list(task.instances[0].filtered_resps)
-    documents = len(task.told) // len(filters)
+    documents = len(task.values) // len(filters)
     found: dict[str, float] = {}
     values: dict[str, list[Any]] = {}
     for key, value in metrics.items():
-        metric, _, kept = key.partition(",")
-        if kept and not metric.endswith("_stderr"):
+        metric, _, answer_filter = key.partition(",")
+        if answer_filter and not metric.endswith("_stderr"):
             name = key.removesuffix(NO_FILTER)
             found[name] = float(value)
-            told = task.told[filters.index(kept) * documents :][:documents]
-            values[name] = [each[metric] for each in told if metric in each]
-    return Result(found, values, longer)
+            of_filter = task.values[filters.index(answer_filter) * documents :][:documents]
+            values[name] = [each[metric] for each in of_filter if metric in each]
+    return Result(found, values, too_long)

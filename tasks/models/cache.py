@@ -1,4 +1,4 @@
-"""The cache of trained models: one folder each, built once, however many processes ask for it."""
+"""The cache of trained models: one folder each, built once even if several processes need it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import platformdirs
 from filelock import FileLock
 from safetensors import SafetensorError
 
-TEMPORARY = ".tmp"
+TEMPORARY, LOCK = ".tmp", ".lock"  # suffixes
 
 
 def default_root() -> Path:
@@ -22,26 +22,26 @@ def default_root() -> Path:
 
 
 class Cache:
-    """Folders under ``root`` that are built whole, under a lock, and then only read."""
+    """Folders under ``root``, each built under a lock, moved in place when complete, and only read from then on."""
 
     def __init__(self, root: Path):
         self.root = root
 
     def path(self, key: str) -> Path:
-        """Where the folder of ``key`` is, or would be."""
+        """Path of the folder of ``key``, which may not exist yet."""
         return self.root / key
 
     def folder(self, key: str, build: Callable[[Path], None]) -> Path:
         """The folder of ``key``, built by ``build(empty folder)`` if it does not exist yet.
 
-        A second process that asks for the same key waits for the first. Leftovers of a killed process are removed.
+        A second process that needs the same key waits for the first. Leftovers of a killed process are removed.
         """
         path = self.path(key)
         temporary = path.with_name(path.name + TEMPORARY)
         if path.is_dir():
             return path
         self.root.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_name(path.name + ".lock")):  # released by the kernel if its holder dies
+        with FileLock(path.with_name(path.name + LOCK)):  # released by the kernel if its holder dies
             if path.is_dir():  # built by the process that we waited for
                 return path
             shutil.rmtree(temporary, ignore_errors=True)
@@ -56,7 +56,7 @@ class Cache:
         return path
 
     def size(self) -> int:
-        """Bytes of everything in the cache, as far as it stays there while we look."""
+        """Total size of the files in the cache, in bytes. Files that vanish meanwhile do not count."""
         total = 0
         for folder, _, names in os.walk(self.root):
             for name in names:
@@ -67,7 +67,7 @@ class Cache:
 
 @contextmanager
 def system_errors() -> Iterator[None]:
-    """Turn what safetensors says of a full disk or a missing permission into the OSError that it is."""
+    """Turn a SafetensorError about a full disk or a missing permission into an OSError."""
     try:
         yield
     except SafetensorError as error:

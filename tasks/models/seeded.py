@@ -1,4 +1,4 @@
-"""Tasks whose model is taken as it is, or trained once a seed and kept in the cache."""
+"""Tasks whose model is used as it is, or trained once per seed and kept in the cache."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from tasks.digest import digest_of, digest_of_files
 from tasks.models import checkpoint
 from tasks.models.cache import Cache
 
-REPORT = "training.json"  # beside the weights: what the training took and reached
+REPORT = "training.json"  # beside the weights
 Trained = tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]  # with the report of the training
 
 
 class SeededTask(Task):
-    """A task that knows where the model of a seed lies, and how to make it; an adapter says what it is for."""
+    """A task that finds or trains the model of a seed; adapters define the data, the training and the evaluation."""
 
     @abstractmethod
     def fit(self, seed: int, device: torch.device) -> Trained:
-        """Train the model of ``seed``. Raises FloatingPointError where its loss is no longer finite."""
+        """Train the model of ``seed``. Raises FloatingPointError if its loss is not finite."""
 
     @cached_property
     def folder(self) -> Path | None:
-        """Folder of the model that was asked for; None for the built-in-size one."""
+        """Folder of the requested model; None for the small model that is trained from scratch."""
         return checkpoint.locate(self.spec.model, self.spec.mirror) if self.spec.model else None
 
     @property
     def trains(self) -> bool:
-        """Whether a model is trained here, rather than taken as it is."""
+        """Whether a model is trained, rather than used as it is."""
         return self.folder is None or self.spec.finetune
 
     def prepared(self, seed: int, cache: Cache) -> bool:
@@ -50,7 +50,7 @@ class SeededTask(Task):
         return report
 
     def place(self, seed: int, cache: Cache) -> Path:
-        """Folder of the model of ``seed``, which has been prepared."""
+        """Folder of the model of ``seed``, which must have been prepared."""
         folder = cache.path(self._key(seed)) if self.trains else self.folder
         assert folder is not None
         return folder
@@ -61,7 +61,7 @@ class SeededTask(Task):
     def _fill(self, seed: int, empty: Path, device: torch.device) -> None:
         try:
             model, tokenizer, report = self.fit(seed, device)
-        except FloatingPointError as error:  # the same on every try: kept, so that not every cell tries again
+        except FloatingPointError as error:  # deterministic, so it is cached and not every cell tries again
             report = {"failure": str(error)}
         else:
             model.save_pretrained(empty)

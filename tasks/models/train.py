@@ -1,4 +1,4 @@
-"""One training loop for small models from scratch and for fine-tuning pretrained ones."""
+"""The training loop, for small models from scratch and for fine-tuning pretrained ones."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Recipe:
     warmup_steps: int = 50
     beta2: float = 0.98
     weight_decay: float = 0.01  # on matrices only, not on biases and norms
-    clip: float = 1.0  # largest norm of the gradient of all parameters together
-    max_length: int = 64  # tokens an example
-    evaluate_every: int = 50  # steps between looks at the validation split
+    clip: float = 1.0  # largest norm of the gradient over all parameters
+    max_length: int = 64  # tokens per example
+    evaluate_every: int = 50  # steps between evaluations on the validation split
     target: float | None = None  # validation accuracy, 0 to 1, at which training stops early
 
     def shortened(self, share: float) -> Recipe:
-        """The same recipe in that share of its steps, warm-up included; at least one step."""
+        """The same recipe with that share of its steps and warm-up; at least one step."""
         steps = max(1, round(share * self.max_steps))
         return replace(self, max_steps=steps, warmup_steps=round(share * self.warmup_steps))
 
@@ -44,7 +44,7 @@ class Recipe:
 def fine_tuning(examples: int, *, epochs: int = 3, batch_size: int = 32, max_length: int = 128) -> Recipe:
     """Recipe to fine-tune a pretrained encoder of about BERT-base's size on ``examples`` training examples.
 
-    Validation is looked at twice an epoch.
+    It evaluates on validation twice per epoch.
     """
     steps_per_epoch = -(-examples // batch_size)
     max_steps = epochs * steps_per_epoch
@@ -59,10 +59,10 @@ def fine_tuning(examples: int, *, epochs: int = 3, batch_size: int = 32, max_len
     )
 
 
-class Lessons:
-    """Training examples in shuffled batches, and the optimizer that goes with their recipe.
+class TrainingSetup:
+    """Training examples in shuffled batches, and the optimizer of a recipe.
 
-    The order of the examples follows from the seed: each call of ``batches`` gives the same ones.
+    The seed determines the order of the examples: each call of ``batches`` yields the same ones.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Lessons:
         self._seed, self._device = seed, device
 
     def batches(self) -> Iterator[Batch]:
-        """Batches without end, from epoch to epoch; an epoch's last one may be smaller."""
+        """Batches without end, epoch after epoch; the last one of an epoch may be smaller."""
         pad_id, side = padding_id(self._tokenizer), self._tokenizer.padding_side
         generator = torch.Generator().manual_seed(self._seed)
         while True:
@@ -86,13 +86,13 @@ class Lessons:
                 yield collate(self._examples, indices.tolist(), pad_id, side, self._device)
 
     def optimizer(self, model: nn.Module) -> tuple[torch.optim.AdamW, LambdaLR]:
-        """AdamW over the weights of ``model`` that require a gradient, and its schedule over ``steps``."""
+        """AdamW over the weights of ``model`` that require gradients, and its schedule over ``steps``."""
         optimizer = _optimizer(model, self._recipe)
         return optimizer, LambdaLR(optimizer, lambda step: _rate(step, self._recipe))
 
 
 def order_seed(seed: int) -> int:
-    """Seed of the order of a method's own training: another than those of calibration and of the task's training."""
+    """Seed of the order of examples when a method trains; differs from those of calibration and the task's training."""
     return int(digest_of(["training", seed])[:8], 16)
 
 
@@ -109,37 +109,37 @@ def train(
     """Train ``model`` in place on ``dataset.train`` and leave it, in eval mode on ``device``, at its best weights.
 
     Best means the highest accuracy on ``dataset.validation``, the earliest on a tie. Training ends at the recipe's
-    target or at its last step, whichever comes first. The same seed on the same machine gives the same weights;
-    the global random state is as before afterwards.
+    target or at its last step, whichever comes first. The same seed on the same machine gives the same weights; the
+    global random state is restored.
 
     Args:
-        progress: called as ``progress(step, max_steps, accuracy)`` after each look at the validation split.
+        progress: called as ``progress(step, max_steps, accuracy)`` after each evaluation on validation.
 
     Returns:
         ``steps`` taken, ``best_step``, ``examples`` seen, wall ``seconds``, ``validation_accuracy`` (0 to 1) at
         the best step, the ``target`` and ``target_met`` (both None without a target).
 
     Raises:
-        FloatingPointError: the loss is no longer finite.
+        FloatingPointError: the loss is not finite.
     """
     nn.Module.to(model, torch.device(device))
     validation_set = encode(dataset.validation, tokenizer, recipe.max_length)
     train_set = encode(dataset.train, tokenizer, recipe.max_length)
-    truth = torch.tensor([example.label for example in validation_set])
+    labels = torch.tensor([example.label for example in validation_set])
 
     def loss(batch: Batch) -> Tensor:
         return F.cross_entropy(model(**batch.inputs).logits.float(), batch.labels)
 
     def accuracy() -> float:
-        return (predict(model, tokenizer, validation_set) == truth).double().mean().item()
+        return (predict(model, tokenizer, validation_set) == labels).double().mean().item()
 
-    lessons = Lessons(train_set, tokenizer, recipe, seed, device)
-    return fit(model, lessons, loss, accuracy, recipe, seed, name=dataset.name, progress=progress)
+    setup = TrainingSetup(train_set, tokenizer, recipe, seed, device)
+    return fit(model, setup, loss, accuracy, recipe, seed, name=dataset.name, progress=progress)
 
 
 def fit(
     model: PreTrainedModel,
-    lessons: Lessons,
+    setup: TrainingSetup,
     loss_of: Callable[[Batch], Tensor],
     validate: Callable[[], float],
     recipe: Recipe,
@@ -148,27 +148,27 @@ def fit(
     name: str,
     progress: Callable[[int, int, float], None] | None = None,
 ) -> dict[str, Any]:
-    """Train ``model``, already on its device, in place; the loop of ``train`` for any loss and any accuracy.
+    """The loop of ``train`` for any loss and accuracy. Trains ``model``, which is on its device already, in place.
 
     Args:
         loss_of: mean loss of ``model`` over a batch, a scalar that requires grad.
         validate: accuracy of ``model``, 0 to 1, on held-out examples.
-        name: of the data, for complaints.
+        name: of the data, for error messages.
 
-    For what it returns and raises see ``train``.
+    Returns and raises what ``train`` does.
     """
     started = time.perf_counter()
-    optimizer, schedule = lessons.optimizer(model)
+    optimizer, schedule = setup.optimizer(model)
     best_accuracy, best_step = -1.0, 0
     best_weights: dict[str, Tensor] = {}
     step = examples = 0
 
     with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
         torch.manual_seed(seed)  # for dropout
-        lesson = lessons.batches()
+        batches = setup.batches()
         while step < recipe.max_steps and not _met(best_accuracy, recipe.target):
             model.train()
-            batch = next(lesson)
+            batch = next(batches)
             loss = loss_of(batch)
             step += 1
             examples += len(batch.labels)
@@ -206,7 +206,7 @@ def fit(
 
 @torch.no_grad()
 def predict(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, encoded: Sequence[Encoded]) -> Tensor:
-    """Label of the highest logit for each example: (N,) int64 on the CPU, in the order of ``encoded``.
+    """Label with the highest logit for each example: (N,) int64 on the CPU, in the order of ``encoded``.
 
     Leaves the model in eval mode.
     """
@@ -227,7 +227,7 @@ def _optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
 
 
 def _rate(step: int, recipe: Recipe) -> float:
-    """Share of the learning rate for the step after ``step`` steps; over zero, as the first step should count."""
+    """Factor on the learning rate after ``step`` steps; above zero, so that the first step has an effect."""
     if step < recipe.warmup_steps:
         return (step + 1) / (recipe.warmup_steps + 1)
     return (recipe.max_steps - step) / max(1, recipe.max_steps - recipe.warmup_steps)

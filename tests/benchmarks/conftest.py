@@ -1,4 +1,4 @@
-"""Models of known shapes with random weights, and texts for them; seconds of processor time."""
+"""Models of known shapes with random weights, texts for them, and processor time."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Batch:
 
 class Workload:
     def view(self, shape: str, texts: int, lengths: tuple[int, int]) -> View:
-        """A view of a random BERT of 30,522 words, and texts as of a calibration set: the middle ``texts`` of 128.
+        """A view of a random BERT with 30,522 words and of the middle ``texts`` of a calibration set of 128.
 
-        Lengths are uniform; texts are sorted by length, and come in batches as large as those that a task makes.
+        Lengths are uniform; texts are sorted by length and batched as by a task.
         """
         torch.manual_seed(0)
         model = BertForSequenceClassification(BertConfig(**SHAPES[shape])).eval().requires_grad_(False)
@@ -66,9 +66,9 @@ class Workload:
         return texts
 
     def literal_gnorm(self, view: View, sentences: Sequence[Batch], every_weight: bool = True) -> Tensor:
-        """Eq. 15 of Guo & Sheridan as it is written, a backward for each sentence: (units,).
+        """Eq. 15 of Guo & Sheridan taken literally, with one backward pass per sentence: (units,).
 
-        It forms the gradients of every weight, as an ordinary backward does, or of W_Q, W_K and W_V alone.
+        Computes the gradients of every weight, as an ordinary backward pass does, or only of W_Q, W_K and W_V.
         """
         weights = [
             view.model.get_submodule(site.projections[part]).weight
@@ -88,7 +88,7 @@ class Workload:
         return total.prod(1).flatten().double()
 
     def seconds(self, function: Callable, *arguments) -> tuple[float, object]:
-        """Processor time of one thread, which other processes slow down less than the clock; and the result."""
+        """Processor time, which other processes affect less than wall time; and the result."""
         begin = time.process_time()
         result = function(*arguments)
         return time.process_time() - begin, result
@@ -101,7 +101,7 @@ def workload() -> Workload:
 
 @pytest.fixture
 def tell(capsys, benchmark) -> Callable[[str, float], None]:
-    """Print a ratio, and keep it with the benchmark."""
+    """Print a ratio and store it with the benchmark."""
 
     def tell(what: str, ratio: float) -> None:
         benchmark.extra_info[what] = ratio

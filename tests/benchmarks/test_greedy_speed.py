@@ -1,7 +1,7 @@
-"""How much faster Greedy-Gnorm's whole trajectory is than its definition, taken by its word.
+"""How much faster the whole trajectory of Greedy-Gnorm is than its definition, taken literally.
 
-By its word, every step is a backward for each sentence, through the whole model with what was removed gated to zero,
-that forms the gradients of all weights. That costs the same at each step, so it is measured at some of them.
+Taken literally, every step is one backward pass per sentence through the whole model, with removed heads gated to zero,
+that computes the gradients of all weights. All steps cost the same, so only some are measured.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Size and speed of a BERT-base against the heads it keeps, as in Figure 4 of Li, Cotterell & Sachan (2021).
 
-Draws results/bert-base-latency.svg. Sizes are interleaved in every repeat, so that a slow moment hits all alike.
+Draws results/bert-base-latency.svg. Sizes are interleaved in every repeat, so that slow moments affect all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one scoring pass costs, in forward passes and in a forward with a backward to the inputs."""
+"""The cost of one scoring pass relative to a forward pass, or to a forward and backward pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def forward(view):
 
 
 def forward_and_backward(view):
-    """To the embeddings; no weight requires a gradient."""
+    """Backward to the embeddings; no weight requires a gradient."""
     embeddings = view.model.get_input_embeddings()
     hook = embeddings.register_forward_hook(lambda module, args, output: output.requires_grad_())
     for batch in view.batches:
@@ -34,6 +34,6 @@ def test_a_pass(benchmark, workload, tell, score, against, most):
     against(view), score(view)
     pairs = [(workload.seconds(score, view)[0], workload.seconds(against, view)[0]) for _ in range(REPEATS)]
     ratio = min(slow for slow, _ in pairs) / min(fast for _, fast in pairs)
-    tell(f"minilm: a pass of {score.__name__} in times {against.__name__.replace('_', ' ')}", ratio)
+    tell(f"minilm: a pass of {score.__name__}, in units of a {against.__name__.replace('_', ' ')}", ratio)
     benchmark.pedantic(score, (view,), rounds=1)
     assert ratio <= most

@@ -1,4 +1,4 @@
-"""What restarting at the lowest change is worth against a full pass through the masked model for every mask."""
+"""How much faster restarting at the lowest change is than a full pass through the masked model for every mask."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def nested(view, order):
         for unit in (None, *order.tolist()):
             if unit is not None:
                 site = heads.units[int((units == unit).nonzero())].site
-                restart.lost(site, heads.kept(units != unit)[heads.sites[site].name])
+                restart.changed(site)
                 heads = shrink(model, units != unit, heads)
                 units = units[units != unit]
             rows.append(torch.cat([view.forward(model, batch) for batch in view.batches]))
@@ -40,7 +40,7 @@ def nested(view, order):
 
 
 def ratio(workload, slow, fast, repeats):
-    """Of processor times, slow and fast run in turn; and what they return."""
+    """Ratio of processor times, slow and fast run in turn; and what they return."""
     pairs = [(workload.seconds(slow), workload.seconds(fast)) for _ in range(repeats)]
     return sum(a for (a, _), _ in pairs) / sum(b for _, (b, _) in pairs), pairs[0][0][1], pairs[0][1][1]
 
@@ -70,5 +70,5 @@ def test_leave_one_out(benchmark, workload, tell, shape):
     labels = torch.cat([batch.labels for batch in view.batches])
     losses = torch.stack([torch.nn.functional.cross_entropy(row, labels) for row in logits.double()])
     torch.testing.assert_close(actual, losses[1:] - losses[0], rtol=1e-2, atol=1e-6)
-    tell(f"{shape}: leaving out each of {len(view.heads)} heads, times as fast", times)
+    tell(f"{shape}: leave-one-out, {len(view.heads)} heads, times as fast", times)
     benchmark.pedantic(leave_one_out, (view,), rounds=1)

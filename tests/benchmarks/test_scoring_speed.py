@@ -1,7 +1,7 @@
-"""How much faster gnorm is than its definition, both measured in turn within one run: ``pytest tests/benchmarks``.
+"""How much faster gnorm is than its definition, measured in turn: ``pytest tests/benchmarks``.
 
-The definition is taken by its word: a backward for each sentence, without padding, that forms weight gradients; those
-of the query, key and value weights alone, or of every weight, as an ordinary backward does.
+The definition is taken literally: one backward pass per sentence, without padding, that computes the gradients of the
+query, key and value weights alone, or of every weight, as an ordinary backward pass does.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _seconds(function, *arguments) -> float:
     return time.perf_counter() - begin
 
 
-# Calibration batches are sorted by length, so the sentences of one are much of a length.
+# Calibration batches are sorted by length, so the sentences of a batch have similar lengths.
 @pytest.mark.parametrize("lengths", [(20, 24), (112, 128)], ids=["short", "long"])
 @pytest.mark.parametrize("every_weight", [False, True], ids=["query-key-value", "every-weight"])
 def test_gnorm_in_one_pass(benchmark, workload, capsys, lengths, every_weight):
@@ -72,11 +72,11 @@ def test_gnorm_in_one_pass(benchmark, workload, capsys, lengths, every_weight):
         (_seconds(workload.literal_gnorm, view, sentences, every_weight), _seconds(gnorm, view)) for _ in range(ROUNDS)
     ]
     ratio = statistics.median(slow / fast for slow, fast in pairs)
-    benchmark.extra_info["times as fast as a backward for each sentence"] = ratio
+    benchmark.extra_info["times as fast as one backward pass per sentence"] = ratio
     with capsys.disabled():
         formed = "every weight" if every_weight else "the query, key and value weights"
         print(
             f"\ngnorm on {SENTENCES} sentences of {lengths[0]} to {lengths[1]} tokens: {ratio:.2f} times as fast as "
-            f"a backward a sentence with gradients of {formed}"
+            f"one backward pass per sentence with gradients of {formed}"
         )
     benchmark.pedantic(gnorm, args=(view,), rounds=ROUNDS, warmup_rounds=1)

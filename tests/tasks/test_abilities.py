@@ -29,7 +29,7 @@ def small():
 
 
 def accuracy(choose, questions):
-    return sum(choose(question) == question.words[question.asked] for question in questions) / len(questions)
+    return sum(choose(question) == question.words[question.target] for question in questions) / len(questions)
 
 
 def test_is_full_balanced_and_the_same_each_time():
@@ -60,13 +60,13 @@ def test_a_question_cannot_be_answered_by_elimination(ability):
                 assert sorted(kinds) == sorted(document.endings)
             else:
                 assert [words.count(ending) for ending in document.endings] == [1] * 4
-            assert len(set(document.endings)) == 4 and document.asked in document.answers
+            assert len(set(document.endings)) == 4 and document.target in document.predictable
 
 
 @given(st.sampled_from(sorted(ABILITIES)), st.randoms(use_true_random=False))
 def test_answers_follow_from_the_words_before(ability, rng):
     document = abilities._draw(rng, ability)
-    for place in document.answers:
+    for place in document.predictable:
         assert solve(document.words[:place]) == document.words[place]
 
 
@@ -97,7 +97,7 @@ def counted():
     """Answers of the training split, as often as they are had: alone, after the word before, with each word before."""
     answers, pairs, bags = Counter(), Counter(), Counter()
     for document in DOCUMENTS["train"]:
-        for place in document.answers:
+        for place in document.predictable:
             answer, context = document.words[place], document.words[:place]
             answers[answer] += 1
             pairs[context[-1], answer] += 1
@@ -115,7 +115,7 @@ def test_shallow_answers_are_hardly_better_than_chance(ability, counted):
         return max(question.endings, key=lambda ending: answers[ending])
 
     def after_the_last(question: Document) -> str:
-        return max(question.endings, key=lambda ending: pairs[question.words[question.asked - 1], ending])
+        return max(question.endings, key=lambda ending: pairs[question.words[question.target - 1], ending])
 
     def after_a_bag(question: Document) -> str:
         def log_odds(ending: str) -> float:
@@ -135,7 +135,7 @@ def test_no_place_in_the_text_holds_the_answer_much_more_often(ability):
     firsts, lasts = Counter(), Counter()
     for question in questions:
         context = question.context.split()
-        right = question.words[question.asked]
+        right = question.words[question.target]
         places = [place for place, word in enumerate(context) if word in abilities.NOUNS.get(right, (right,))]
         firsts[places[0]] += 1
         lasts[len(context) - places[0]] += 1
@@ -156,7 +156,7 @@ def test_loss_is_that_of_the_answers_and_little_else(small):
             assert (ids[0] == tokenizer.bos_token_id) == begun
             expected = 0.0
             for word in range(1 - begun, len(document.words)):
-                weight = 1 / len(document.answers) if word in document.answers else 0.05
+                weight = 1 / len(document.predictable) if word in document.predictable else 0.05
                 expected += weight * told[word - 1 + begun].item()
             assert found[place].item() == pytest.approx(expected, rel=1e-5)
 

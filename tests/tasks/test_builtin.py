@@ -77,7 +77,7 @@ def test_shallow_models_fail(name, ngrams, only_last, most, binary):
 
 
 def test_labels_of_quantified_pairs_follow_from_logic():
-    settings = inference._quantifier_settings()
+    settings = inference.patterns_by_label()
     assert ("every", "every", True) in settings[inference.ENTAILMENT]  # every bird is old: every owl is old
     assert ("every", "every", False) in settings[inference.NEUTRAL]
     assert ("some", "some", False) in settings[inference.ENTAILMENT]  # some owl is old: some bird is old

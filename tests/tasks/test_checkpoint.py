@@ -31,14 +31,16 @@ def folder(tmp_path, tiny_model):
 )
 def test_labels_of_the_data_find_their_class_by_name_or_else_by_number(classes, labels, places):
     config = BertConfig(id2label=dict(enumerate(classes)), label2id={name: n for n, name in enumerate(classes)})
-    assert checkpoint.label_places(config, labels, "model") == places
+    assert checkpoint.class_indices(config, labels, "model") == places
 
 
 @pytest.mark.parametrize("labels", [("good", "bad"), ("0", "2"), ("negative", "1")])
 def test_a_label_without_a_class_is_refused(labels):
     config = BertConfig(id2label={0: "negative", 1: "positive"}, label2id={"negative": 0, "positive": 1})
-    with pytest.raises(TaskError, match=r"model: the model has no label .*, only .*: rename the labels of the data"):
-        checkpoint.label_places(config, labels, "model")
+    with pytest.raises(
+        TaskError, match=r"model: the model has no label .*; available: .*; rename the labels of the data"
+    ):
+        checkpoint.class_indices(config, labels, "model")
 
 
 def test_a_tokenizer_cuts_where_the_positions_of_the_model_end(folder):

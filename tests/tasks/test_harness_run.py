@@ -22,7 +22,7 @@ from methods.heads import HeadMap, remove_heads
 from tasks.builtin import abilities, decoder
 from tasks.errors import TaskError
 from tasks.harness import data, prepared
-from tasks.harness.answers import answers
+from tasks.harness.outcomes import outcomes
 from tasks.harness.run import Harness
 
 ROOT = Path(__file__).parents[2]
@@ -140,7 +140,7 @@ def test_documents_that_do_not_fit_are_counted(tmp_path, language_model):
     write(tmp_path / "arc_easy" / "test.jsonl", rows)
     found = Harness(["arc_easy"], mirror=str(tmp_path))(model, tokenizer)["arc_easy"]
     # "Question: ", of one token, comes before, "\nAnswer:" after, and the ending is one more; 64 + 1 tokens fit
-    assert found.longer == 3 and len(found.values["acc_norm"]) == 4
+    assert found.too_long == 3 and len(found.values["acc_norm"]) == 4
 
 
 def write(path: Path, rows) -> Path:
@@ -239,9 +239,9 @@ def test_a_metric_behind_a_named_filter_counts(own_task, language_model):
     results = Harness(["filtered"], folders=[str(own_task)])(model, tokenizer)
     values = results["filtered"].values
     assert [1 - value for value in values["acc,contrary"]] == values["acc,strict"]
-    found = answers(results)
+    found = outcomes(results)
     assert found.parts == {"filtered": 2}
-    assert found.quality == found.metrics["filtered/acc,strict"] == found.right.double().mean()
+    assert found.quality == found.metrics["filtered/acc,strict"] == found.correct.double().mean()
 
 
 def test_complaints_are_one_clear_line(tmp_path, monkeypatch):
@@ -250,7 +250,7 @@ def test_complaints_are_one_clear_line(tmp_path, monkeypatch):
     )
     with pytest.raises(TaskError, match=r"headbench_copi: lm-eval has no such task; did you mean headbench_copy\?"):
         Harness(["headbench_copi"])
-    with pytest.raises(TaskError, match="headbench_abilities: a group of tasks; name the tasks"):
+    with pytest.raises(TaskError, match="headbench_abilities: a group of tasks: name the tasks"):
         Harness(["headbench_abilities"])
     monkeypatch.undo()
     with pytest.raises(TaskError, match=r"--mirror nowhere: no such folder"):
@@ -269,7 +269,7 @@ def test_a_task_that_cannot_be_had_says_what_would_do(monkeypatch):
     with pytest.raises(TaskError) as caught:
         Harness(["piqa"])
     assert str(caught.value) == (
-        "piqa: its documents (baber/piqa) cannot be had (Couldn't reach 'baber/piqa' on the Hub "
+        "piqa: its documents (baber/piqa) cannot be loaded (Couldn't reach 'baber/piqa' on the Hub "
         "(OfflineModeIsEnabled)); give a local copy, for instance as baber/piqa in a folder given by --mirror DIR, "
         "or a folder piqa or piqa_val there"
     )
@@ -295,8 +295,8 @@ def test_real_tasks_give_the_numbers_of_lm_evals_command_line(real_data, tmp_pat
     for name in REAL:
         numbers = {key: value for key, value in expected[name].items() if key.endswith(",none") and "stderr" not in key}
         assert {f"{metric},none": value for metric, value in found[name].metrics.items()} == numbers
-        print(name, found[name].metrics, found[name].longer, len(next(iter(found[name].values.values()))))
-    assert found["wikitext"].longer > 0
+        print(name, found[name].metrics, found[name].too_long, len(next(iter(found[name].values.values()))))
+    assert found["wikitext"].too_long > 0
 
 
 def command_line(weights: Path, local: dict[str, str], folder: Path, limit: int):

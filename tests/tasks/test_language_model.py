@@ -11,9 +11,10 @@ import torch
 from methods.heads import HeadMap, gated
 from tasks import language_model
 from tasks.builtin import abilities
-from tasks.contract import Answers, TaskSpec
 from tasks.language_model import LanguageModel
 from tasks.models.cache import Cache
+from tasks.outcomes import Outcomes
+from tasks.request import TaskSpec
 
 CPU = torch.device("cpu")
 
@@ -22,7 +23,7 @@ CPU = torch.device("cpu")
 def opened(tiny_language_model, tiny_texts, tmp_path_factory):
     """The adapter on an untrained model and texts of one's own, and that model."""
     names = ("headbench_copy", "headbench_roles", "headbench_own_texts")
-    spec = TaskSpec("harness", str(tiny_texts), str(tiny_language_model), harness_tasks=names)
+    spec = TaskSpec(task="harness", data=str(tiny_texts), model=str(tiny_language_model), harness_tasks=names)
     task = LanguageModel(spec)
     task.validate()
     return task, task.open(0, Cache(tmp_path_factory.mktemp("cache")), CPU)
@@ -54,13 +55,13 @@ def test_logits_of_padding_are_zero(opened):
 
 def test_answers_add_up_to_the_metrics(opened):
     task, model = opened
-    found = task.answers(model)
+    found = task.evaluate(model)
     questions = {name: [q for q in abilities.documents()["test"] if q.ability == name] for name in ("copy", "roles")}
     assert found.parts == {f"headbench_{name}": len(each) for name, each in questions.items()}
-    for name, right in zip(found.parts, found.right.split(list(found.parts.values())), strict=True):
+    for name, right in zip(found.parts, found.correct.split(list(found.parts.values())), strict=True):
         assert found.metrics[f"{name}/acc"] == right.double().mean().item()
     assert found.quality == pytest.approx(sum(found.metrics[f"{name}/acc"] for name in found.parts) / 2)
-    nats, sizes = found.nats["headbench_own_texts"], found.sizes["headbench_own_texts"]
+    nats, sizes = found.negative_log_likelihoods["headbench_own_texts"], found.text_bytes["headbench_own_texts"]
     assert sizes.tolist() == [len(document.text) for document in abilities.documents()["test"][:12]]
     told = found.metrics["headbench_own_texts/byte_perplexity"]
     assert math.exp(nats.sum().item() / sizes.sum().item()) == pytest.approx(told)
@@ -71,21 +72,25 @@ def test_answers_are_those_of_the_gated_model(opened):
     gates = torch.ones(len(HeadMap.of(model)))
     gates[[1, 2, 7]] = 0
     with gated(model, gates):
-        pruned = task.answers(model)
-    assert not torch.equal(pruned.nats["headbench_own_texts"], task.answers(model).nats["headbench_own_texts"])
+        pruned = task.evaluate(model)
+    assert not torch.equal(
+        pruned.negative_log_likelihoods["headbench_own_texts"],
+        task.evaluate(model).negative_log_likelihoods["headbench_own_texts"],
+    )
 
 
 def test_quality_of_texts_alone_is_the_probability_of_a_byte():
     none = torch.empty(0, dtype=torch.bool)
     nats = {"a": torch.tensor([2.0, 4.0]), "b": torch.tensor([0.0])}
     sizes = {"a": torch.tensor([1.0, 2.0]), "b": torch.tensor([5.0])}
-    assert Answers(none, {}, nats, sizes).quality == pytest.approx((math.exp(-2) + 1) / 2)
+    assert Outcomes(none, {}, nats, sizes).quality == pytest.approx((math.exp(-2) + 1) / 2)
 
 
 def test_chance_is_that_of_a_guess(opened, tiny_language_model, tiny_texts):
     task, _ = opened
-    assert task.chance == 0.25
-    assert LanguageModel(TaskSpec("harness", str(tiny_texts), str(tiny_language_model))).chance == 1 / 256
+    assert task.guessing_quality == 0.25
+    own = TaskSpec(task="harness", data=str(tiny_texts), model=str(tiny_language_model))
+    assert LanguageModel(own).guessing_quality == 1 / 256
 
 
 def test_logits_of_that_are_not_finite_are_told(opened):
@@ -96,7 +101,7 @@ def test_logits_of_that_are_not_finite_are_told(opened):
     weight[5] = float("nan")
     try:
         with pytest.raises(FloatingPointError, match="logits are not finite"):
-            task.answers(model)
+            task.evaluate(model)
     finally:
         weight[5] = kept
     assert torch.equal(broken, torch.nn.utils.parameters_to_vector(model.parameters()))
@@ -111,14 +116,19 @@ def test_batches_are_small_where_logits_are_large(opened, monkeypatch):
 def test_texts_of_several_columns_are_one_text_in_lines(tmp_path, tiny_language_model):
     rows = [{"ask": f"the king {n}", "more": None if n % 2 else "near", "say": "boys"} for n in range(60)]
     (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    spec = TaskSpec("harness", str(tmp_path / "d.jsonl"), str(tiny_language_model), text=("ask", "more", "say"))
+    spec = TaskSpec(
+        task="harness",
+        data=str(tmp_path / "d.jsonl"),
+        model=str(tiny_language_model),
+        text=("ask", "more", "say"),
+    )
     texts = {e.texts[0] for split in ("train", "validation", "test") for e in getattr(LanguageModel(spec).texts, split)}
     assert texts == {f"the king {n}\nboys" if n % 2 else f"the king {n}\nnear\nboys" for n in range(60)}
 
 
 def test_another_document_makes_another_fingerprint(tiny_language_model, tiny_texts, tmp_path):
     def prints(folder):
-        return LanguageModel(TaskSpec("harness", str(folder), str(tiny_language_model))).fingerprints(0)
+        return LanguageModel(TaskSpec(task="harness", data=str(folder), model=str(tiny_language_model))).fingerprints(0)
 
     copy = tmp_path / "tiny"
     copy.mkdir()

@@ -8,8 +8,9 @@ import pytest
 
 from bench.__main__ import main
 from bench.suites.plugins import load_plugins
-from tasks.contract import TASKS, TaskSpec
+from tasks.contract import TASKS
 from tasks.data.dataset import SPLITS
+from tasks.request import TaskSpec
 
 
 @pytest.mark.data
@@ -24,12 +25,12 @@ from tasks.data.dataset import SPLITS
 )
 def test_real_data_sets_load_with_their_columns_as_they_are(real_data, folder, adapter, classes, rows):
     load_plugins()
-    data = TASKS[adapter](TaskSpec(adapter, data=str(real_data / "data" / folder))).dataset
+    data = TASKS[adapter](TaskSpec(task=adapter, data=str(real_data / "data" / folder))).dataset
     assert len(data.labels) == classes
     parts = {split: {example.texts for example in getattr(data, split)} for split in SPLITS}
     assert not parts["train"] & parts["validation"] | (parts["train"] | parts["validation"]) & parts["test"]
     assert 0.98 * rows <= sum(len(getattr(data, split)) for split in SPLITS) <= rows
-    assert {example.label for example in data.test} == set(range(classes)) and data.chance < 0.7
+    assert {example.label for example in data.test} == set(range(classes)) and data.majority_accuracy < 0.7
 
 
 @pytest.mark.data

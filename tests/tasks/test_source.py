@@ -127,11 +127,12 @@ def test_numbers_mean_what_the_file_says_even_where_the_task_orders_its_classes_
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
 def test_mnli_numbers_mean_entailment_neutral_contradiction(tmp_path, labels, ending):
     from bench.suites.plugins import load_plugins
-    from tasks.contract import TASKS, TaskSpec
+    from tasks.contract import TASKS
+    from tasks.request import TaskSpec
 
     load_plugins()
     rows = [{"premise": f"p {n}", "hypothesis": "h", "label": labels[n % 3]} for n in range(150)]
-    data = TASKS["mnli"](TaskSpec("mnli", data=str(write(tmp_path / f"m.{ending}", rows)))).dataset
+    data = TASKS["mnli"](TaskSpec(task="mnli", data=str(write(tmp_path / f"m.{ending}", rows)))).dataset
     assert data.labels == ("entailment", "neutral", "contradiction")
     assert all(example.label == int(example.texts[0][2:]) % 3 for example in data.train)
 
@@ -172,7 +173,8 @@ def test_a_word_that_only_begins_like_a_split_is_none(tmp_path):
     assert {texts[0].split()[0] for texts, _ in every(data)} == {"train", "train_copy"}
     assert data.remarks == (
         "train is train.jsonl + train_copy.jsonl",
-        "of no split and not read: devices.jsonl + evaluators.jsonl + latest.jsonl + testimonials.jsonl and 2 more",
+        "not read, as the name is of no split: "
+        "devices.jsonl + evaluators.jsonl + latest.jsonl + testimonials.jsonl and 2 more",
     )
 
 
@@ -189,13 +191,13 @@ def test_what_is_not_data_beside_the_splits_goes_without_saying(tmp_path):
     [
         ((0, 1), ()),
         ((0, 1, None), ("40 rows without a label dropped",)),
-        ((0, 1, -1), ("40 rows labelled -1, which stands for no label (left are 0, 1), dropped",)),
-        (("pos", "-1", "neg"), ("40 rows labelled -1, which stands for no label (left are neg, pos), dropped",)),
+        ((0, 1, -1), ("40 rows labelled -1, which means no label (remaining: 0, 1), dropped",)),
+        (("pos", "-1", "neg"), ("40 rows labelled -1, which means no label (remaining: neg, pos), dropped",)),
         (
             (*range(10), -1, None),
             (
                 "10 rows without a label dropped",
-                "10 rows labelled -1, which stands for no label (left are 10 classes), dropped",
+                "10 rows labelled -1, which means no label (remaining: 10 classes), dropped",
             ),
         ),
     ],
@@ -236,7 +238,7 @@ def test_what_save_to_disk_wrote_is_read_like_files(tmp_path):
     parts = {"train": rows[:60], "validation": rows[60:80], "test": rows[80:], "extra": rows[:3]}
     several = load(saved(tmp_path / "several", parts), ("text",), "label")
     assert [len(getattr(several, split)) for split in SPLITS] == [40, 14, 26]
-    assert several.remarks[-1] == "of no split and not read: extra"
+    assert several.remarks[-1] == "not read, as the name is of no split: extra"
     assert len(load_texts(str(tmp_path / "several"), ("text",)).train) == 60
 
 
@@ -246,15 +248,13 @@ def test_a_saved_data_set_that_is_not_whole_is_refused(tmp_path):
     whole = arrow.read_bytes()
     for break_it in (lambda: arrow.write_bytes(whole[: len(whole) // 2]), arrow.unlink):
         break_it()
-        with pytest.raises(TaskError, match=rf"^{place}: not what save_to_disk of datasets writes, or not all of it; "):
+        with pytest.raises(TaskError, match=rf"^{place}: not a complete folder of save_to_disk of datasets; "):
             load(place, ("text",), "label")
 
 
 def test_splits_of_other_names_are_told(tmp_path):
     place = saved(tmp_path / "d", {"left": labelled(0, 1), "right": labelled(0, 1)})
-    with pytest.raises(
-        TaskError, match=r"no split here is named train, validation \(dev\) or test; there is left \+ r"
-    ):
+    with pytest.raises(TaskError, match=r"no split here is named train, validation \(dev\) or test; found: left \+ r"):
         load(place, ("text",), "label")
 
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tasks.data.dataset import SPLITS, Dataset, Example
-from tasks.data.splits import disjoint, limited, place_of
+from tasks.data.splits import disjoint, index_of, limited
 from tasks.errors import TaskError
 
 TEXTS = st.lists(st.text("abcdefgh ", min_size=1, max_size=4), min_size=30, max_size=120)
@@ -123,8 +123,8 @@ def test_fixed_classes_take_numbers_as_places_and_names_in_any_case():
 def test_names_that_differ_in_case_only_are_two_classes():
     data = disjoint("data", {"all": [((f"t {n}",), "Aa"[n % 2]) for n in range(300)]}, ("A", "a"))
     assert {example.label for example in data.train} == {0, 1}
-    assert place_of("A", ("a", "A")) == 1 and place_of("B", ("a", "b")) == 1 and place_of("X", ("x", "X ")) == 0
-    assert place_of("é", ("x", "y")) is None and place_of("AB", ("ab", "Ab")) is None
+    assert index_of("A", ("a", "A")) == 1 and index_of("B", ("a", "b")) == 1 and index_of("X", ("x", "X ")) == 0
+    assert index_of("é", ("x", "y")) is None and index_of("AB", ("ab", "Ab")) is None
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_names_that_differ_in_case_only_are_two_classes():
         ({"all": []}, "no row with a label"),
         ({"all": rows("ab")}, "split is empty"),
         ({"test": rows(map(str, range(50)))}, "the validation split is empty .too few rows, or no file for it."),
-        ({"train": rows("ab"), "validation": rows("ab"), "test": rows("ab")}, "all its texts stand in a later split"),
+        ({"train": rows("ab"), "validation": rows("ab"), "test": rows("ab")}, "all its texts are in a later split"),
         ({"all": [((str(n),), "x") for n in range(99)]}, "the train split has one class only .'x'.; at least two"),
         (
             {"train": rows(map(str, range(99))), "test": [((f"t{n}",), "odd") for n in range(9)]},
@@ -150,5 +150,5 @@ def test_rows_that_make_no_data_set_are_refused(given, said):
 
 @pytest.mark.parametrize("label", ["z", 3, -2])
 def test_a_label_that_the_task_does_not_have_is_named(label):
-    with pytest.raises(TaskError, match=f"label {label!r} is none of a, b, c"):
+    with pytest.raises(TaskError, match=f"label {label!r} is not one of a, b, c"):
         disjoint("data", {"all": [((str(n),), label) for n in range(99)]}, ("a", "b", "c"))

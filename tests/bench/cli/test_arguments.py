@@ -12,6 +12,7 @@ import pytest
 
 from bench.__main__ import main
 from bench.cli import listing
+from tasks.request import TaskSpec
 
 ROOT = Path(__file__).parents[3]
 
@@ -25,15 +26,14 @@ def command(*arguments: str, **settings) -> subprocess.Popen[str]:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("", "VERB is missing: there is run, list, prune, check, leaderboard, report, compare, regress"),
         ("rnu", "VERB: unknown 'rnu': did you mean 'run'?"),
-        ("zzz", "VERB: unknown 'zzz': there is run, list, prune, check, leaderboard, report, compare, regress"),
-        ("list", "WHAT is missing: there is methods, tasks, suites, cells"),
+        ("zzz", "VERB: unknown 'zzz': available: run, list, prune, check, leaderboard, report, compare, regress"),
+        ("list", "WHAT is missing; available: methods, tasks, suites, cells"),
         ("list metods", "unknown 'metods': did you mean 'methods'?"),
         ("run --mehtods none", "unknown argument '--mehtods': did you mean --methods?"),
         ("run --seed=3", "unknown argument '--seed=3': did you mean --seeds?"),
         ("leaderboard --fromat csv", "unknown argument '--fromat': did you mean --format?"),
-        ("leaderboard --format xml", "--format: unknown 'xml': there is md, csv, html, latex"),
+        ("leaderboard --format xml", "--format: unknown 'xml': available: md, csv, html, latex"),
         ("run --device cudda", "--device: unknown 'cudda': did you mean 'cuda'?"),
         ("run surplus", "unknown argument 'surplus'"),
         ("run --jobs", "--jobs: expected one argument"),
@@ -62,7 +62,7 @@ def test_an_empty_value_is_no_value(complaint, command):
 @pytest.mark.parametrize("text", [",", "michel,", "michel,,ae"])
 def test_a_comma_without_a_method_does_not_mean_all(complaint, flag, text):
     said = complaint("regress", "--baseline", "results", f"--{flag}", text)
-    assert said == f"--{flag} {text!r}: expected METHOD, or METHOD,METHOD, found nothing at a comma"
+    assert said == f"--{flag} {text!r}: expected METHOD, or METHOD,METHOD, found an empty name"
 
 
 def test_a_folder_is_no_file_of_verdicts(complaint, tmp_path):
@@ -82,7 +82,7 @@ def test_flags_that_choose_cells_are_for_a_list_of_cells(complaint, what, flags,
 
 @pytest.mark.parametrize("share", ["1e-300", "0", "0.0000009", "1.1", "nan", "x"])
 def test_a_share_of_training_is_a_step_at_least(complaint, share):
-    said = f"--training: expected a share from 0.000001, less being no step at all, to 1, not {share!r}"
+    said = f"--training: expected a share from 0.000001 (less is not one step) to 1, not {share!r}"
     assert complaint("run", "--training", share) == said
 
 
@@ -95,19 +95,19 @@ def test_a_share_of_training_is_a_step_at_least(complaint, share):
         (["--methods", "random:draws=0"], "method random: option draws=0: expected a whole number, at least 1"),
         (["--methods", "michel:"], "method michel: option '': expected OPTION=VALUE"),
         (["--methods", "michel:layer_norm"], "method michel: option 'layer_norm': expected OPTION=VALUE"),
-        (["--methods", "all:draws=2"], "all takes no options: name the method that they are for"),
-        (["--methods", "all,draws=2"], "all takes no options: name the method that they are for"),
+        (["--methods", "all:draws=2"], "all takes no options: give them to a method by name"),
+        (["--methods", "all,draws=2"], "all takes no options: give them to a method by name"),
         (["--methods", "michel:recompute=1,recompute=2"], "method michel: option 'recompute' is given twice"),
-        (["--methods", "michel,,none"], "expected METHOD,METHOD:OPTION=VALUE or all, found nothing at a comma"),
-        (["--methods", ""], "expected METHOD,METHOD:OPTION=VALUE or all, found nothing at a comma"),
+        (["--methods", "michel,,none"], "expected METHOD,METHOD:OPTION=VALUE or all, found an empty name"),
+        (["--methods", ""], "expected METHOD,METHOD:OPTION=VALUE or all, found an empty name"),
         (["--tasks", "clasification"], "unknown task 'clasification': did you mean 'classification'?"),
-        (["--tasks", ""], "unknown task '': there is classification"),
+        (["--tasks", ""], "unknown task '': available: classification"),
         (["--task", "clasification"], "unknown task 'clasification': did you mean 'classification'?"),
         (["--task", "classification", "--tasks", "mnli"], "unknown task of suite own-classification 'mnli'"),
         (["--suite", "min"], "unknown suite 'min': did you mean 'mini'?; your own is a path that ends in .toml"),
         (["--data", "x.jsonl"], "--data is for a task of your own: add --task NAME"),
         (["--finetune"], "--finetune is for a task of your own: add --task NAME"),
-        (["--task", "classification", "--label", "y"], "columns for the text or the label are given without data"),
+        (["--task", "classification", "--label", "y"], "columns for the text or the label need data"),
     ],
 )
 def test_a_slip_in_a_name_is_named_with_what_is_nearest(complaint, flags, said):
@@ -142,6 +142,34 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
 
 def test_a_leaderboard_of_nothing_says_what_it_looked_for(complaint, tmp_path):
     assert complaint("leaderboard", tmp_path / "nowhere").startswith(f"{tmp_path}/nowhere: no records there")
+
+
+def test_without_a_verb_the_help_is_shown(capsys):
+    assert main([]) == 0
+    assert capsys.readouterr().out.startswith("usage: headbench")
+
+
+def test_every_field_of_a_request_is_a_flag_that_help_explains(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    for name, field in TaskSpec.model_fields.items():
+        assert f"--{name.replace('_', '-')} " in shown and field.description in shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["", "--help", "--version", "list --help", "leaderboard", "report", "compare a b", "regress --baseline .", "rnu"],
+)
+def test_results_are_read_without_loading_what_made_them(tmp_path, arguments):
+    code = (
+        "import sys\nfrom bench.__main__ import main\ntry:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "print('loaded:', sorted({'torch', 'transformers', 'methods', 'tasks.contract'} & sys.modules.keys()))"
+    )
+    command = [sys.executable, "-c", code, *arguments.split()]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "loaded: []", done.stderr
 
 
 @pytest.mark.parametrize("verb", ["run", "list", "check", "leaderboard"])
@@ -189,8 +217,8 @@ def test_a_run_announces_the_sizes_of_ones_own_data_and_what_was_dropped(place, 
     assert capsys.readouterr().out.splitlines()[1] == (
         "  classification: own, tiny-bert; 40 + 5 + 10 examples (train + validation + test); "
         "27 rows without a label dropped; "
-        "28 rows labelled -1, which stands for no label (left are negative, positive), dropped; "
-        "train is train-0.jsonl + train-1.jsonl; of no split and not read: devices.jsonl"
+        "28 rows labelled -1, which means no label (remaining: negative, positive), dropped; "
+        "train is train-0.jsonl + train-1.jsonl; not read, as the name is of no split: devices.jsonl"
     )
     assert not place.out.exists()
 

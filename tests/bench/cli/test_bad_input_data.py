@@ -52,17 +52,17 @@ def test_a_path_to_nothing(complaint, path):
         ("d.parquet", "", ": the file is empty"),
         ("d.jsonl", "\n\n", ": no row with a label"),
         ("d.csv", "text,label\n", ": no row with a label"),
-        ("d.tsv", "a", ": cannot read .tsv; give .jsonl, .json, .csv, .parquet, .txt"),
-        ("d", "a", ": cannot read a file without ending; give .jsonl"),
+        ("d.tsv", "a", ": cannot read .tsv; expected one of .jsonl, .json, .csv, .parquet, .txt"),
+        ("d", "a", ": cannot read a file without a suffix; expected one of .jsonl"),
         ("d.jsonl", '{"text": "a", "label": 1}\n{broken\n', ": line 2: not valid JSON"),
         ("d.jsonl", '{"text": "a", "label": 1', ": line 1: not valid JSON"),
         ("d.jsonl", "[" * 100000, ": not valid JSON"),
         ("d.jsonl", "1\n2\n", ': line 1: expected an object such as {"text": "...", "label": 1}'),
         ("d.json", "[1, 2]", ": entry 1: expected an object"),
         ("d.csv", 'text,label\n"a,b\nc,d\n', ": line 3: not valid CSV: unexpected end of data"),
-        ("d.csv", "text,label\na,b\na,b,c\n", ": line 3: 3 fields under a header of 2"),
-        ("d.csv", "text,label\na\n", ": line 2: 1 fields under a header of 2"),
-        ("d.csv", "text,label,text\na,b,c\n", ": line 1: column 'text' is there twice"),
+        ("d.csv", "text,label\na,b\na,b,c\n", ": line 3: 3 fields, the header has 2"),
+        ("d.csv", "text,label\na\n", ": line 2: 1 fields, the header has 2"),
+        ("d.csv", "text,label,text\na,b,c\n", ": line 1: there are two columns 'text'"),
         ("d.parquet", "PAR1 and so on PAR1", ": not valid Parquet"),
         ("d.parquet", "not at all", ": not valid Parquet"),
         ("d.csv", b"text,label\ncaf\xe9,a\n", ": not UTF-8 text: invalid continuation byte at byte 14"),
@@ -77,7 +77,7 @@ def test_a_parquet_file_with_two_columns_of_one_name(refused, tmp_path):
     columns = [pyarrow.array(values) for values in (["a"] * 9, [0] * 9, [1] * 9)]
     table = pyarrow.Table.from_arrays(columns, names=["text", "label", "label"])
     pyarrow.parquet.write_table(table, tmp_path / "twice.parquet")
-    assert refused(tmp_path / "twice.parquet") == ": column 'label' is there twice"
+    assert refused(tmp_path / "twice.parquet") == ": there are two columns 'label'"
 
 
 def test_a_truncated_parquet_file(refused, tmp_path):
@@ -92,19 +92,19 @@ def test_a_truncated_parquet_file(refused, tmp_path):
         (labelled(-1), ": no row with a label"),
         (labelled("x"), ": the train split has one class only ('x'); at least two are needed"),
         (labelled("x", 1), ": labels are text in some rows and numbers in others (['1', 'x'])"),
-        (labelled(0.5, 1), ": line 1: label 0.5 is no class; expected text or a whole number"),
-        (labelled(float("inf"), 1), ": line 1: label inf is no class"),
-        (labelled("0.5", "2"), ": label 0.5 is no class"),
-        (labelled([1], [2]), ": line 1: label [1] is no class"),
-        (labelled({"a": 1}), ": line 1: label {'a': 1} is no class"),
+        (labelled(0.5, 1), ": line 1: label 0.5 is not a class; expected text or a whole number"),
+        (labelled(float("inf"), 1), ": line 1: label inf is not a class"),
+        (labelled("0.5", "2"), ": label 0.5 is not a class"),
+        (labelled([1], [2]), ": line 1: label [1] is not a class"),
+        (labelled({"a": 1}), ": line 1: label {'a': 1} is not a class"),
         (labelled("a", "b\ud800"), ": line 2: label 'b\\ud800' is not valid Unicode"),
-        ([*GOOD, {"text": "", "label": "a"}], ": line 101: column 'text' holds no text but ''"),
-        ([*GOOD, {"text": " \t", "label": "a"}], ": line 101: column 'text' holds no text but ' \\t'"),
-        ([*GOOD, {"text": None, "label": "a"}], ": line 101: column 'text' holds no text but None"),
-        ([*GOOD, {"text": 7, "label": "a"}], ": line 101: column 'text' holds no text but 7"),
-        ([*GOOD, {"text": ["a"], "label": "a"}], ": line 101: column 'text' holds no text but ['a']"),
+        ([*GOOD, {"text": "", "label": "a"}], ": line 101: column 'text' has no text but ''"),
+        ([*GOOD, {"text": " \t", "label": "a"}], ": line 101: column 'text' has no text but ' \\t'"),
+        ([*GOOD, {"text": None, "label": "a"}], ": line 101: column 'text' has no text but None"),
+        ([*GOOD, {"text": 7, "label": "a"}], ": line 101: column 'text' has no text but 7"),
+        ([*GOOD, {"text": ["a"], "label": "a"}], ": line 101: column 'text' has no text but ['a']"),
         ([*GOOD, {"text": "\udc00", "label": "a"}], ": line 101: column 'text' is not valid Unicode: '\\udc00'"),
-        ([*GOOD, {"text": "[PAD] [PAD]", "label": "a"}], " text is nothing but padding or spaces: ('[PAD] [PAD]',)"),
+        ([*GOOD, {"text": "[PAD] [PAD]", "label": "a"}], " text has only special tokens or spaces: ('[PAD] [PAD]',)"),
         (GOOD[:3], "split"),
     ],
 )
@@ -127,13 +127,15 @@ def test_three_columns_of_text_are_one_too_many(complaint, tmp_path):
 
 def test_labels_that_the_task_does_not_have_are_named(refused):
     rows = [{"premise": f"p {n}", "hypothesis": "h", "label": ["yes", "no"][n % 2]} for n in range(60)]
-    assert "label 'no' is none of entailment, neutral, contradiction" in refused(rows, task="mnli")
+    assert "label 'no' is not one of entailment, neutral, contradiction" in refused(rows, task="mnli")
 
 
 def test_labels_that_the_model_does_not_have_are_named(complaint, tiny_model, tmp_path):
     (tmp_path / "d.csv").write_text("text,label\n" + "".join(f"t {n},{['happy', 'sad'][n % 2]}\n" for n in range(60)))
     said = complaint("run", "--task", "classification", "--model", tiny_model, "--data", "d.csv", "--out", "out")
-    assert "the model has no label 'happy', 'sad', only negative, positive: rename" in said and "--finetune" in said
+    assert (
+        "the model has no label 'happy', 'sad'; available: negative, positive; rename" in said and "--finetune" in said
+    )
 
 
 def test_one_class_in_the_test_split(refused, tmp_path):

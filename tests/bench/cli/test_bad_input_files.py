@@ -60,7 +60,7 @@ def test_an_output_folder_that_cannot_be(complaint, tmp_path, tiny_data, tiny_mo
         assert said.startswith(f"--out {place}: cannot write there: ")
     assert (tmp_path / "file").read_text() == "mine"
     if place.startswith("file"):
-        assert said.endswith("file is a file, and a folder is wanted")
+        assert said.endswith("file is a file, not a folder")
         assert complaint("list", "cells", *own(tiny_data, tiny_model)[1:], "--out", place) == said
 
 
@@ -92,16 +92,17 @@ def test_a_full_disk_ends_in_one_line_and_keeps_what_was_finished(place):
     done = run_mounted(place, "size=48k", *METHODS)
     assert done.returncode == 2, done
     assert done.stderr.count("\n") == 1 and "No space left on device" in done.stderr
-    assert "what was finished is kept, run again to go on" in done.stderr
+    assert "finished cells are kept: run the command again to continue" in done.stderr
     names = [path for path in left.rglob("*") if path.is_file()]
     assert not [path for path in names if path.suffix == ".tmp"]
     records = [path for path in names if path.suffix == ".json"]
     assert records and all(json.loads(path.read_text())["status"] == "done" for path in records)
     # On a disk with room again, only the rest is run.
     shutil.copytree(left, place.out, dirs_exist_ok=True)
-    before = {path: path.stat().st_mtime_ns for path in place.out.rglob("*.json")}
+    before = {name: record["measured"]["seconds"] for name, record in place.records().items()}
     assert place.run(*METHODS) == 0
-    assert before and {path: path.stat().st_mtime_ns for path in before} == before
+    after = {name: record["measured"]["seconds"] for name, record in place.records().items()}
+    assert before and {name: after[name] for name in before} == before
 
 
 def test_a_disk_mounted_for_reading_only(place):

@@ -54,7 +54,7 @@ def test_a_task_whose_documents_are_out_of_reach_says_what_would_do(refused, mon
     (tmp_path / "mirror").mkdir()
     for flags in ((), ("--mirror", tmp_path / "mirror")):
         said = refused("--harness-tasks", f"headbench_copy,{name}", *flags)
-        assert said.startswith(f"{name}: its documents (") and "cannot be had" in said
+        assert said.startswith(f"{name}: its documents (") and "cannot be loaded" in said
         assert "in a folder given by --mirror DIR" in said and place in said
 
 
@@ -118,7 +118,7 @@ def test_a_model_goes_with_texts_and_texts_with_a_model(complaint, tiny_language
     value = {"--model": tiny_language_model, "--data": tiny_texts}[flag]
     other = {"--model": "--data", "--data": "--model"}[flag]
     assert complaint("run", "--task", "harness", flag, value) == (
-        f"harness: {flag} without {other}: texts to score on go with a language model"
+        f"harness: {flag} without {other}: a language model needs texts for calibration, and they need one"
     )
 
 
@@ -129,7 +129,7 @@ def test_flags_of_classifiers(refused, flags):
 
 def test_an_unknown_dtype_or_device_map(refused, complaint):
     assert refused("--dtype", "int8") == "dtype 'int8': expected one of float32, bfloat16, float16, auto"
-    assert refused("--device-map", "cuda:0") == "device map 'cuda:0': expected auto, or none"
+    assert refused("--device-map", "cuda:0") == "device map 'cuda:0': expected auto, or leave it out"
     assert complaint("run", "--task", "harness", "--dtype", "half").startswith("dtype 'half': expected one of")
 
 
@@ -148,7 +148,7 @@ def test_a_model_that_reads_ahead(refused, folder, kind, config):
     config.pad_token_id, config.bos_token_id, config.eos_token_id = 0, 1, 2
     torch.manual_seed(0)
     kind(config).save_pretrained(folder)
-    assert "reads the words that it is to tell: it is no causal model" in refused(model=folder)
+    assert "attends to later tokens: it is not a causal language model" in refused(model=folder)
 
 
 @pytest.mark.parametrize(
@@ -177,23 +177,23 @@ def test_a_model_that_reads_ahead(refused, folder, kind, config):
 )
 def test_an_encoder_with_a_decoder(refused, folder, name, kind, config):
     kind(config).save_pretrained(folder)
-    assert refused(model=folder) == f"{folder}: an encoder with a decoder ({name}) is no causal language model"
+    assert refused(model=folder) == f"{folder}: an encoder with a decoder ({name}) is not a causal language model"
 
 
 def test_an_encoder_without_a_head(refused, folder):
     t.BertModel(t.BertConfig(vocab_size=700, **SIZES)).save_pretrained(folder)
-    assert "is no language model here: no trained weights for" in refused(model=folder)
+    assert "is not a language model: no trained weights for" in refused(model=folder)
 
 
 def test_a_classifier_whole_or_pruned(refused, folder, tmp_path):
     classifier = t.LlamaForSequenceClassification(t.LlamaConfig(vocab_size=700, pad_token_id=0, **SIZES))
     classifier.save_pretrained(folder)
-    assert "is no language model here: no trained weights for lm_head.weight" in refused(model=folder)
+    assert "is not a language model: no trained weights for lm_head.weight" in refused(model=folder)
     heads = HeadMap.of(classifier)
     save_pruned(remove_heads(classifier, torch.arange(len(heads)) > 0, heads), tmp_path / "pruned")
     for file in folder.glob("token*"):
         shutil.copy(file, tmp_path / "pruned")
-    assert "LlamaForSequenceClassification is no language model here" in refused(model=tmp_path / "pruned")
+    assert "LlamaForSequenceClassification is not a language model" in refused(model=tmp_path / "pruned")
 
 
 def test_a_tokenizer_without_a_first_token(refused, folder):
@@ -201,7 +201,7 @@ def test_a_tokenizer_without_a_first_token(refused, folder):
     tokenizer.bos_token = tokenizer.eos_token = None
     tokenizer.save_pretrained(folder)
     assert refused(model=folder) == (
-        f"{folder}: its tokenizer has neither bos_token nor eos_token, one of which lm-eval needs"
+        f"{folder}: its tokenizer has neither bos_token nor eos_token; lm-eval needs one of them"
     )
 
 
@@ -215,7 +215,7 @@ def test_a_tokenizer_that_cannot_pad(refused, folder):
 def test_a_tokenizer_of_another_model(refused, folder):
     model = LlamaForCausalLM(t.LlamaConfig(vocab_size=50, **SIZES))
     model.save_pretrained(folder)
-    assert "tokens, the model has 50: they do not belong together" in refused(model=folder)
+    assert "tokens, the model 50: they do not belong together" in refused(model=folder)
 
 
 def test_a_pruned_model_is_not_spread(refused, folder, tmp_path):
@@ -225,7 +225,7 @@ def test_a_pruned_model_is_not_spread(refused, folder, tmp_path):
     for file in folder.glob("token*"):
         shutil.copy(file, tmp_path / "pruned")
     said = refused("--device-map", "auto", model=tmp_path / "pruned")
-    assert said.endswith("a pruned model, which --device-map does not spread: leave that out")
+    assert said.endswith("a pruned model, which cannot be spread over GPUs: leave --device-map out")
 
 
 # Texts

@@ -50,7 +50,7 @@ def test_a_file_is_no_folder(refused, tiny_data):
 
 def test_pickled_weights_are_not_opened(refused, folder):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    assert "no .safetensors weights in it; other formats are not read, convert them first" in refused(folder)
+    assert "no .safetensors weights in it; convert other formats first" in refused(folder)
 
 
 @pytest.mark.parametrize("size", [0, 1000, -1000])
@@ -64,14 +64,16 @@ def test_truncated_weights(refused, folder, size, flags):
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"model_type": "no-such-type"}'])
 def test_a_config_of_nothing_known(refused, folder, content):
     (folder / "config.json").write_text(content)
-    assert f"{folder}: config.json cannot be used: " in refused(folder)
+    assert f"{folder}: config.json cannot be read: " in refused(folder)
 
 
 @pytest.mark.parametrize("flags", [(), ("--finetune",)])
 @pytest.mark.parametrize("change", [{"hidden_size": 64}, {"num_hidden_layers": 3}, {"vocab_size": 99}])
 def test_a_config_of_other_weights(refused, folder, change, flags):
     settings(folder, **change)
-    assert f"{folder}: the weights do not fit config.json: none of that shape for bert." in refused(folder, *flags)
+    assert f"{folder}: the weights do not match config.json: none of the right shape for bert." in refused(
+        folder, *flags
+    )
 
 
 def test_a_model_that_is_no_text_classifier(refused, folder):
@@ -100,7 +102,7 @@ def test_a_tokenizer_with_more_tokens_than_the_model(refused, folder):
     content = json.loads((folder / "tokenizer.json").read_text())
     content["model"]["vocab"]["film"] = 5000
     (folder / "tokenizer.json").write_text(json.dumps(content))
-    assert "the tokenizer gives token 5000, the model has 216: they do not belong together" in refused(folder)
+    assert "the tokenizer gives token id 5000, the model has 216 tokens: they do not belong together" in refused(folder)
 
 
 def test_an_encoder_without_a_head_asks_to_be_trained_and_then_is(refused, folder, place):
@@ -114,7 +116,10 @@ def test_an_encoder_without_a_head_asks_to_be_trained_and_then_is(refused, folde
 def test_labels_are_matched_by_name_and_those_that_are_missing_are_named(refused, folder):
     settings(folder, id2label={"0": "POSITIVE", "1": "bad"}, label2id=None)
     said = refused(folder)
-    assert "the model has no label 'negative', only POSITIVE, bad: rename the labels of the data, or add --fin" in said
+    assert (
+        "the model has no label 'negative'; available: POSITIVE, bad; rename the labels of the data, or add --fin"
+        in said
+    )
 
 
 def test_a_text_longer_than_the_model_has_positions_for_is_cut(folder, place, tmp_path):

@@ -53,8 +53,8 @@ def with_neurons(tiny_task) -> Choice:
 
 def test_identical_masks_are_evaluated_once(tiny_task, evaluate, choices, monkeypatch):
     evaluated = []
-    answers = tiny_task.task.answers
-    monkeypatch.setattr(tiny_task.task, "answers", lambda model: evaluated.append(model) or answers(model))
+    answers = tiny_task.task.evaluate
+    monkeypatch.setattr(tiny_task.task, "evaluate", lambda model: evaluated.append(model) or answers(model))
     rows = evaluate(choices)
     assert len(evaluated) == 4
     assert rows[0][0] is rows[1][0] and rows[0][2] is rows[1][2] and rows[0][1] is not rows[1][1]
@@ -65,7 +65,7 @@ def test_quality_is_that_of_the_gated_model(tiny_task, evaluate, choices):
     for draw, row in zip(choices, rows, strict=True):
         for choice, evaluation in zip(draw, row, strict=True):
             with gated(tiny_task.model, choice.mask):
-                assert torch.equal(evaluation.answers.right, tiny_task.task.answers(tiny_task.model).right)
+                assert torch.equal(evaluation.outcomes.correct, tiny_task.task.evaluate(tiny_task.model).correct)
 
 
 @pytest.mark.parametrize("nested", [True, False])
@@ -78,11 +78,11 @@ def test_a_model_that_gets_ever_smaller_is_each_smaller_model(tiny_task, evaluat
         for level in (range(9) if nested else (3, 0, 8, 1))
     ]
     batch = task.probe(8, torch.device("cpu"))
-    monkeypatch.setattr(task, "answers", torch.no_grad()(lambda model: task.logits(model, batch)))
+    monkeypatch.setattr(task, "evaluate", torch.no_grad()(lambda model: task.logits(model, batch)))
     (row,) = evaluate([draw], nested)
     for choice, evaluation in zip(draw, row, strict=True):
         smaller = choice.smaller()
-        torch.testing.assert_close(evaluation.answers, task.answers(smaller), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(evaluation.outcomes, task.evaluate(smaller), rtol=1e-4, atol=1e-5)
         assert evaluation.parameters == count_parameters(smaller)
 
 

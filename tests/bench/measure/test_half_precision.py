@@ -17,10 +17,10 @@ from methods import METHODS
 from methods.contract.choice import Choice
 from methods.contract.view import View
 from methods.heads import HeadMap, load_pruned, remove_heads, save_pruned
-from tasks.contract import TaskSpec
 from tasks.language_model import LanguageModel
 from tasks.models import checkpoint
 from tasks.models.cache import Cache
+from tasks.request import TaskSpec
 
 CPU = torch.device("cpu")
 TASKS = "headbench_own_texts"
@@ -39,7 +39,9 @@ def opened(tiny_language_model, tiny_texts, tmp_path):
     """Opens the model in a dtype, with its task."""
 
     def make(dtype: str):
-        spec = TaskSpec("harness", str(tiny_texts), str(tiny_language_model), harness_tasks=(TASKS,), dtype=dtype)
+        spec = TaskSpec(
+            task="harness", data=str(tiny_texts), model=str(tiny_language_model), harness_tasks=(TASKS,), dtype=dtype
+        )
         task = LanguageModel(spec)
         return task, task.open(0, Cache(tmp_path), CPU).requires_grad_(False)
 

@@ -141,5 +141,5 @@ def test_weights_are_let_go_once_they_are_measured(tiny_task):
     assert [int(level.mask.sum()) for level in levels] == [len(heads) - count for count in removed]
     for level in levels:
         alike = evaluate_model(tiny_task.task, Choice(tiny_task.model, heads, level.mask).smaller())
-        assert torch.equal(level.evaluation.answers.right, alike.answers.right)
+        assert torch.equal(level.evaluation.outcomes.correct, alike.outcomes.correct)
         assert level.evaluation.parameters == alike.parameters

@@ -16,8 +16,8 @@ from methods import METHODS
 from methods.checks.tiny import Batch
 from methods.contract.view import View
 from methods.heads import HeadMap
-from tasks.contract import TaskSpec
 from tasks.language_model import LanguageModel
+from tasks.request import TaskSpec
 
 load_plugins()
 
@@ -104,7 +104,7 @@ def peak_of(name: str, config: LlamaConfig, dtype: torch.dtype) -> int:
     ids = torch.randint(config.vocab_size, (TEXTS, LENGTH))
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "weights": torch.ones_like(ids)}
     batch = Batch(inputs, torch.zeros(TEXTS, dtype=torch.long))
-    task = LanguageModel(TaskSpec("harness"))
+    task = LanguageModel(TaskSpec(task="harness"))
     heads = HeadMap.of(model)
     view = View(
         model,

@@ -16,8 +16,8 @@ from bench.report.figures.score_changes import ScoreChange, score_change, score_
 from bench.suites.cells import open_task
 from methods import METHODS
 from methods.heads.surgery.shrink import shrink, working_copy
-from tasks.contract import TaskSpec
 from tasks.models.cache import Cache
+from tasks.request import TaskSpec
 
 
 def test_the_first_change_is_that_of_the_score_on_the_smaller_model(place, capsys):

@@ -14,11 +14,11 @@ from methods import METHODS
 from methods.contract.schedule import Importance
 from methods.heads import HeadMap, gated, load_pruned, remove_heads, save_pruned
 from methods.heads.surgery.shrink import shrink, working_copy
-from tasks.contract import TaskSpec
 from tasks.errors import TaskError
 from tasks.language_model import LanguageModel
 from tasks.models import checkpoint
 from tasks.models.cache import Cache
+from tasks.request import TaskSpec
 
 load_plugins()
 CPU = torch.device("cpu")
@@ -48,7 +48,7 @@ def hooked(tiny_language_model) -> LlamaForCausalLM:
 
 @pytest.fixture
 def task(tiny_language_model, tiny_texts, tmp_path) -> LanguageModel:
-    task = LanguageModel(TaskSpec("harness", str(tiny_texts), str(tiny_language_model)))
+    task = LanguageModel(TaskSpec(task="harness", data=str(tiny_texts), model=str(tiny_language_model)))
     task.open(0, Cache(tmp_path), CPU)
     return task
 

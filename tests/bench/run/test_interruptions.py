@@ -94,6 +94,6 @@ def test_an_interrupted_run_says_so_and_ends_its_workers(place):
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert output.endswith("headbench: stopped; what was finished is kept, run again to go on\n")
+    assert output.endswith("headbench: stopped; finished cells are kept: run the command again to continue\n")
     assert "Traceback" not in output
     assert wait_until(lambda: not alive(process.pid))

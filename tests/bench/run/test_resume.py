@@ -11,7 +11,7 @@ from transformers import AutoModelForSequenceClassification
 from bench.__main__ import main
 from bench.suites.cells import Cell, open_task
 from bench.suites.parse import MethodSpec
-from tasks.contract import TaskSpec
+from tasks.request import TaskSpec
 
 METHODS = ("--methods", "none,michel", "--seeds", "2")
 DONE = {"none/seed0", "none/seed1", "michel/seed0", "michel/seed1"}
@@ -162,7 +162,7 @@ def test_records_of_another_model_of_the_same_name_are_told_and_not_compared(pla
 def test_a_name_too_long_for_a_file_is_shortened(place):
     names = [f"{'x' * 300}{end}" for end in "ab"]
     cells = [
-        Cell(TaskSpec("mnli"), name, "model", MethodSpec("none", {}), 0, (0,), 8, 1.0, "cpu", "") for name in names
+        Cell(TaskSpec(task="mnli"), name, "model", MethodSpec("none", {}), 0, (0,), 8, 1.0, "cpu", "") for name in names
     ]
     folders = {cell.name.split("/")[0] for cell in cells}
     assert len(folders) == 2 and all(len(folder) < 100 for folder in folders)

@@ -13,7 +13,7 @@ from bench.run.time_left import NOMINAL, Estimator
 from bench.suites.cells import Cell
 from bench.suites.parse import MethodSpec
 from bench.suites.plugins import load_plugins
-from tasks.contract import TaskSpec
+from tasks.request import TaskSpec
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,9 @@ def job():
     load_plugins()
 
     def make(method: str = "none", data: str = "data", model: str = "model", train: bool = False, own: str = ""):
-        cell = Cell(TaskSpec("t", model=own), data, model, MethodSpec(method, {}), 0, (0, 8), 128, 1.0, "cpu", "key")
+        cell = Cell(
+            TaskSpec(task="t", model=own), data, model, MethodSpec(method, {}), 0, (0, 8), 128, 1.0, "cpu", "key"
+        )
         return TrainJob(cell, Path()) if train else CellJob(cell, Path(), Path())
 
     return make

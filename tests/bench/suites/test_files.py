@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +12,12 @@ from hypothesis import strategies as st
 from bench.records.errors import InputError
 from bench.records.protocol import count_at
 from bench.suites.files import built_in_suites, load_suite
-from bench.suites.parse import Suite, parse_levels, parse_list, parse_methods, parse_seeds
+from bench.suites.parse import parse_levels, parse_methods, parse_seeds
+from bench.suites.suite import Suite
+from bench.suites.validate import task_spec
 from methods import METHODS
 from tasks.models.train import fine_tuning
+from tasks.request import TaskSpec
 
 TASK = '[[tasks]]\ntask = "classification"\n'
 
@@ -47,14 +53,14 @@ def test_levels_are_shares_or_percentages_and_always_hold_both_ends():
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5), st.integers(1, 200))
 def test_numbers_of_units_removed_ascend_from_none_to_all(levels, units):
     parsed = parse_levels(",".join(map(repr, levels)))
-    removed = Suite("s", (), (), (), parsed, 1, 1.0).removed(units)
+    removed = Suite(name="s", tasks=(), methods=(), levels=parsed).removed(units)
     assert removed[0] == 0 and removed[-1] == units
     assert removed == sorted(set(removed))
     assert all(abs(count_at(level, units) - level * units) <= 0.5 for level in parsed)
 
 
 def test_all_levels_are_every_number_of_units():
-    assert Suite("s", (), (), (), (), 1, 1.0).removed(3) == [0, 1, 2, 3]
+    assert Suite(name="s", tasks=(), methods=(), levels=()).removed(3) == [0, 1, 2, 3]
 
 
 def test_all_methods_are_every_one_once_and_none_comes_first():
@@ -83,13 +89,20 @@ def test_all_can_be_followed_by_a_variant_and_repeats_count_once():
     ],
 )
 def test_columns_are_one_or_a_pair_and_a_comma_can_be_quoted(text, columns):
-    assert parse_list(text, "text", "COLUMN") == columns
+    assert TaskSpec(task="mnli", data="d", text=text).text == columns
 
 
-@pytest.mark.parametrize("text", ["", ",", "a,", ",a"])
+@pytest.mark.parametrize("text", [",", "a,", ",a"])
 def test_a_column_without_a_name_is_refused(text):
-    with pytest.raises(InputError, match="expected COLUMN"):
-        parse_list(text, "text", "COLUMN")
+    with pytest.raises(InputError, match=f"^text {text}: expected COLUMN, or COLUMN,COLUMN$"):
+        task_spec({"task": "mnli", "data": "d", "text": text}, lambda key, value: f"{key} {value}")
+
+
+def test_a_request_is_a_cache_key_that_can_be_sent_to_a_process_and_read_from_a_record():
+    spec = TaskSpec(task="mnli", data="d", text=["a", "b"], limit=3)
+    assert {spec: 1}[TaskSpec(task="mnli", data="d", text="a,b", limit=3)] == 1
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert TaskSpec(**json.loads(spec.model_dump_json())) == spec
 
 
 def test_every_built_in_suite_loads():
@@ -145,7 +158,7 @@ def test_one_seed_in_a_list_is_that_seed(toml):
         ("tasks = []", "expected at least one [[tasks]] table"),
         ("tasks = 5", "expected at least one [[tasks]] table"),
         ("[tasks]\ntask = 'mnli'", "expected at least one [[tasks]] table"),
-        ("[[tasks]]\ndata = 'x'", "a [[tasks]] table without task = NAME; there is classification"),
+        ("[[tasks]]\ndata = 'x'", "a [[tasks]] table has no task = NAME; available: classification"),
         ("[[tasks]]\ntask = 'mnlii'", "unknown task 'mnlii': did you mean 'mnli'?"),
         ("[[tasks]]\ntask = 5", "task key task = 5: expected text"),
         ("[[tasks]]\ntask = 'mnli'\nlimit = 'x'", "task key limit = 'x': expected a whole number"),
@@ -154,17 +167,19 @@ def test_one_seed_in_a_list_is_that_seed(toml):
         ("[[tasks]]\ntask = 'mnli'\nfinetune = 1", "task key finetune = 1: expected true or false"),
         ("[[tasks]]\ntask = 'mnli'\ntext = [1]", "task key text = [1]: expected text, or a list of texts"),
         ("[[tasks]]\ntask = 'mnli'\ndata = ''", "task key data = '': expected text"),
-        ("[[tasks]]\ntask = 'mnli'\nlabel = 'y'", "given without data"),
+        ("[[tasks]]\ntask = 'mnli'\nunit = 'x'", "task key unit = 'x': expected one of group, query"),
+        ("name = 'x'\n" + TASK, "unknown key in suite"),
+        ("[[tasks]]\ntask = 'mnli'\nlabel = 'y'", "columns for the text or the label need data"),
         ("generate = 1\n" + TASK, "generate = 1: expected true or false"),
-        ("calibration = 0\n" + TASK, "calibration = 0: expected a whole number of examples, at least 1"),
-        ("calibration = true\n" + TASK, "calibration = True: expected a whole number of examples"),
+        ("calibration = 0\n" + TASK, "calibration = 0: expected a whole number, at least 1"),
+        ("calibration = true\n" + TASK, "calibration = True: expected a whole number, at least 1"),
         ("seeds = 0\n" + TASK, "seeds '0': expected a number of seeds"),
         ("seeds = 'x'\n" + TASK, "seeds 'x': expected a number of seeds"),
         ("levels = [2.0]\n" + TASK, "level '2.0': expected a share"),
         ("levels = []\n" + TASK, "level '': expected a share"),
         ("methods = ['micheel']\n" + TASK, "unknown method 'micheel': did you mean 'michel'?"),
         ("methods = [1]\n" + TASK, "unknown method '1'"),
-        ("training = 1e-300\n" + TASK, "training = 1e-300: expected a share of the task's own training, from 0.000001"),
+        ("training = 1e-300\n" + TASK, "training = 1e-300: expected a share from 0.000001 (less is not one step) to 1"),
         (TASK + TASK, "the task classification is listed twice, with the same data and model"),
         (TASK + "mirror = 'nowhere'", "mirror nowhere: no such folder"),
     ],

@@ -12,7 +12,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from bench.__main__ import main
 from methods import METHODS, entropy
-from methods.heads.incremental.restart import Restart
+from methods.heads.incremental import Restart
 
 RUN = ["run", "--jobs", "1", "--task", "classification", "--seeds", "1", "--levels", "0.25,0.5,0.75", "--device", "cpu"]
 
@@ -92,7 +92,7 @@ def test_padding_counted_in_entropy_is_found(judged, monkeypatch):
 
 def test_a_stale_cache_is_found(judged, monkeypatch):
     """Evaluation goes on from activations of a model that has changed since."""
-    monkeypatch.setattr(Restart, "lost", lambda self, site, left: None)
+    monkeypatch.setattr(Restart, "changed", lambda self, site: None)
     code, said = judged()
     assert code == 1 and "FAILED  ae" in said and "quality in 1 of 1 cells" in said
     assert "removal order" not in said

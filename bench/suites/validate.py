@@ -1,0 +1,49 @@
+"""Requests from untyped values, with the first mistake in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from bench.records.errors import InputError
+from tasks.request import TaskSpec
+
+Request = TypeVar("Request", bound=BaseModel)
+
+
+def validated(kind: type[Request], values: Mapping[str, Any], shown: Callable[[str, Any], str]) -> Request:
+    """A ``kind`` with these ``values``.
+
+    shown: how the user wrote a field and its value, such as ``--limit 'x'``. Raises InputError for the first mistake.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        mistake = error.errors()[0]
+    cause = mistake.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):
+        raise cause
+    if not mistake["loc"]:  # fields that do not go together
+        raise InputError(str(cause))
+    key = str(mistake["loc"][0])
+    raise InputError(f"{shown(key, values.get(key))}: {cause or f'expected {_expected(kind.model_fields[key])}'}")
+
+
+def task_spec(values: Mapping[str, Any], shown: Callable[[str, Any], str]) -> TaskSpec:
+    """The task that ``values`` ask for; whether there is such an adapter is not checked. Raises InputError."""
+    for key, value in values.items():
+        if value == "":
+            raise InputError(f"{shown(key, value)}: expected {_expected(TaskSpec.model_fields[key])}")
+    return validated(TaskSpec, values, shown)
+
+
+def _expected(field: FieldInfo) -> str:
+    """The values that ``field`` takes, in words."""
+    if get_origin(field.annotation) is Literal:
+        return f"one of {', '.join(get_args(field.annotation))}"
+    least = next((rule.ge for rule in field.metadata if hasattr(rule, "ge")), None)
+    simple = {str: "text", bool: "true or false", float: "a number", int: f"a whole number, at least {least}"}
+    return next((words for kind, words in simple.items() if field.annotation is kind), "text, or a list of texts")

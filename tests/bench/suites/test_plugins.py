@@ -1,0 +1,56 @@
+"""Task adapters of other packages: what they can leave out, and how their faults are reported."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.__main__ import main
+
+ADAPTER = '''
+from tasks.contract import task
+from tasks.text_classification import TextClassification
+
+@task("mine")
+class Mine(TextClassification):
+    """My own task."""
+    {body}
+'''
+BROKEN = {
+    "raise KeyError('no such key')": "KeyError: 'no such key'",
+    "import sys; sys.exit('stop')": "SystemExit: stop",
+    "from tasks.contract import task\n@task('mine')\nclass Mine: ...": "expected a subclass of tasks.contract.Task",
+    "from tasks.contract import Task, task\n@task('mine')\nclass Mine(Task): ...": "Mine does not define calibration, ",
+    ADAPTER.format(body="") + "\nraise KeyError('too late')": "KeyError: 'too late'",
+}
+
+
+@pytest.mark.parametrize("code", BROKEN)
+def test_a_package_that_does_not_load_is_named_and_the_others_are_listed(plugin, capfd, complaint, code):
+    plugin(code, "tasks")
+    for what, known in (("tasks", "mnli"), ("methods", "michel (scorer")):
+        assert main(["list", what]) == 0
+        printed = capfd.readouterr()
+        assert known in printed.out and "mine" not in printed.out
+        assert printed.err.startswith("headbench: warning: entry point 'third_party_") and BROKEN[code] in printed.err
+        assert printed.err.count("\n") == 1
+    said = complaint("run", "--task", "mine")
+    assert said.startswith("unknown task 'mine': ") and "of package third_party_" in said and BROKEN[code] in said
+
+
+@pytest.mark.parametrize("body", ["built_in = staticmethod(lambda: undefined)", "def built_in(self, data): ..."])
+def test_an_adapter_with_an_error_fails_only_where_it_is_used(plugin, capfd, complaint, body):
+    plugin(ADAPTER.format(body=body), "tasks")
+    assert main(["list", "tasks"]) == 0
+    printed = capfd.readouterr()
+    assert "\nmnli\n" in printed.out and "\nmine\n" not in printed.out
+    assert printed.err.startswith("headbench: warning: task 'mine' of package third_party_")
+    assert complaint("run", "--task", "mine", "--methods", "none").startswith("task 'mine' of package third_party_")
+
+
+def test_an_adapter_without_built_in_data_needs_data(plugin, capfd, complaint, place):
+    plugin(ADAPTER.format(body=""), "tasks")
+    assert main(["list", "tasks"]) == 0
+    assert "mine\n    My own task.\n    columns: --text text --label label\n" in capfd.readouterr().out
+    assert complaint("run", "--task", "mine", "--methods", "none") == "mine: has no built-in data: give --data"
+    own = ["--task", "mine", "--model", str(place.model), "--data", str(place.data)]
+    assert main(["list", "cells", *own, "--methods", "none", "--out", str(place.out)]) == 0
