@@ -68,7 +68,7 @@ def test_a_full_disk_ends_a_run_in_one_line_and_keeps_what_was_finished(place, c
     with file_size_limit(1000):
         assert place.run(*FLAGS) == 2
     error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "run again to go on" in error
+    assert error.count("\n") == 1 and "run the command again to continue" in error
     assert place.files() == files
     assert place.run(*FLAGS) == 0
 

@@ -35,7 +35,7 @@ def test_what_was_recorded_is_the_same(check, files_of, place):
     code, lines = check("michel")
     assert code == 0
     assert lines[1].startswith("  same     michel: accuracy 0.") and lines[1].endswith("with 50% removed")
-    assert lines[-1] == "same machine and versions: answers have to be equal"
+    assert lines[-1] == "same machine and versions, so results must be equal"
     assert files_of(place.out) == before
 
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from bench.__main__ import main
-from bench.records.store import Store, read_outcomes
+from bench.records.store import finished, read_current, read_outcomes
 from methods.heads import load_pruned
 from tasks.harness import prepared
 
@@ -32,20 +32,19 @@ def test_a_record_holds_each_document_and_each_metric(own, place, capsys):
     methods = "none,random:draws=2,gnorm,michel,ae,tis,leave-one-out,greedy-gnorm:recompute=8,amp,ste"
     flags = ["--methods", methods, "--levels", "0.5", "--seeds", "1", "--jobs", "1", "--training", "0.01"]
     assert main(["run", *own, *flags, "--out", str(place.out)]) == 0
-    store = Store(place.out)
-    paths = store.paths()
-    assert len(paths) == 10
-    for path in paths:
-        result = store.read(path)["result"]
+    records, _ = read_current(place.out)
+    assert len(records) == 10
+    for path, record in records.items():
+        result = record.result
         outcomes, arrays = read_outcomes(path), load_file(path.with_suffix(".safetensors"))
         draws, levels, questions = outcomes.shape
-        assert result["parts"] == {TASKS[0]: questions} and levels == 3
+        assert result.parts == {TASKS[0]: questions} and levels == 3
         assert arrays[f"nats.{TASKS[1]}"].shape == (draws, levels, 12)
         for draw in range(draws):
             for level in range(levels):
-                metrics = result["metrics"][draw][level]
+                metrics = result.metrics[draw][level]
                 share = outcomes[draw, level].mean()
-                assert metrics[f"{TASKS[0]}/acc"] == result["quality"][draw][level] == pytest.approx(share)
+                assert metrics[f"{TASKS[0]}/acc"] == result.quality[draw][level] == pytest.approx(share)
                 bits = arrays[f"nats.{TASKS[1]}"][draw, level].sum() / arrays[f"bytes.{TASKS[1]}"].sum()
                 assert metrics[f"{TASKS[1]}/byte_perplexity"] == pytest.approx(bits.exp().item(), rel=1e-5)
     board = (place.out / "leaderboard.md").read_text()
@@ -93,11 +92,11 @@ def test_units_may_be_query_heads(own, place, capsys):
     """8 of them, one in each group of a layer; kept apart from the records by group, in one folder of results."""
     flags = ["--methods", "random:draws=1", "--levels", "0.5", "--seeds", "1", "--jobs", "1", "--out", str(place.out)]
     assert main(["run", *own, *flags]) == main(["run", *own, "--unit", "query", *flags]) == 0
-    records = {each["cell"]["asked"]["unit"]: each for each in map(Store(place.out).read, Store(place.out).paths())}
+    records = {record.cell.asked["unit"]: record for record in finished(read_current(place.out)[0])}
     group, query = records["group"], records["query"]
-    assert group["result"]["removed"] == [0, 8, 16] and query["result"]["removed"] == [0, 4, 8]
-    assert group["key"] != query["key"] and query["cell"]["model"] == "tiny-llama by query head"
-    assert query["result"]["gap"] <= 1e-5
+    assert group.result.removed == [0, 8, 16] and query.result.removed == [0, 4, 8]
+    assert group.key != query.key and query.cell.model == "tiny-llama by query head"
+    assert query.result.gap <= 1e-5
     smaller = place.folder / "small"
     unit = ["--unit", "query", "--method", "random", "--keep", "4"]
     assert main(["prune", *own, *unit, "--out", str(smaller)]) == 0
@@ -109,7 +108,7 @@ def test_units_may_be_query_heads(own, place, capsys):
 def test_a_suite_file_with_an_unknown_unit_is_refused(complaint, tmp_path):
     suite = tmp_path / "own.toml"
     suite.write_text('[[tasks]]\ntask = "harness"\nunit = "layer"\n')
-    assert complaint("run", "--suite", str(suite)).endswith("unit 'layer': expected one of group, query")
+    assert complaint("run", "--suite", str(suite)).endswith("unit = 'layer': expected one of group, query")
 
 
 def test_a_text_longer_than_the_context_is_counted(place, tiny_language_model, tiny_texts, capsys):
@@ -123,4 +122,4 @@ def test_a_text_longer_than_the_context_is_counted(place, tiny_language_model, t
     assert main(["run", *own, *flags]) == 0
     (record,) = place.records().values()
     assert record["result"]["metrics"][0][0]["headbench_own_texts/documents_cut"] == 1
-    assert "own_texts: documents longer than the model's context" in (place.out / "leaderboard.md").read_text()
+    assert "own_texts: 1 documents are longer than the model's context" in (place.out / "leaderboard.md").read_text()

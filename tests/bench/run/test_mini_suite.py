@@ -10,8 +10,8 @@ import pytest
 
 from bench.__main__ import main
 from bench.analysis.curves import curve
-from bench.records.schema import Record
-from bench.records.store import Store
+from bench.records.schema import FinishedRecord
+from bench.records.store import finished, read_current
 
 ENOUGH = {
     "classification": 0.95,
@@ -22,7 +22,7 @@ ENOUGH = {
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[FinishedRecord]:
     """Records of ``none`` and ``random`` on every task and three seeds, with models trained here."""
     out = tmp_path_factory.mktemp("mini")
     former = os.environ.get("HEADBENCH_CACHE")
@@ -34,29 +34,29 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
         if former is not None:
             os.environ["HEADBENCH_CACHE"] = former
     assert [path.name for path in Path(out).rglob("*.tmp")] == []
-    return list(Store(out).all())
+    return list(finished(read_current(out)[0]))
 
 
-def _of(records: list[Record], method: str, task: str) -> list[Record]:
-    found = [r for r in records if r["cell"]["method"] == method and r["cell"]["task"] == task]
-    assert [r["cell"]["seed"] for r in found] == [0, 1, 2]
+def _of(records: list[FinishedRecord], method: str, task: str) -> list[FinishedRecord]:
+    found = [r for r in records if r.cell.method == method and r.cell.task == task]
+    assert [r.cell.seed for r in found] == [0, 1, 2]
     return found
 
 
 @pytest.mark.parametrize("task", ENOUGH)
-def test_every_seed_learns_its_task(records: list[Record], task: str) -> None:
+def test_every_seed_learns_its_task(records: list[FinishedRecord], task: str) -> None:
     for record in _of(records, "none", task):
-        assert record["result"]["quality"][0][0] >= ENOUGH[task], record["cell"]["seed"]
+        assert record.result.quality[0][0] >= ENOUGH[task], record.cell.seed
 
 
 @pytest.mark.parametrize("task", ENOUGH)
-def test_without_heads_accuracy_is_chance(records: list[Record], task: str) -> None:
+def test_without_heads_accuracy_is_chance(records: list[FinishedRecord], task: str) -> None:
     for record in _of(records, "random", task):
-        assert abs(np.array(record["result"]["quality"])[:, -1] - record["result"]["chance"]).max() <= 0.03
+        assert abs(np.array(record.result.quality)[:, -1] - record.result.chance).max() <= 0.03
 
 
 @pytest.mark.parametrize("task", ENOUGH)
-def test_half_of_the_heads_at_random_cost_ten_points(records: list[Record], task: str) -> None:
+def test_half_of_the_heads_at_random_cost_ten_points(records: list[FinishedRecord], task: str) -> None:
     losses = []
     for record in _of(records, "random", task):
         share, quality = curve(record)

@@ -140,7 +140,7 @@ def test_two_cells_for_one_record_are_refused(place, capsys):
     twin.parent.mkdir()
     twin.write_text("".join(reversed(place.data.read_text().splitlines(keepends=True))))
     assert place.run_suite("seeds = 1\nmethods = 'none'\n" + place.task() + place.task(data=str(twin))) == 2
-    assert "one place for their records" in capsys.readouterr().err
+    assert "would share the record" in capsys.readouterr().err
 
 
 def test_records_of_another_model_of_the_same_name_are_told_and_not_compared(place, tiny_model, capsys):

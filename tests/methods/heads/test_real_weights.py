@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
-from bench.measure.evaluate import TOLERANCE
+from bench.measure.exactness import TOLERANCE
 from methods.heads import HeadMap, gated, load_pruned, remove_heads, save_pruned
 
 STORIES = 16

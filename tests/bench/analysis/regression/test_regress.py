@@ -36,7 +36,7 @@ def folders(keep, tmp_path):
         ),
         ("after", "the following arguments are required: --baseline"),
         ("--baseline before --margin x", "--margin: expected points of accuracy, from 0 to 100, not 'x'"),
-        ("--baseline before --slower 0", "--slower: expected a share over 0, at most 1, not '0'"),
+        ("--baseline before --slower 0", "--slower: expected a share above 0, at most 1, not '0'"),
     ],
 )
 def test_bad_input_is_one_line(folders, complaint, flags, said):
