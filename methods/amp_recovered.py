@@ -44,7 +44,7 @@ def recovered(
     dropout: Annotated[float, "dropout on the inputs of the adapters", AtLeast(0), AtMost(1)] = 0.05,
     learning_rate: Annotated[float, "initial learning rate of AdamW", AtLeast(0)] = 3e-4,
 ) -> Iterator[Trained]:
-    """Removes heads and neurons as AMP does, then trains LoRA adapters on what is left and merges them.
+    """Removes heads and neurons as AMP does, then trains LoRA adapters on the rest and merges them.
 
         y = W x + (alpha / rank) B A dropout(x),  A: (rank, inputs), B: (outputs, rank)
 

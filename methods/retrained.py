@@ -20,7 +20,7 @@ def retrained(
     *,
     choice: Annotated[Literal["michel", "random"], "what chooses the heads, before any training"] = "michel",
 ) -> Iterator[Trained]:
-    """Removes heads by a score, then trains the weights of what is left as long as a joint method may.
+    """Removes heads by a score, then trains the remaining weights as long as a joint method may.
 
     A joint method can beat a scorer because its weights adapt to the heads that are left, or because it chooses better
     heads. This control adapts the weights on the same batches and chooses as a scorer does, so the difference between

@@ -24,7 +24,7 @@ class PairedMethods:
     names: dict[TaskKey, str]  # the shortest clear ones
     unlike: str  # how the methods differ in the parts that they remove; empty if they do not
     caveats: tuple[str, ...]  # that only one of the methods was trained, or that one removes nothing
-    remarks: tuple[str, ...]  # what is left out, and other weights: a line each
+    remarks: tuple[str, ...]  # cells left out, and cells with other weights: a line each
 
 
 def pair_methods(folder: Path, a: str, b: str, tasks: Sequence[str] = ()) -> PairedMethods:

@@ -103,7 +103,7 @@ def to_csv(board: Board) -> str:
 
 
 def _overall(board: Board) -> str:
-    """Means over the tasks above chance, of the methods that have all of them; what is left out is named below."""
+    """Means over the tasks above chance, of the methods that have all of them; those left out are named below."""
     table = rows_to_average(board.table)
     tasks = table.groupby(TASK).ngroups
     per_seed = table.groupby([*ROW, "seed"])[list(COLUMNS)].mean(skipna=False)
