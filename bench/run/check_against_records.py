@@ -49,7 +49,8 @@ def check_against_records(methods: str, baseline: Path | None) -> int:
         found = {verdict.label: verdict for verdict in verdicts(both, (), Limits())}
     for label, record in records.items():
         print("\n".join(_lines(label, record, found.get(label))))
-    print("\n".join(origin(both)))
+    if both.pairs:
+        print("\n".join(origin(both)))
     regressed = any(verdict.reasons for verdict in found.values())
     return int(regressed or any(isinstance(record, FailedRecord) for record in records.values()))
 

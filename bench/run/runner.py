@@ -149,8 +149,8 @@ def _announce(
     counts = Counter(states.values())
     tasks = {(cell.task.task, cell.data, cell.model): cell.task for cell in cells}
     print(
-        f"suite {suite.name}: {len(cells)} cells = "
-        f"{len(tasks)} tasks x {len(suite.methods)} methods x {len(suite.seeds)} seeds"
+        f"suite {suite.name}: {count_of(len(cells), 'cell')} = {count_of(len(tasks), 'task')} x "
+        f"{count_of(len(suite.methods), 'method')} x {count_of(len(suite.seeds), 'seed')}"
     )
     for (task, data, model), spec in sorted(tasks.items()):
         own = open_task(spec).own_data
@@ -158,10 +158,11 @@ def _announce(
     print("  " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items())))
     training = sum(isinstance(job, TrainJob) for job in jobs)
     if jobs:
+        after = f" after training {count_of(training, 'model')}" if training else ""
         print(
-            f"  to do: {len(jobs) - training} cells after training {training} models, "
-            f"{_about(estimator, jobs, options)}on {options.jobs} "
-            f"{'process' if options.jobs == 1 else 'processes'} ({options.device})"
+            f"  to do: {count_of(len(jobs) - training, 'cell')}"
+            f"{after}, "
+            f"{_about(estimator, jobs, options)}on {count_of(options.jobs, 'process')} ({options.device})"
         )
     if not options.no_cache:
         print(f"  trained models: {root} ({Cache(root).size() / 2**20:.1f} MB)")
@@ -173,6 +174,12 @@ def _announce(
         for cell in cells:
             print(f"  {states[cell]:8} {cell.name}")
     sys.stdout.flush()
+
+
+def count_of(number: int, what: str) -> str:
+    """``1 cell``, ``2 cells``, ``2 processes``."""
+    ending = "" if number == 1 else "es" if what.endswith("s") else "s"
+    return f"{number} {what}{ending}"
 
 
 def _run_jobs(jobs: Sequence[TrainJob | CellJob], estimator: Estimator, options: RunOptions) -> None:
@@ -196,7 +203,7 @@ def _time_cells(store: Store, cells: Sequence[Cell], root: Path, options: RunOpt
     if not todo:
         return {}
     beside = "".join(f"; another run is at work, and may slow it down ({each})" for each in other_runs())
-    print(f"timing the smaller models of {len(todo)} cells, one by one{beside}", flush=True)
+    print(f"timing the smaller models of {count_of(len(todo), 'cell')}, one by one{beside}", flush=True)
     failed: dict[Cell, str] = {}
     spent = 0.0
     jobs = [TimingJob(cell, root, options.out) for cell in todo]
@@ -208,9 +215,10 @@ def _time_cells(store: Store, cells: Sequence[Cell], root: Path, options: RunOpt
             spent += done.seconds
             if reason := done.died or done.value:
                 failed[todo[done.index]] = reason
-            if number * TIMING_LINES // len(todo) > (number - 1) * TIMING_LINES // len(todo) and number < len(todo):
+            if number * TIMING_LINES // len(todo) > (number - 1) * TIMING_LINES // len(todo):
                 left = duration(spent / number * (len(todo) - number))
-                print(f"[{number}/{len(todo)}] timed (about {left} left)", flush=True)
+                rest = f" (about {left} left)" if number < len(todo) else ""
+                print(f"[{number}/{len(todo)}] timed{rest}", flush=True)
     return failed
 
 

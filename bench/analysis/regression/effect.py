@@ -35,14 +35,22 @@ def effect(pairs: Sequence[Twin], alpha: float) -> Effect:
 
     Model, calibration set and documents are the same on both sides, so each cell gives one difference, which is as
     likely to be d as -d if the change only added noise: the interval is that of the sign-flip test over cells. With too
-    few cells for it, the interval is a bootstrap over the documents of these models.
+    few cells for it, the interval is a bootstrap over the documents of these models; there is none if the models were
+    trained to other weights, as on another processor, because documents say nothing about how models differ.
     """
     before, after = (np.array([POINTS * area(*curve(run.finished)) for run in side]) for side in _sides(pairs))
     found = difference(after, before, alpha)
     count = f"{len(pairs)} cell{'s' * (len(pairs) > 1)}"
     if found.interval is not None:
         return Effect(found.mean, found.interval, count)
+    if any(_weights(twin.before) != _weights(twin.after) for twin in pairs):
+        return Effect(found.mean, None, f"{count} with other trained weights; {found.needed} cells are needed")
     return Effect(found.mean, _over_documents(pairs, alpha), f"the documents of {count}")
+
+
+def _weights(run: Run) -> str | None:
+    """Digest of the weights of the task's own model; None if it was not trained here."""
+    return run.finished.result.training.weights
 
 
 def _sides(pairs: Sequence[Twin]) -> tuple[list[Run], list[Run]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.analysis.stats.signflip import check, samples_needed, sign_flip_interval, sign_flip_p
+from bench.analysis.stats.signflip import ROUNDING, check, samples_needed, sign_flip_interval, sign_flip_p
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def difference(a: np.ndarray, b: np.ndarray, alpha: float = 0.05, tests: int = 1
         mean=float(d.mean()),
         interval=sign_flip_interval(d, alpha, seed),
         p=sign_flip_p(d, seed) if len(d) >= needed else None,
-        beats=float(np.mean((d > 0) + (d == 0) / 2)),
+        beats=float(np.mean((d > ROUNDING) + (np.abs(d) <= ROUNDING) / 2)),
         seeds=len(d),
         needed=needed,
     )

@@ -74,3 +74,15 @@ def test_the_documents_interval_is_that_of_the_mean_over_tasks(keep, tmp_path):
     found = effect(pairs, 0.05)
     assert found.mean == pytest.approx(-5)
     assert found.interval is not None and found.interval[0] < -5 < found.interval[1] < 0
+
+
+def test_few_cells_with_other_trained_weights_are_not_judged(keep, regress):
+    """The same recipe gives other weights on another processor, and documents say nothing about that."""
+    keep("before", training={"weights": "a"})
+    keep("after", training={"weights": "b"}, quality=lower(10), processor="B")
+    code, said = regress()
+    assert code == 0 and "keeps 10.00 points less" in said
+    assert "no interval over 1 cell with other trained weights; 6 cells are needed" in said
+    keep("before", seeds=range(6), training={"weights": "a"})
+    keep("after", seeds=range(6), training={"weights": "b"}, quality=lower(10), processor="B")
+    assert regress()[0] == 1

@@ -46,3 +46,9 @@ def test_a_missing_seed_is_refused():
         difference(np.array([0.8, np.nan]), np.array([0.7, 0.7]))
     with pytest.raises(ValueError, match="shapes"):
         difference(np.array([0.8, 0.7]), np.array([0.7, 0.7, 0.7]))
+
+
+def test_values_that_differ_by_rounding_are_ties():
+    """A mean over draws may differ in its last bit from each of the equal draws."""
+    draws = np.full(3, 0.3548)
+    assert difference(np.array([np.mean(draws), 0.5]), np.array([0.3548 + 1e-16, 0.5])).beats == 0.5
