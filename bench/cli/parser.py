@@ -1,4 +1,8 @@
-"""A parser that reports a mistake in one line."""
+"""A parser that reports a mistake in one line.
+
+argparse does: it loads at once, and flags are made from the fields of a task request, which click or typer would not
+make shorter.
+"""
 
 from __future__ import annotations
 

@@ -218,6 +218,7 @@ def own_task(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_fingerprint_of_functions_is_that_of_their_files(own_task):
     """Alike in every process, so no address; and another one when a file beside them changes."""
     code = (
@@ -282,6 +283,7 @@ def test_a_mirror_has_hub_ids_by_their_places(tmp_path):
     assert list(task.eval_docs) == [{"goal": "g", "sol1": "a", "sol2": "b", "label": 1}]
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_real_tasks_give_the_numbers_of_lm_evals_command_line(real_data, tmp_path):
     """To the last digit, on a real model; HEADBENCH_HARNESS_LIMIT sets how many documents, 0 for all."""

@@ -75,6 +75,7 @@ def test_what_a_method_leaves_behind_reaches_no_other(place, plugin):
     assert {name: records[name]["result"] for name in alone} == alone
 
 
+@pytest.mark.slow
 def test_whatever_goes_wrong_costs_its_own_cell(place, plugin, capsys):
     plugin(METHODS)
     bad = "raises,kills,nan-importance,misses-a-file,wrong-mask"

@@ -21,14 +21,21 @@ ENOUGH = {
 }  # test accuracy of the unpruned model
 
 
-@pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> list[FinishedRecord]:
-    """Records of ``none`` and ``random`` on every task and three seeds, with models trained here."""
+pytestmark = pytest.mark.slow
+COMMITTED = Path(__file__).parents[3] / "results"
+
+
+@pytest.fixture(scope="module", params=["trained here", "committed"])
+def records(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[FinishedRecord]:
+    """Records of ``none`` and ``random`` on every task: one seed, with models trained here; and the committed ones."""
+    if request.param == "committed":
+        return list(finished(read_current(COMMITTED)[0]))
     out = tmp_path_factory.mktemp("mini")
     former = os.environ.get("HEADBENCH_CACHE")
     os.environ["HEADBENCH_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     try:
-        assert main(["run", "--methods", "none,random", "--device", "cpu", "--out", str(out)]) == 0
+        flags = ["--seeds", "1", "--no-latency", "--device", "cpu", "--out", str(out)]
+        assert main(["run", "--methods", "none,random", *flags]) == 0
     finally:
         os.environ.pop("HEADBENCH_CACHE")
         if former is not None:
@@ -39,7 +46,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[FinishedRecord]:
 
 def _of(records: list[FinishedRecord], method: str, task: str) -> list[FinishedRecord]:
     found = [r for r in records if r.cell.method == method and r.cell.task == task]
-    assert [r.cell.seed for r in found] == [0, 1, 2]
+    assert [r.cell.seed for r in found] in ([0], list(range(10)))
     return found
 
 
