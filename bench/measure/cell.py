@@ -17,7 +17,7 @@ from bench.measure.timing import timed_levels
 from bench.measure.view import view_of
 from bench.records.protocol import PROTOCOL
 from bench.records.provenance import provenance
-from bench.records.schema import CellInfo, FailedRecord, FinishedRecord, Measured, ProcessorSeconds, Provenance, Record
+from bench.records.schema import CellInfo, FailedRecord, FinishedRecord, Measured, ProcessorSeconds, Record
 from bench.suites.cells import Cell, open_task
 from methods import METHODS
 from methods.contract.choosing import choose
@@ -38,15 +38,17 @@ def run_cell(cell: Cell, cache: Cache) -> tuple[Record, Arrays]:
     except OSError:
         raise
     except (Exception, SystemExit) as error:  # a method's own fault must not stop the others
-        reason = f"{type(error).__name__}: {str(error).strip() or 'no message'}".splitlines()[0]
-        return failed_record(cell, reason, traceback.format_exc()), {}
+        return failed_record(cell, reason_of(error), traceback.format_exc()), {}
+
+
+def reason_of(error: BaseException) -> str:
+    """Why something failed, in one line."""
+    return f"{type(error).__name__}: {str(error).strip() or 'no message'}".splitlines()[0]
 
 
 def failed_record(cell: Cell, reason: str, trace: str | None = None) -> FailedRecord:
     """The record of a cell that failed for ``reason``, one line."""
-    return FailedRecord(
-        key=cell.key, cell=describe(cell), provenance=Provenance(**provenance()), reason=reason, traceback=trace
-    )
+    return FailedRecord(key=cell.key, cell=describe(cell), provenance=provenance(), reason=reason, traceback=trace)
 
 
 def describe(cell: Cell) -> CellInfo:
@@ -105,7 +107,7 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
     record = FinishedRecord(
         key=cell.key,
         cell=describe(cell),
-        provenance=Provenance(**provenance()),
+        provenance=provenance(),
         result=result.model_copy(update={"gap": evaluator.gap}),
         measured=measured,
     )

@@ -82,7 +82,7 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
             "",
             f"Pruned for {pruned.task} on {pruned.data} by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
             f"{pruned.trained or f'on {pruned.calibration} calibration texts'}, "
-            f"with headbench {provenance()['packages']['headbench']}. "
+            f"with headbench {provenance().packages['headbench']}. "
             + (f"Accuracy is that of {pruned.examples} test examples. " if pruned.examples else "")
             + f"The smaller model's logits are those of the gated one {exactness}.",
             "",

@@ -7,7 +7,8 @@ import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+
+from bench.records.schema import Provenance
 
 PACKAGES = (  # packages that can change a result or the tables drawn from it
     *("headbench", "torch", "transformers", "tokenizers", "safetensors", "datasets", "babel", "numpy", "pandas"),
@@ -16,16 +17,16 @@ PACKAGES = (  # packages that can change a result or the tables drawn from it
 
 
 @cache
-def provenance() -> dict[str, Any]:
+def provenance() -> Provenance:
     """Versions, machine and git state of the code, read once per process."""
-    return {
-        "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "system": f"{platform.system()} {platform.machine()}",
-        "processor": _processor(),
-        "commit": _git("rev-parse", "HEAD"),
-        "dirty": bool(_git("status", "--porcelain", "--", "bench", "methods", "tasks")),
-    }
+    return Provenance(
+        python=platform.python_version(),
+        packages={name: _version(name) for name in PACKAGES},
+        system=f"{platform.system()} {platform.machine()}",
+        processor=_processor(),
+        commit=_git("rev-parse", "HEAD"),
+        dirty=bool(_git("status", "--porcelain", "--", "bench", "methods", "tasks")),
+    )
 
 
 def _version(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from bench.measure.cell import failed_record, run_cell
+from bench.measure.cell import failed_record, reason_of, run_cell
 from bench.measure.cell_timing import time_cell
 from bench.measure.status import Status
 from bench.records.schema import FinishedRecord, Record
@@ -84,7 +84,7 @@ class TimingJob:
         except OSError:
             raise
         except Exception as error:
-            return f"{type(error).__name__}: {str(error).strip() or 'no message'}".splitlines()[0]
+            return reason_of(error)
         return ""
 
     def died(self, reason: str) -> str:
