@@ -114,10 +114,11 @@ def test_every_built_in_suite_loads():
 
 
 def test_the_suite_of_amp_is_the_papers_protocol():
-    """3, 7 and 10 heads of each of 32 layers; two of the three epochs that the task takes, to the step."""
+    """These heads of each of 32 layers; two of the three epochs that the task takes, to the step; one text a batch."""
     suite = load_suite("amp")
-    assert suite.removed(32 * 32) == [0, 32 * 3, 32 * 7, 32 * 10, 32 * 32]
+    assert suite.removed(32 * 32) == [32 * heads for heads in (0, 3, 7, 10, 15, 17, 30, 32)]
     assert suite.calibration == 50
+    assert {spec.options["batch_size"] for spec in suite.methods if spec.name == "amp-recovered"} == {1}
     for examples in range(1, 60000, 977):
         steps = fine_tuning(examples, batch_size=8).shortened(suite.training).max_steps
         assert steps == 2 * -(-examples // 8)
