@@ -13,7 +13,7 @@ from bench.measure.timing import interleaved
 from bench.records.schema import Latency, Samples
 from tasks.contract import Task
 
-BATCHES = (1, 32)
+BATCHES = (1, 8, 32)  # 8 is that of Li, Cotterell & Sachan 2021
 WARM_UPS, REPEATS = 2, 20
 PATIENCE = 20.0  # seconds after which the repeats of slow models end
 
