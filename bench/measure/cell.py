@@ -70,7 +70,7 @@ def describe(cell: Cell) -> CellInfo:
         calibration=cell.calibration,
         trained=cell.training if method.shape == "joint" else None,
         device=cell.device,
-        asked=cell.task.model_dump(mode="json"),
+        asked=cell.task.without_folders(),
     )
 
 

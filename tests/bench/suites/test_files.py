@@ -130,11 +130,13 @@ def test_a_file_says_everything_that_a_command_line_says(toml):
             'methods = ["none", "michel:layer_norm=false"]\nseeds = [4, 5]\nlevels = [0.5]\ncalibration = 16\n'
             '[[tasks]]\ntask = "mnli"\ndata = "d.csv"\ntext = "a,b"\nlabel = "y"\nlimit = 9\n'
             '[[tasks]]\ntask = "classification"\ndata = "d.csv"\ntext = ["a,b"]\nfinetune = true\nmodel = "m"\n'
+            '[[tasks]]\ntask = "classification"\ntrain = "a.csv"\ntest = "c.csv"\n'
         )
     )
     assert suite.name == "mine" and suite.seeds == (4, 5) and suite.levels == (0, 0.5, 1) and suite.calibration == 16
     assert [spec.label for spec in suite.methods] == ["none", "michel:layer_norm=false"]
-    first, second = suite.tasks
+    first, second, third = suite.tasks
+    assert third.source == {"train": "a.csv", "test": "c.csv"} and first.source == "d.csv"
     assert first.text == ("a", "b") and first.label == "y" and first.limit == 9
     assert second.text == ("a,b",) and second.finetune and second.model == "m"
 
