@@ -62,7 +62,8 @@ def test_levels_are_timed_that_were_measured_and_are_nearest_to_the_usual_shares
     assert timed_levels((0, 2, 4, 6, 8, 10, 12, 14, 16), 16, generate=False) == [0, 4, 8, 12, 14]
     assert timed_levels((0, 8, 16), 16, generate=False) == [0, 8, 16]
     assert timed_levels((0, 3, 8), 8, generate=False) == [0, 3, 8]
-    assert timed_levels((0, 2, 4, 5, 16), 16, generate=True) == [0, 2, 4, 5, 16]
+    assert timed_levels((0, 4, 8, 12, 16), 16, generate=False) == [0, 4, 8, 12, 16]
+    assert timed_levels((0, 2, 4, 5, 6, 16), 16, generate=True) == [0, 2, 4, 5, 6, 16]
 
 
 def test_whole_weights_are_shared_with_the_model(tiny_task, choices):
