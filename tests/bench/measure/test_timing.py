@@ -53,7 +53,7 @@ def test_large_models_are_there_one_at_a_time_and_small_ones_at_once(
     monkeypatch.setattr(timing, "TOGETHER", most)
     times = forward_latency(tiny_task.task, groups(choices), torch.device("cpu"))
     assert times.interleaved is together
-    assert {len(samples) for by in times.samples.values() for samples in by.values()} == {20}
+    assert all(5 <= len(samples) <= 20 for by in times.samples.values() for samples in by.values())
     assert all(list(by) == [0, 3, 8] for by in times.samples.values())
     assert alive == ([1, 2, 3] if together else [1, 1, 1])
 
