@@ -42,9 +42,9 @@ def disjoint(
     rows = {split: part for split, part in rows.items() if part}
     if not rows:
         raise TaskError(f"{where}: no row with a label")
+    remarks: list[str] = []
     if only_train:
         rows["train"] = rows.pop("all", []) + rows.get("train", [])
-        remarks = []
     else:
         rows, remarks = _divided(rows)
     later: set[tuple[str, ...]] = set()
@@ -71,7 +71,8 @@ def disjoint(
 
 def _divided(rows: dict[str, list[Row]]) -> tuple[dict[str, list[Row]], list[str]]:
     """``rows`` by split, for those of the three splits that have any, and remarks on how they were divided."""
-    rows, remarks = dict(rows), []
+    rows = dict(rows)
+    remarks: list[str] = []
     if undivided := rows.pop("all", []) or (rows.pop("train") if rows.keys() == {"train"} else []):
         bounds = {"train": (0, 0.8), "validation": (0.8, 0.9), "test": (0.9, 2)}
         parts = {
