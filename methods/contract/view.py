@@ -71,6 +71,11 @@ class View:
     memory: dict[Any, Any] | None = None
 
     @property
+    def greedy(self) -> bool:
+        """Whether a scorer is asked again after some units have been removed."""
+        return self.memory is not None
+
+    @property
     def examples(self) -> int:
         """Number of calibration examples."""
         return sum(len(batch.labels) for batch in self.batches)
