@@ -103,6 +103,11 @@ class Result(Part):
     orders: list[list[int]] | None = Field(
         None, description="removal order of the units, (draws, units), first removed first; null for chosen masks"
     )
+    ties: list[NonNegativeInt] | None = Field(
+        None,
+        description="removals, by draw, in whose place another unit of exactly the same importance could have gone: "
+        "the one with the lower index did; null if there are no removal orders",
+    )
     kept: list[list[int]] | None = Field(
         None, description="units kept at each level, (levels, as many as are kept); null if there are removal orders"
     )
