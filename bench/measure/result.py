@@ -45,6 +45,7 @@ def result_of(
         orders=orders or None,
         ties=[path.ties for path in paths] or None,
         kept=None if orders else [level.mask.nonzero().flatten().tolist() for level in first],
+        calibration=view.examples,
         neurons=any(level.neurons for level in first),
         quality=[[level.quality for level in draw] for draw in outcomes],
         parts=dict(outcomes[0][0].parts),
