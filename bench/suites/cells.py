@@ -34,11 +34,11 @@ class Cell:
     seed: int
     removed: tuple[int, ...]  # numbers of units removed at which quality is measured
     calibration: int
-    calibration_from: CalibrationSource
     training: float
     device: str
     key: str
     generate: bool = False
+    calibration_from: CalibrationSource = "held-out"
     origin: str = ""  # digest of the data and of the model's own weights if it is not built in: the same for all seeds
 
     @property

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.builtin import abilities, decoder
-from tasks.contract import TASKS
+from tasks.classification import Classification
 from tasks.data.calibration import divide, sample, size_held_out
 from tasks.language_model import LanguageModel
 from tasks.models import train
@@ -70,9 +70,7 @@ def an_epoch(training, size):
 @pytest.fixture
 def finetuned(tiny_data, tiny_model, tmp_path, monkeypatch):
     """A task that fine-tunes, open for seeds 0 and 1; and the texts that each model was trained and validated on."""
-    task = TASKS["classification"](
-        TaskSpec(task="classification", data=str(tiny_data), model=str(tiny_model), finetune=True)
-    )
+    task = Classification(TaskSpec(task="classification", data=str(tiny_data), model=str(tiny_model), finetune=True))
     seen, right = [], train.train
 
     def spy(model, tokenizer, data, *rest, **options):
@@ -139,7 +137,7 @@ def test_draws_differ_between_data_sets_and_are_shared_by_methods(tiny_data, tin
     copy.write_bytes(tiny_data.read_bytes())
     drawn = []
     for data in (tiny_data, tiny_data, copy):
-        task = TASKS["classification"](TaskSpec(task="classification", data=str(data), model=str(tiny_model)))
+        task = Classification(TaskSpec(task="classification", data=str(data), model=str(tiny_model)))
         drawn.append(task.calibration_indices(0, 50, "train"))
     assert drawn[0] == drawn[1] != drawn[2]
 
