@@ -17,7 +17,7 @@ from methods.amp import amp
 from methods.contract.schedule import Schedule, trajectories
 from methods.heads import find_mlps
 from methods.heads.finding.linear import Linear, features
-from methods.random import random
+from methods.random import random_to_train
 from methods.training.loop import to_float32, train, training_of
 from methods.training.smaller import smaller_training_copy
 
@@ -65,7 +65,7 @@ def recovered(
     if batch_size:
         view = replace(view, training=training_of(view).in_batches_of(batch_size))
     plan = Schedule(allocation="layer", inverse=choice == "inverse")
-    score = partial(random, draws=1, parts=parts) if choice == "random" else partial(amp, parts=parts)
+    score = partial(random_to_train if choice == "random" else amp, parts=parts)
     (path,) = trajectories(score, view, plan)
     units, seed = len(view.heads), int(torch.randint(2**62, (), generator=view.generator))
     adapters = Adapters(rank, alpha, dropout, learning_rate, seed)
