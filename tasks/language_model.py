@@ -156,6 +156,10 @@ class LanguageModel(SeededTask):
 
     # The model of a seed
 
+    def initial(self, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+        tokenizer, model = self._small(seed)
+        return model, tokenizer
+
     def fit(self, seed: int, device: torch.device) -> Trained:
         tokenizer, model = self._small(seed)
         return (
@@ -193,7 +197,12 @@ class LanguageModel(SeededTask):
     def training(self, seed: int, share: float, device: torch.device) -> train.TrainingSetup:
         recipe = train.fine_tuning(len(self._train_set), batch_size=8) if self.spec.data else abilities.RECIPE
         return train.TrainingSetup(
-            self._train_set, self._tokenizer, recipe.shortened(share), train.order_seed(seed), device
+            self._train_set,
+            self._tokenizer,
+            recipe.shortened(share),
+            train.order_seed(seed),
+            device,
+            self.initial_weights(seed),
         )
 
     def probe(self, size: int, device: torch.device) -> Batch:

@@ -145,12 +145,16 @@ class TextClassification(SeededTask):
         """Tokenizer and untrained small model for the data."""
         return small.build(self.dataset, seed, pieces=self._pieces, max_length=self._recipe.max_length)
 
-    def fit(self, seed: int, device: torch.device) -> Trained:
+    def initial(self, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         if self.folder is None:
             tokenizer, model = self._small(seed)
         else:
             tokenizer = checkpoint.load_tokenizer(self.folder)
             model = checkpoint.load_for_training(self.folder, self.dataset.labels, tokenizer, seed)
+        return model, tokenizer
+
+    def fit(self, seed: int, device: torch.device) -> Trained:
+        model, tokenizer = self.initial(seed)
         return model, tokenizer, train.train(model, tokenizer, self.dataset, self._recipe, seed, device=device)
 
     def save_tokenizer(self, folder: Path) -> None:
@@ -166,7 +170,8 @@ class TextClassification(SeededTask):
 
     def training(self, seed: int, share: float, device: torch.device) -> train.TrainingSetup:
         order = train.order_seed(seed)
-        return train.TrainingSetup(self._train_set, self._tokenizer, self._recipe.shortened(share), order, device)
+        recipe, initial = self._recipe.shortened(share), self.initial_weights(seed)
+        return train.TrainingSetup(self._train_set, self._tokenizer, recipe, order, device, initial)
 
     def probe(self, size: int, device: torch.device) -> Batch:
         return next(encode.batches(encode.median_length(self._test, size), self._tokenizer, size, device=device))

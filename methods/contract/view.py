@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,6 +34,10 @@ class Training(Protocol):
         """Steps that a method may take per budget: a share of the most that the task's own training takes."""
 
     @property
+    def epoch_steps(self) -> int:
+        """Steps of one pass over the training split."""
+
+    @property
     def clip(self) -> float:
         """Largest norm of the gradient of all weights together, to clip at."""
 
@@ -42,6 +46,16 @@ class Training(Protocol):
 
     def optimizer(self, model: nn.Module) -> tuple[Optimizer, LRScheduler]:
         """The task's own optimizer for the weights of ``model``, with its schedule over ``steps``."""
+
+    def with_steps(self, steps: int) -> Training:
+        """The same training with another number of steps, 1 or more."""
+
+    def initial_weights(self) -> Mapping[str, Tensor]:
+        """The weights that the task's own training of the model starts from, as a state dict of the view's model.
+
+        Those of the pretrained model with the head of the seed, or of the untrained model if there is none pretrained.
+        Raises ValueError if the task takes its model as it is.
+        """
 
 
 @dataclass(frozen=True)
