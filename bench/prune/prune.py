@@ -21,7 +21,7 @@ from bench.records.errors import InputError
 from bench.records.files import check_writable
 from bench.records.protocol import count_at
 from bench.records.schema import Samples
-from bench.suites.cells import open_task
+from bench.suites.cells import check_start, open_task
 from bench.suites.parse import MethodSpec
 from bench.suites.shares import fraction
 from methods import METHODS, OptionError
@@ -56,6 +56,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     torch.set_num_threads(1)  # as in a run, whose trained models this shares
     device = torch.device(options.device)
     task = open_task(options.task)
+    check_start(options.method, task)
     keep = units_to_keep(options.keep, len(HeadMap.of(task.validate(), task.spec.unit)))
     with _one_line(options):
         task.prepare(options.seed, cache, device)
