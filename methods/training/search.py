@@ -19,9 +19,9 @@ def search(
 ) -> dict[float, int]:
     """The number of gates open at each weight tried, in the order in which they were tried.
 
-    Tries ``weights`` first, then weights between neighbours that leave more and fewer gates open than a budget, for as
-    long as a budget is off by more than ``tolerance`` and fewer than ``most`` weights have been tried. The number need
-    not fall with the weight.
+    Tries ``weights`` first, then weights between neighbours that leave more and fewer gates open than the budget that
+    is off by most, for as long as one is off by more than ``tolerance`` and fewer than ``most`` weights have been
+    tried. The number need not fall with the weight.
 
     opened: trains with a weight and returns the number of gates left open.
     """
@@ -29,7 +29,8 @@ def search(
     for weight in weights[:most]:
         found[weight] = opened(weight)
     while len(found) < most:
-        missed = [keep for keep in budgets if min(abs(count - keep) for count in found.values()) > tolerance]
+        off = {keep: min(abs(count - keep) for count in found.values()) for keep in budgets}
+        missed = sorted((keep for keep in off if off[keep] > tolerance), key=lambda keep: -off[keep])
         between = [weight for keep in missed if (weight := _between(found, keep)) is not None]
         if not between:
             break

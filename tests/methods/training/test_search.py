@@ -63,3 +63,14 @@ def test_the_next_weight_is_interpolated_in_the_logarithm():
 
     search(opened, GRID, [4], tolerance=0.5, most=9)
     assert tried == pytest.approx([0.01, 1.0, 10**-0.5])
+
+
+def test_the_budget_that_is_off_by_most_comes_first():
+    tried = []
+
+    def opened(weight):
+        tried.append(weight)
+        return round(-6 * math.log10(weight))
+
+    search(opened, GRID, [11, 6], tolerance=0.5, most=3)
+    assert tried[-1] == pytest.approx(0.1)  # 11 is off by 1, 6 by 6
