@@ -31,7 +31,7 @@ def search(
     while len(found) < most:
         off = {keep: min(abs(count - keep) for count in found.values()) for keep in budgets}
         missed = sorted((keep for keep in off if off[keep] > tolerance), key=lambda keep: -off[keep])
-        between = [weight for keep in missed if (weight := _between(found, keep)) is not None]
+        between = [place for keep in missed if (place := _between(found, keep)) is not None]
         if not between:
             break
         found[between[0]] = opened(between[0])
