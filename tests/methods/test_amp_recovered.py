@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import warnings
+from functools import partial
 from itertools import islice
 
 import pytest
@@ -12,10 +13,12 @@ import torch
 import transformers as t
 
 from methods import METHODS
+from methods.amp import amp
 from methods.amp_recovered import Adapters, adapted
 from methods.contract.choice import Choice
 from methods.contract.choosing import select
 from methods.heads import find_mlps, remove_heads, remove_neurons
+from methods.random import random_to_train
 
 STEPS = 3
 ADAPTERS = Adapters(rank=2, alpha=6.0, dropout=0.0, learning_rate=0.02, seed=5)
@@ -123,15 +126,15 @@ def test_what_is_removed_does_not_influence_training(tiny, architecture):
 @pytest.mark.parametrize("parts", ["both", "heads", "neurons"])
 @pytest.mark.parametrize("choice", ["amp", "inverse", "random"])
 def test_with_a_learning_rate_of_zero_only_the_choice_remains(tiny, architecture, choice, parts):
-    options = {"amp": {}, "inverse": {"inverse": True}, "random": {"draws": 1, "allocation": "layer"}}[choice]
     removed = range(1, len(tiny.random_view(architecture).heads) + 1)
-    scorer = chosen(
-        "random" if choice == "random" else "amp", tiny.random_view(architecture), removed, parts=parts, **options
-    )
+    score = partial(random_to_train if choice == "random" else amp, parts=parts)
+    scorer = dataclasses.replace(METHODS["amp"], function=score)
+    plan = {"allocation": "layer", "inverse": choice == "inverse"}
+    expected = select(scorer, plan, tiny.random_view(architecture), removed)
     view = tiny.random_view(architecture)
     found = chosen("amp-recovered", view, removed, choice=choice, parts=parts, learning_rate=0)
-    assert torch.equal(found.masks, scorer.masks)
-    for own, other in zip(found.choices[0], scorer.choices[0], strict=True):
+    assert torch.equal(found.masks, expected.masks)
+    for own, other in zip(found.choices[0], expected.choices[0], strict=True):
         assert (own.neurons is None) == (other.neurons is None) == (parts == "heads")
         assert all(torch.equal(kept, own.neurons[name]) for name, kept in (other.neurons or {}).items())
         for name, weight in view.model.named_parameters():

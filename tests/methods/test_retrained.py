@@ -9,6 +9,7 @@ import torch
 
 from methods import METHODS
 from methods.contract.choosing import select
+from methods.random import random, random_to_train
 from methods.training.smaller import train_remaining
 
 
@@ -43,6 +44,16 @@ def test_other_weights_to_start_from_leave_the_choice_of_heads_to_the_tasks_mode
     (start,) = method.function(replace(view, training=still), [5], **method.configure({"start": "pretrained"}))
     for name, value in first.state_dict().items():
         torch.testing.assert_close(start.model.state_dict()[name], value)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_heads_are_no_draw_of_random(tiny, seed):
+    """Nor part of one: under one seed, the two controls would otherwise not be independent."""
+    many = tiny.view(tiny.model("bert", layers=8), [])
+    view = replace(many, generator=torch.Generator().manual_seed(seed))
+    chosen_here, other = random_to_train(view), random(view, draws=50)
+    assert not torch.isin(chosen_here, other).any()
+    assert torch.equal(random_to_train(view), chosen_here)  # whatever was drawn before
 
 
 @pytest.mark.parametrize("name", ["michel-retrained", "random-retrained"])
