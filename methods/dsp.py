@@ -58,8 +58,8 @@ def dsp(
     and still move: above 1 all units look alike beside the noise, below 0.01 the gates are 0 or 1. So the default,
     ``schedule=by-steps``, with s = min(1, steps / 36,816), cools from 10^(3 s) to 10^-(2 + 6 s), also over 0.68 of the
     steps. Its learning rate is 0.5 s^(-1/8) where weights adapt to noisy gates, so that the units kept stand out from
-    the noise in time, and else 0.5. This is the paper's schedule from 36,816 steps on. docs/joint-schedules.md has what
-    was measured.
+    the noise in time, 0.5 s^(1/8) with frozen weights, and 0.5 without noise. From 36,816 steps on this is the paper's
+    schedule. docs/joint-schedules.md has what was measured.
 
     In the paper, joint training takes the place of fine-tuning (``start=pretrained`` with all steps), and pipelined
     training is one more epoch (``epochs=1``). A task's built-in model has no pretraining: there, ``start=pretrained``
@@ -78,12 +78,12 @@ def dsp(
         raise OptionError("start=pretrained trains the weights, so it does not go with frozen=true")
     view = for_epochs(started(view, start), epochs)
     steps = training_of(view).steps
-    planned = {"by-steps": by_steps, "paper": paper}[schedule](steps)
+    planned = paper(steps) if schedule == "paper" else by_steps(steps, frozen)
     cooling = Cooling(
         start_temperature or planned.start,
         end_temperature or planned.end,
         round(cooldown * steps) if cooldown else planned.steps,
-        learning_rate or (planned.learning_rate if gates == "gumbel" and not frozen else PAPER_RATE),
+        learning_rate or (planned.learning_rate if gates == "gumbel" else PAPER_RATE),
     )
     seeds = Seeds.draw(view)
 

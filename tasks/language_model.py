@@ -159,7 +159,7 @@ class LanguageModel(SeededTask):
 
     # The model of a seed
 
-    def initial(self, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    def initial(self, seed: int) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
         tokenizer, model = self._small(self.seeds(seed).of("initial weights"))
         return model, tokenizer
 

@@ -64,7 +64,7 @@ def test_a_training_of_other_steps_is_the_same_but_for_its_schedule(tiny_data, t
     task.__dict__["_recipe"] = replace(task._recipe, max_steps=8, warmup_steps=4, batch_size=24, learning_rate=1.0)
     opened(task, 0, tmp_path)
     whole = task.training(0, 1.0, CPU)
-    assert whole.epoch_steps == -(-len(task.dataset.train) // 24)
+    assert whole.epoch_steps == -(-(len(task.dataset.train) - task.held_out) // 24)
     longer = whole.with_steps(16)
     assert (whole.steps, longer.steps, longer.epoch_steps) == (8, 16, whole.epoch_steps)
     for one, other in islice(zip(whole.batches(), longer.batches(), strict=True), 9):

@@ -26,9 +26,9 @@ def test_the_papers_schedule_keeps_its_share_of_cooldown():
 
 def test_by_steps_is_the_papers_schedule_at_its_length_and_beyond():
     for steps in (36_816, 100_000):
-        ours, theirs = by_steps(steps), paper(steps)
-        assert (ours.start, ours.end) == pytest.approx((theirs.start, theirs.end))
-        assert (ours.steps, ours.learning_rate) == (theirs.steps, theirs.learning_rate)
+        for ours in (by_steps(steps), by_steps(steps, frozen=True)):
+            assert (ours.start, ours.end) == pytest.approx((paper(steps).start, paper(steps).end))
+            assert (ours.steps, ours.learning_rate) == (paper(steps).steps, paper(steps).learning_rate)
 
 
 def test_by_steps_stays_where_gates_move_however_few_the_steps():
@@ -43,3 +43,4 @@ def test_more_steps_start_warmer_end_colder_and_learn_slower(one, other):
     fewer, more = map(by_steps, sorted((one, other)))
     assert fewer.start <= more.start and fewer.end >= more.end and fewer.steps <= more.steps
     assert fewer.learning_rate >= more.learning_rate
+    assert by_steps(fewer.steps or 1, frozen=True).learning_rate <= by_steps(more.steps or 1, frozen=True).learning_rate
