@@ -137,3 +137,13 @@ def test_a_layer_that_cannot_run_without_heads_is_refused():
     remove_heads(model, torch.arange(len(heads)) % 2 == 0, heads)
     with pytest.raises(UnsupportedArchitecture, match="cannot run without any head"):
         remove_heads(model, heads.site_of_unit != 0, heads)
+
+
+def test_cross_attention_that_never_runs_has_no_units():
+    sizes = {"d_model": 24, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 20, "vocab_size": 40}
+    with torch.device("meta"):
+        alone = t.BartForCausalLM(t.BartConfig(**sizes))
+        fed = t.BartForCausalLM(t.BartConfig(add_cross_attention=True, **sizes))
+    assert {site.kind for site in HeadMap.of(alone).sites} == {"decoder"}
+    assert {site.kind for site in HeadMap.of(fed).sites} == {"decoder", "cross"}
+    assert HeadMap.of(remove_heads(alone, torch.arange(8) != 0)).shape == (3, 4)
