@@ -15,6 +15,7 @@ from typing import Any
 from torch import nn
 
 from methods.heads.finding.layouts import HEAD_DIM, UnsupportedArchitecture, geometry
+from methods.heads.finding.numbers import may_count_heads
 from methods.heads.finding.site import Site
 
 # Arguments of an attention module's forward that have no entry per head.
@@ -60,9 +61,10 @@ def verify_site(site: Site, module: nn.Module) -> None:
         _refuse(site, module, f"takes {', '.join(sorted(unknown))}", "whether those have an entry per head")
     if "embed_dim" in inspect.unwrap(type(module).forward).__code__.co_varnames:
         _refuse(site, module, "shapes its contexts by the width of its input", "how to shape those of fewer heads")
-    read = _names_read(type(module).__mro__)
-    numbers = {name for name, value in vars(module).items() if type(value) is int}
-    if unknown := (read & numbers) - NUMBERS - set(geometry(1, 1, 1)):
+    classes = type(module).__mro__
+    read = _names_read(classes)
+    numbers = {name for name, value in vars(module).items() if type(value) is int} - NUMBERS - set(geometry(1, 1, 1))
+    if unknown := frozenset(name for name in read & numbers if may_count_heads(classes, name)):
         _refuse(site, module, f"reads {', '.join(sorted(unknown))}", "whether they depend on the number of heads")
     if not site.layout.reads_config and (unknown := (read & COUNTS) - set(vars(module))):
         _refuse(site, module, f"reads {', '.join(sorted(unknown))}", "how to change those for a single layer")
