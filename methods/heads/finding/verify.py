@@ -102,10 +102,16 @@ def verify_model(modules: dict[str, nn.Module], paths: list[tuple[str, nn.Module
                 )
 
 
-def reads_head_count(module: nn.Module) -> bool:
-    """Whether the module's code reshapes tensors by its number of heads, which torch rejects when that is 0."""
+def needs_heads(module: nn.Module) -> bool:
+    """Whether the module's code reshapes tensors in a way that torch rejects when no head is left.
+
+    It does by its number of heads, or by pairing the entries of a head as complex numbers, in a function of its file.
+    """
+    read = _names_read(type(module).__mro__)
     counts = {"num_attention_heads", "num_heads", "n_heads", "split_size"}
-    return bool(_names_read(type(module).__mro__) & counts & set(vars(module)))
+    functions = [vars(inspect.getmodule(type(module))).get(name) for name in read]
+    in_pairs = any("view_as_complex" in _names_in(each.__code__) for each in functions if inspect.isfunction(each))
+    return in_pairs or bool(read & counts & set(vars(module)))
 
 
 def _check_parameters(site: Site, module: nn.Module) -> None:
