@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import torch
 from torch import nn
 
 from methods.heads.finding.head_map import HeadMap, Unit
 from methods.heads.finding.site import Site
-from methods.heads.surgery.remove import keep_heads, replace_parameters
+from methods.heads.surgery.remove import keep_heads
 
 Model = TypeVar("Model", bound=nn.Module)
 
 
 def working_copy(model: Model) -> Model:
-    """A copy to remove heads from in place. It shares memory with the model as ``remove_heads`` says."""
-    return cast(Model, replace_parameters(model, {}, in_place=False))
+    """A copy to remove heads from in place. It shares all parameters and buffers, so it takes no memory for them.
+
+    Removal replaces parameters of the copy by smaller ones, so the model itself does not change. The copy has the
+    model's hooks too, so make it outside of ``gated`` and ``observed``.
+    """
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    return copy.deepcopy(model, shared)
 
 
 def shrink(model: nn.Module, mask: torch.Tensor, heads: HeadMap) -> HeadMap:
