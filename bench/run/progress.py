@@ -95,7 +95,7 @@ class Progress:
                 worker.stop(SKIPPED)
 
     def _show(self, text: str) -> None:
-        width = os.get_terminal_size(self._status.fileno()).columns - 1
+        width = (os.get_terminal_size(self._status.fileno()).columns or 80) - 1  # 0 where it does not say
         if text != self._shown:
             self._status.write("\r\x1b[K" + (text if len(text) <= width else text[: max(0, width - 1)] + "…"))
             self._status.flush()
