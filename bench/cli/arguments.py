@@ -69,6 +69,7 @@ def _run(parsers) -> None:
     _add_own(parser, "your own model and data (instead of a suite's tasks)")
     add = parser.add_argument
     add("--jobs", type=types.positive, metavar="N", help="processes, one thread each (default: one per core; 1 on GPU)")
+    add("--timeout", type=types.seconds, metavar="SECONDS", help="end a cell that takes longer; it counts as failed")
     add("--retry-failed", action="store_true", help="run cells again that failed before")
     add("--dry-run", action="store_true", help="show the cells, which have a record already, and the expected time")
     add("--no-cache", action="store_true", help="train models for this run only")

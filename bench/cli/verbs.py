@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 
+from bench import signals
 from bench.cli.requests import device_of, out_of, own_task, suite_of
 from bench.records.errors import InputError
 
@@ -35,6 +36,7 @@ def run(options: argparse.Namespace) -> int:
             dry_run=options.dry_run,
             no_cache=options.no_cache,
             latency=not options.no_latency,
+            timeout=options.timeout,
         ),
     )
 
@@ -64,6 +66,7 @@ def prune(options: argparse.Namespace) -> int:
         training=options.training,
         device=device_of(options),
     )
+    signals.at_work()
     return prune(wanted, Cache(default_root()))
 
 
