@@ -138,6 +138,12 @@ def _compare(parsers) -> None:
     _add_folder(parser, "folder of a run")
     add("--task", type=types.filled, metavar="A,B", help="only these tasks, by adapter or data (default: all)")
     add("--level", type=types.level, metavar="0.5|50%", help="at this share removed (default: mean over all shares)")
+    add(
+        "--up-to",
+        type=types.level,
+        metavar="0.5|50%",
+        help="mean over the shares up to this one (default: all)",
+    )
     add("--alpha", type=types.share, default=0.05, metavar="P", help="level of tests and intervals (default: 0.05)")
 
 

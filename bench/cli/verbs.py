@@ -128,7 +128,8 @@ def compare(options: argparse.Namespace) -> int:
     from bench.report.comparison_text import text
 
     tasks = [name.strip() for name in options.task.split(",")] if options.task else []
-    print(text(compare(options.folder, options.a, options.b, tasks, options.level, options.alpha)))
+    found = compare(options.folder, options.a, options.b, tasks, options.level, options.alpha, options.up_to)
+    print(text(found))
     return 0
 
 

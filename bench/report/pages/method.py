@@ -45,7 +45,7 @@ def _facts(board: Board, label: str, found: Standing | None) -> list[tuple[str, 
         ("options", options or "none"),
         ("shape", record.cell.shape or ""),
     ]
-    if found and found.tiers and (tier := found.tier(label)):
+    if found and (tier := found.tier(label)):
         facts.append(("tier", f"{tier} of {len(found.tiers.members)}"))
     if found and label in found.unranked:
         facts.append(("not ranked", found.unranked[label]))
