@@ -120,7 +120,9 @@ def _leaderboard(parsers) -> None:
     parser = _verb(parsers, "leaderboard", "draw the leaderboard from records alone", verbs.leaderboard)
     _add_folder(parser, "folder of a run")
     formats = ("md", "csv", "html", "latex")
-    parser.add_argument("--format", choices=formats, default="md", help="what to print (default: md)")
+    add = parser.add_argument
+    add("--format", choices=formats, default="md", help="what to print (default: md)")
+    add("--sort", choices=("area", "area50"), default="area", help="by the area over all shares, or to 50 %% removed")
 
 
 def _report(parsers) -> None:

@@ -103,12 +103,14 @@ def leaderboard(options: argparse.Namespace) -> int:
     """Write the leaderboard of a run again, and print it."""
     from bench.report import leaderboard
 
+    if options.format == "csv" and options.sort != "area":
+        raise InputError("--sort: csv has a line for each seed, in the order of tasks and methods")
     if options.format in ("html", "latex"):
         from bench.report.write import main_table_as
 
-        text = main_table_as(options.folder, options.format)
+        text = main_table_as(options.folder, options.format, options.sort)
     else:
-        text = leaderboard.show(options.folder, options.format)
+        text = leaderboard.show(options.folder, options.format, options.sort)
     leaderboard.write(options.folder)
     print(text, end="")
     return 0

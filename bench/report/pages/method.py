@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bench.analysis.curves import removes
 from bench.report.board import Board, kind, removes_heads
 from bench.report.figures import gallery, lines
 from bench.report.files import Files, files_of
@@ -47,6 +48,8 @@ def _facts(board: Board, label: str, found: Standing | None) -> list[tuple[str, 
     ]
     if found and (tier := found.tier(label)):
         facts.append(("tier", f"{tier} of {len(found.tiers.members)}"))
+    if (random := lines.control(board, removes(record))) not in ("", label):
+        facts.append(("random control", random))
     if found and label in found.unranked:
         facts.append(("not ranked", found.unranked[label]))
     return [(term, description) for term, description in facts if description]
