@@ -122,6 +122,7 @@ def _leaderboard(parsers) -> None:
     formats = ("md", "csv", "html", "latex")
     add = parser.add_argument
     add("--format", choices=formats, default="md", help="what to print (default: md)")
+    add("--by", choices=("schedule",), help="a row for each score, and columns for the schedules that it ran under")
     add("--sort", choices=("area", "area50"), default="area", help="by the area over all shares, or to 50 %% removed")
 
 

@@ -105,7 +105,11 @@ def leaderboard(options: argparse.Namespace) -> int:
 
     if options.format == "csv" and options.sort != "area":
         raise InputError("--sort: csv has a line for each seed, in the order of tasks and methods")
-    if options.format in ("html", "latex"):
+    if options.by:
+        if options.sort != "area":
+            raise InputError("--by schedule: its rows are in the order of the scores' names, so --sort changes nothing")
+        text = leaderboard.by_schedule(options.folder, options.format)
+    elif options.format in ("html", "latex"):
         from bench.report.write import main_table_as
 
         text = main_table_as(options.folder, options.format, options.sort)

@@ -9,14 +9,18 @@ import pandas as pd
 from bench.analysis.excluded_tasks import exclusion_note, rows_to_average
 from bench.analysis.quality import quality_name
 from bench.analysis.summary import over_seeds
+from bench.records.errors import InputError
 from bench.records.files import locked, write_whole
 from bench.report.area_orders import area_orders
-from bench.report.board import Board, read
+from bench.report.board import Board, read, read_finished
 from bench.report.notes import mixed_settings
 from bench.report.tables.columns import COLUMNS
-from bench.report.tables.markdown import aligned, literal
+from bench.report.tables.markdown import aligned, literal, table_in_markdown
 from bench.report.tables.metrics import metric_tables
 from bench.report.tables.published import in_markdown, side_by_side
+from bench.report.tables.schedules import schedules
+from bench.report.tables.table import latex
+from bench.report.tables.table import to_csv as table_to_csv
 
 TASK = ["task", "data", "model"]
 ROW = ["label", "control", "removes", "trained"]
@@ -59,6 +63,18 @@ def write(folder: Path) -> list[Path]:
 def show(folder: Path, form: str, sort: str = "area") -> str:
     """The leaderboard of the records in ``folder`` as text, ``md`` or ``csv``. Raises InputError if there are none."""
     return markdown(read(folder), sort) if form == "md" else to_csv(read(folder))
+
+
+def by_schedule(folder: Path, form: str) -> str:
+    """The scores of the records in ``folder`` by the schedules they ran under, as ``md``, ``csv`` or ``latex``.
+
+    Raises InputError if there are none.
+    """
+    forms = {"md": table_in_markdown, "csv": table_to_csv, "latex": latex}
+    if form not in forms:
+        raise InputError(f"--by schedule: expected --format {', '.join(forms)}, not {form}")
+    text = forms[form](schedules(read_finished(folder)))
+    return text if isinstance(text, str) else text.decode()
 
 
 def summary(folder: Path) -> str:
