@@ -140,7 +140,7 @@ def draw(rows: list[tuple[str, str, int, float, float]]) -> None:
     matplotlib.rcParams |= {"svg.hashsalt": "headbench", "font.size": 9}
     from matplotlib import pyplot
 
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.2), layout="constrained")
     rates: dict[tuple[str, str, float], list[float]] = {(test, noise, e): [] for test, noise, _, e, _ in rows}
     for test, noise, _, effect, rate in rows:
         rates[test, noise, effect].append(100 * rate)
@@ -159,7 +159,7 @@ def draw(rows: list[tuple[str, str, int, float, float]]) -> None:
         axis.set(xlabel="seeds on each of four tasks", xscale="log")
         axis.set_xticks(SEEDS, [str(seeds) for seeds in SEEDS])
         axis.minorticks_off()
-        axis.legend(fontsize=7.5, frameon=False)
+        axis.legend(fontsize=7.5, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     figure.savefig(HERE / "error_rates.svg", metadata={"Date": None})
 
 
