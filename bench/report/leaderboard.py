@@ -37,11 +37,11 @@ backward through the model. Numbers are means over seeds, followed by ± and the
 there is only one seed. Random draws are averaged within a seed; size and speed are those of the first draw. Controls
 give the scale: `none` removes nothing, `random` needs no score, and an inverse method removes the heads first that its
 score calls most important. Rows marked *neurons* remove the same share of the neurons of every feed-forward layer, with
-the heads or instead of them. They come last: compare them by *parameters off*, not at the same share of heads. Rows
-marked *trained* had gates, or gates and weights, trained at each level for that share of the steps that the task allows
-its own model; *training*: wall seconds of that over all levels. Compare them with the retrained controls, as the other
-methods leave the weights alone. No difference in these tables has been tested: use `headbench compare A B`. With few
-seeds, read close rows as ties."""
+the heads or instead of them. They come last: compare them by *parameters off*, not at the same share of heads, and with
+`random-both`, which removes heads and neurons at random. Rows marked *trained* had gates, or gates and weights, trained
+at each level for that share of the steps that the task allows its own model; *training*: wall seconds of that over all
+levels. Compare them with the retrained controls, as the other methods leave the weights alone. No difference in these
+tables has been tested: use `headbench compare A B`. With few seeds, read close rows as ties."""
 
 
 def write(folder: Path) -> list[Path]:

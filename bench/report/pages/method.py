@@ -29,7 +29,7 @@ def method_page(board: Board, label: str, found: Standing | None, looks: Mapping
         about=_facts(board, label, found),
         definition=definition("methods", method),
         by_task=table,
-        curves=[*(each for task in own for each in gallery.boxes(board, task, label, look, forms=())), *changes],
+        curves=[*(each for task in board.tasks for each in gallery.boxes(board, task, label, look, ())), *changes],
         layers=[details.by_layer(board, task, records) for task, records in own.items()],
         stability=details.stabilities(board, label, "../"),
     )
