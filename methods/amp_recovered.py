@@ -17,7 +17,7 @@ from methods.amp import amp
 from methods.contract.schedule import Schedule, trajectories
 from methods.heads import find_mlps
 from methods.heads.finding.linear import Linear, features
-from methods.random import random
+from methods.random import random_to_train
 from methods.training.loop import to_float32, train, training_copy, training_of
 
 
@@ -60,7 +60,7 @@ def recovered(
     Source: Mugnaini et al., "Efficient LLMs with AMP", arXiv 2504.21174; Hu et al., "LoRA", arXiv 2106.09685.
     """
     plan = Schedule(allocation="layer", inverse=choice == "inverse")
-    score = partial(random, draws=1, parts=parts) if choice == "random" else partial(amp, parts=parts)
+    score = partial(random_to_train if choice == "random" else amp, parts=parts)
     (path,) = trajectories(score, view, plan)
     units, seed = len(view.heads), int(torch.randint(2**62, (), generator=view.generator))
     adapters = Adapters(rank, alpha, dropout, learning_rate, seed)

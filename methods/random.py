@@ -1,5 +1,6 @@
 """Random removal, which every score has to beat."""
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import torch
@@ -31,3 +32,8 @@ def random(
         return units
     neurons = {mlp.name: torch.rand(draws, mlp.width, generator=view.generator) for mlp in find_mlps(view.model)}
     return Importance(None if parts == "neurons" else units, neurons)
+
+
+def random_to_train(view: View, parts: Literal["both", "heads", "neurons"] = "heads") -> Tensor | Importance:
+    """One draw for methods that train what is left; it is not a draw of ``random`` under the same seed."""
+    return random(replace(view, generator=view.generator_for("random choice before training")), draws=1, parts=parts)

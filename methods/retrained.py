@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 from methods import Trained, View, joint
 from methods.contract.schedule import Schedule, trajectories
 from methods.michel import michel
-from methods.random import random
+from methods.random import random_to_train
 from methods.training.gates import Seeds, train_gates
 from methods.training.loop import training_of
 
-SCORERS = {"michel": michel, "random": lambda view: random(view, draws=1)}
+SCORERS = {"michel": michel, "random": random_to_train}
 
 
 @joint("michel-retrained", source="control", control=True, variants={"random-retrained": {"choice": "random"}})
@@ -24,7 +24,8 @@ def retrained(
 
     A joint method can beat a scorer because its weights adapt to the heads that are left, or because it chooses better
     heads. This control adapts the weights on the same batches and chooses as a scorer does, so the difference between
-    them is what choosing jointly is worth. ``random`` follows one removal order.
+    them is what choosing jointly is worth. ``choice=random`` follows one removal order, none of those of the method
+    ``random``.
     """
     (path,) = trajectories(SCORERS[choice], view, Schedule())
     units = len(view.heads)

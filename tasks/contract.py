@@ -16,7 +16,8 @@ from tasks.data.dataset import Dataset
 from tasks.data.encode import Batch
 from tasks.models.cache import Cache
 from tasks.outcomes import Outcomes
-from tasks.request import TaskSpec
+from tasks.request import CalibrationSource, TaskSpec
+from tasks.seeds import Seeds
 
 
 class Training(Protocol):
@@ -63,6 +64,15 @@ class Task(ABC):
     def model_name(self) -> str:
         """Name of the model, as reports show it."""
 
+    def seeds(self, seed: int) -> Seeds:
+        """The seeds of all draws under ``seed``: the model's, those of its data, and the method's."""
+        return Seeds(self.spec.task, self.data_name, self.model_name, seed)
+
+    @property
+    def held_out(self) -> int:
+        """Training examples that the model of a seed is not trained on, for calibration; 0 if there are none."""
+        return 0
+
     @property
     @abstractmethod
     def guessing_quality(self) -> float:
@@ -93,12 +103,18 @@ class Task(ABC):
         """Write everything that the opened model needs other than its weights to ``folder``."""
 
     @abstractmethod
-    def calibration(self, seed: int, size: int, device: torch.device) -> Sequence[Batch]:
-        """``size`` training examples (all, if fewer) drawn by ``seed``, in batches."""
+    def calibration(
+        self, seed: int, size: int, device: torch.device, source: CalibrationSource = "held-out"
+    ) -> Sequence[Batch]:
+        """``size`` examples (all, if fewer) drawn by ``seed``, in batches.
+
+        source: ``held-out`` for training examples that the model of ``seed`` was not trained on, if there are any;
+            ``train`` for those of its training split.
+        """
 
     @abstractmethod
     def training(self, seed: int, share: float, device: torch.device) -> Training:
-        """Batches of the training split, in an order drawn by ``seed``, and the task's own optimizer.
+        """Batches of the training split without what is held out, in an order drawn by ``seed``, and the optimizer.
 
         share: steps to take, as a share (0 to 1) of the most steps that the task trains its own model for.
         """

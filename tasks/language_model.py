@@ -20,8 +20,10 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from tasks import seeds as seeding
 from tasks.builtin import abilities, decoder
 from tasks.contract import task
+from tasks.data import calibration as calibrating
 from tasks.data import encode
 from tasks.data.dataset import SPLITS, Dataset
 from tasks.data.encode import Batch, Encoded
@@ -33,6 +35,7 @@ from tasks.models import checkpoint, train
 from tasks.models.cache import Cache
 from tasks.models.seeded import SeededTask, Trained
 from tasks.outcomes import Outcomes
+from tasks.request import CalibrationSource
 
 if TYPE_CHECKING:  # slow to import, and not needed by other tasks
     from tasks.harness.run import Harness
@@ -149,20 +152,19 @@ class LanguageModel(SeededTask):
             return {"data": [self.texts.fingerprint, self.harness.fingerprint], "model": model}
         model |= {
             "recipe": repr(abilities.RECIPE),
-            "code": digest_of_source(train.__name__, decoder.__name__),
-            "seed": seed,
+            "code": digest_of_source(train.__name__, decoder.__name__, calibrating.__name__, seeding.__name__),
+            "seeds": list(self.seeds(seed)),
         }
         return {"data": [abilities.fingerprint(), self.harness.fingerprint], "model": model}
 
     # The model of a seed
 
     def fit(self, seed: int, device: torch.device) -> Trained:
-        tokenizer, model = self._small(seed)
-        return (
-            model,
-            tokenizer,
-            decoder.fit(model, tokenizer, abilities.documents(), abilities.RECIPE, seed, device=device),
-        )
+        seeds, documents = self.seeds(seed), abilities.documents()
+        tokenizer, model = self._small(seeds.of("initial weights"))
+        training = tuple(documents["train"][index] for index in self.division(seed).training)
+        splits = {**documents, "train": training}
+        return model, tokenizer, decoder.fit(model, tokenizer, splits, abilities.RECIPE, seeds, device=device)
 
     def open(self, seed: int, cache: Cache, device: torch.device) -> nn.Module:
         folder = self.place(seed, cache)
@@ -182,19 +184,26 @@ class LanguageModel(SeededTask):
 
     # Batches, loss and outcomes
 
-    def calibration(self, seed: int, size: int, device: torch.device) -> list[Batch]:
-        pool = self._train_set
-        chosen = torch.randperm(len(pool), generator=torch.Generator().manual_seed(seed))[:size].sort().values
-        examples = [pool[place] for place in chosen.tolist()]
+    @cached_property
+    def training_texts(self) -> list[str]:
+        """Of a built-in document its statement: other questions about it are not a new text."""
+        if not self.spec.data:
+            return [document.statement for document in abilities.documents()["train"]]
+        return [example.texts[0] for example in self.texts.train]
+
+    def calibration(
+        self, seed: int, size: int, device: torch.device, source: CalibrationSource = "held-out"
+    ) -> list[Batch]:
+        examples = [self._train_set[index] for index in self.calibration_indices(seed, size, source)]
         longest = max(len(example.tokens["input_ids"]) for example in examples)
         batch_size = self._batch_size(longest)
         return list(encode.batches(examples, self._tokenizer, batch_size, by_length=True, device=device))
 
     def training(self, seed: int, share: float, device: torch.device) -> train.TrainingSetup:
         recipe = train.fine_tuning(len(self._train_set), batch_size=8) if self.spec.data else abilities.RECIPE
-        return train.TrainingSetup(
-            self._train_set, self._tokenizer, recipe.shortened(share), train.order_seed(seed), device
-        )
+        examples = [self._train_set[index] for index in self.division(seed).training]
+        order = self.seeds(seed).of("method's training order")
+        return train.TrainingSetup(examples, self._tokenizer, recipe.shortened(share), order, device)
 
     def probe(self, size: int, device: torch.device) -> Batch:
         return next(encode.batches(encode.median_length(self._test_set, size), self._tokenizer, size, device=device))

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
+CalibrationSource = Literal["held-out", "train"]
+
 
 def _split_list(value: Any, info: ValidationInfo) -> Any:
     """``"a,b"`` or a list as a tuple; a name with a comma is in double quotes."""

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from tasks import seeds as seeding
 from tasks.builtin import model as small
+from tasks.data import calibration as calibrating
 from tasks.data import encode
 from tasks.data.dataset import SPLITS, Dataset, Example
 from tasks.data.encode import Batch, Encoded
@@ -25,6 +27,7 @@ from tasks.models import checkpoint, train
 from tasks.models.cache import Cache
 from tasks.models.seeded import SeededTask, Trained
 from tasks.outcomes import Outcomes
+from tasks.request import CalibrationSource
 
 BATCH = 64
 OWN_LENGTH, OWN_PIECES = 128, 4000  # tokens per text, and vocabulary, of a small model for the user's data
@@ -110,12 +113,12 @@ class TextClassification(SeededTask):
         if self.folder is not None:
             model["weights"] = digest_of_files(checkpoint.weight_files(self.folder))
         if self.trains:
-            code = (train.__name__,) if self.folder else (train.__name__, small.__name__)
+            code = [train.__name__, calibrating.__name__, seeding.__name__] + ([] if self.folder else [small.__name__])
             model |= {
                 "recipe": asdict(self._recipe),
                 "pieces": self._pieces,
                 "code": digest_of_source(*code),
-                "seed": seed,
+                "seeds": list(self.seeds(seed)),
             }
         return {"data": self.dataset.fingerprint, "model": model}
 
@@ -133,7 +136,7 @@ class TextClassification(SeededTask):
     def _recipe(self) -> train.Recipe:
         if self.folder is None:
             return replace(self.recipe, max_length=OWN_LENGTH, target=None) if self.spec.data else self.recipe
-        recipe = train.fine_tuning(len(self.dataset.train))
+        recipe = train.fine_tuning(len(self.dataset.train) - self.held_out)
         longest = checkpoint.load_tokenizer(self.folder).model_max_length
         return replace(recipe, max_length=min(recipe.max_length, longest))
 
@@ -146,27 +149,36 @@ class TextClassification(SeededTask):
         return small.build(self.dataset, seed, pieces=self._pieces, max_length=self._recipe.max_length)
 
     def fit(self, seed: int, device: torch.device) -> Trained:
+        seeds = self.seeds(seed)
         if self.folder is None:
-            tokenizer, model = self._small(seed)
+            tokenizer, model = self._small(seeds.of("initial weights"))
         else:
             tokenizer = checkpoint.load_tokenizer(self.folder)
-            model = checkpoint.load_for_training(self.folder, self.dataset.labels, tokenizer, seed)
-        return model, tokenizer, train.train(model, tokenizer, self.dataset, self._recipe, seed, device=device)
+            initial = seeds.of("initial weights")
+            model = checkpoint.load_for_training(self.folder, self.dataset.labels, tokenizer, initial)
+        data = replace(self.dataset, train=tuple(self.dataset.train[index] for index in self.division(seed).training))
+        return model, tokenizer, train.train(model, tokenizer, data, self._recipe, seeds, device=device)
 
     def save_tokenizer(self, folder: Path) -> None:
         self._tokenizer.save_pretrained(folder)
 
     # Batches, loss and outcomes
 
-    def calibration(self, seed: int, size: int, device: torch.device) -> list[Batch]:
-        pool = self.dataset.train
-        chosen = torch.randperm(len(pool), generator=torch.Generator().manual_seed(seed))[:size].sort().values
-        examples = self._encode([pool[place] for place in chosen.tolist()])
+    @property
+    def training_texts(self) -> list[tuple[str, ...]]:
+        return [example.texts for example in self.dataset.train]
+
+    def calibration(
+        self, seed: int, size: int, device: torch.device, source: CalibrationSource = "held-out"
+    ) -> list[Batch]:
+        chosen = self.calibration_indices(seed, size, source)
+        examples = self._encode([self.dataset.train[index] for index in chosen])
         return list(encode.batches(examples, self._tokenizer, BATCH, by_length=True, device=device))
 
     def training(self, seed: int, share: float, device: torch.device) -> train.TrainingSetup:
-        order = train.order_seed(seed)
-        return train.TrainingSetup(self._train_set, self._tokenizer, self._recipe.shortened(share), order, device)
+        examples = [self._train_set[index] for index in self.division(seed).training]
+        order = self.seeds(seed).of("method's training order")
+        return train.TrainingSetup(examples, self._tokenizer, self._recipe.shortened(share), order, device)
 
     def probe(self, size: int, device: torch.device) -> Batch:
         return next(encode.batches(encode.median_length(self._test, size), self._tokenizer, size, device=device))

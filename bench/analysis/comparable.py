@@ -22,6 +22,7 @@ def settings(record: Record) -> dict[str, str]:
     cell = record.cell
     found = {name.replace("_", " "): _in_words(cell.asked.get(name)) for name in REQUEST_FIELDS}
     found["calibration examples"] = str(cell.calibration)
+    found["calibration from"] = cell.calibration_from
     if cell.origin:
         found["digest of data and model"] = cell.origin[:12]
     if cell.trained:

@@ -20,3 +20,8 @@ def seeds_in_words(seeds: Iterable[int]) -> str:
     """``seed 1`` or ``seeds 1, 2``, in ascending order."""
     numbers = sorted(seeds)
     return f"seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def calibration_in_words(examples: int, source: str) -> str:
+    """``128 calibration texts held out of training`` or ``128 calibration texts of the training split``."""
+    return f"{examples} calibration texts {'held out of training' if source == 'held-out' else 'of the training split'}"

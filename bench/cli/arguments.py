@@ -14,7 +14,7 @@ from bench.cli import flag_types as types
 from bench.cli import verbs
 from bench.cli.parser import Parser
 from bench.cli.requests import DEFAULT_OUT, DEFAULT_SUITE
-from tasks.request import TaskSpec
+from tasks.request import CalibrationSource, TaskSpec
 
 ABOUT = "Compare methods for pruning attention heads of transformers."
 DEVICE: dict[str, Any] = {
@@ -27,6 +27,11 @@ TRAINING: dict[str, Any] = {
     "metavar": "SHARE",
     "help": "share of the steps in which the task trains its own model that a method that trains takes at each level, "
     "at least one step (default: the suite's; 1 for your own task without --suite)",
+}
+CALIBRATION_FROM: dict[str, Any] = {
+    "choices": get_args(CalibrationSource),
+    "help": "held-out: calibration examples are kept out of the training of the model; train: they are among those it "
+    "is trained on, as they always are for a model that is not trained here",
 }
 EXAMPLES = """\
 examples:
@@ -95,8 +100,9 @@ def _prune(parsers) -> None:
         type=types.positive,
         default=128,
         metavar="N",
-        help="training examples to score on (default: 128)",
+        help="examples to score on (default: 128)",
     )
+    add("--calibration-from", default="held-out", **CALIBRATION_FROM)
     add("--training", default=1.0, **TRAINING)
     add("--device", **DEVICE)
     _add_own(parser, "model and data")
@@ -192,6 +198,7 @@ def _add_suite(parser: argparse.ArgumentParser) -> None:
     add("--seeds", metavar="N|A,B,C", help="number of seeds, or the seeds; 7, is seed 7 alone (default: the suite's)")
     add("--levels", metavar="all|A,B", help="shares of heads removed at which quality is measured, as 0.5 or 50%%")
     add("--out", type=types.path, metavar="DIR", help=f"where records go (default: {DEFAULT_OUT})")
+    add("--calibration-from", **CALIBRATION_FROM)
     add("--training", **TRAINING)
     add("--generate", action="store_true", help="time generation by language models too, and all speed at --levels")
     add("--device", **DEVICE)

@@ -17,6 +17,7 @@ from bench.suites.files import built_in_suites, load_suite
 from bench.suites.plugins import plugin_fault
 from bench.suites.suite import Suite
 from methods import METHODS
+from methods.contract.options import plain
 from methods.contract.registry import Option
 from methods.contract.schedule import Schedule
 from tasks.contract import TASKS
@@ -87,9 +88,4 @@ def _option(option: Option, value: object) -> str:
 
 def kind_of(kind: type) -> str:
     """The type of an option, as ``int`` or ``A|B|C``."""
-    return "|".join(map(str, get_args(kind))) if get_origin(kind) is Literal else kind.__name__
-
-
-def plain(value: object) -> str:
-    """The value of an option as the command line takes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return "|".join(map(plain, get_args(kind))) if get_origin(kind) is Literal else kind.__name__

@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from bench.cli.listing import SCHEDULE, kind_of, plain
+from bench.cli.listing import SCHEDULE, kind_of
 from bench.suites.plugins import load_plugins
 from methods import METHODS, Method
-from methods.contract.options import Option
+from methods.contract.options import Option, plain
 
 INTRO = """\
 # Methods

@@ -34,7 +34,7 @@ def suite_of(options: argparse.Namespace):
                 raise unknown(f"task of suite {values['name']}", name, known)
         tasks = [task for task in tasks if task.task in wanted]
     values |= {"tasks": tuple(tasks), "generate": suite.generate or options.generate}
-    flags = ("methods", "seeds", "levels", "training")
+    flags = ("methods", "seeds", "levels", "calibration_from", "training")
     values |= {name: value for name in flags if (value := getattr(options, name)) is not None}
     return validated(Suite, values, _flag)
 

@@ -60,6 +60,7 @@ def prune(options: argparse.Namespace) -> int:
         out=options.out,
         seed=options.seed,
         calibration=options.calibration,
+        calibration_from=options.calibration_from,
         training=options.training,
         device=device_of(options),
     )

@@ -68,6 +68,7 @@ def describe(cell: Cell) -> CellInfo:
         control=method.is_control(cell.method.options),
         seed=cell.seed,
         calibration=cell.calibration,
+        calibration_from=cell.calibration_from,
         trained=cell.training if method.shape == "joint" else None,
         device=cell.device,
         asked=cell.task.model_dump(mode="json"),
@@ -82,7 +83,7 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
     reset_peak(device)
     training = task.prepare(cell.seed, cache, device)
     model = task.open(cell.seed, cache, device).requires_grad_(False)
-    view = view_of(task, model, method, cell.seed, cell.calibration, cell.training, device)
+    view = view_of(task, model, method, cell.seed, cell.calibration, cell.training, device, cell.calibration_from)
     choosing, evaluation = Stopwatch(device), Stopwatch(device)
     with ExitStack() as stack:
         stack.enter_context(no_side_effects(model))

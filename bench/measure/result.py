@@ -31,9 +31,8 @@ def result_of(
     """The result of a cell. training: report on the task's own model. trains: whether the method trained too."""
     _, first = draws[0]
     outcomes = [[level.evaluation.outcomes for level in levels] for _, levels in draws]
-    orders = [
-        draw.trajectory.order.tolist() for draw, _ in draws if draw.trajectory and draw.trajectory.order is not None
-    ]
+    paths = [draw.trajectory for draw, _ in draws if draw.trajectory and draw.trajectory.order is not None]
+    orders = [path.order.tolist() for path in paths if path.order is not None]
     cost, no_cost = (
         schema.Passes(forward=passes.forward, backward=passes.backward),
         schema.Passes(forward=0, backward=0),
@@ -44,7 +43,9 @@ def result_of(
         shape=list(view.heads.shape),
         removed=list(removed),
         orders=orders or None,
+        ties=[path.ties for path in paths] or None,
         kept=None if orders else [level.mask.nonzero().flatten().tolist() for level in first],
+        calibration=view.examples,
         neurons=any(level.neurons for level in first),
         quality=[[level.quality for level in draw] for draw in outcomes],
         parts=dict(outcomes[0][0].parts),

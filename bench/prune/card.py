@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.analysis.naming import calibration_in_words
 from bench.analysis.quality import ACCURACY, BYTE_PROBABILITY
 from bench.records.provenance import provenance
 from bench.report.tables.markdown import aligned
@@ -39,6 +40,7 @@ class Pruned:
     source: str
     seed: int
     calibration: int
+    calibration_from: str  # held-out or train
     trained: str  # how the method trained weights or gates; empty where it did not
     kept: Mapping[str, Sequence[int]]  # query heads by attention module, in the numbering of the whole model
     heads: Mapping[str, int]  # query heads of each attention module before
@@ -81,7 +83,7 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
             f"# {pruned.model}, {after} of {before} attention heads kept",
             "",
             f"Pruned for {pruned.task} on {pruned.data} by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
-            f"{pruned.trained or f'on {pruned.calibration} calibration texts'}, "
+            f"{pruned.trained or 'on ' + calibration_in_words(pruned.calibration, pruned.calibration_from)}, "
             f"with headbench {provenance().packages['headbench']}. "
             + (f"Accuracy is that of {pruned.examples} test examples. " if pruned.examples else "")
             + f"The smaller model's logits are those of the gated one {exactness}.",

@@ -21,7 +21,7 @@ from bench.records.errors import InputError
 from bench.records.files import check_writable
 from bench.records.protocol import count_at
 from bench.records.schema import Samples
-from bench.suites.cells import open_task
+from bench.suites.cells import calibration_source, open_task
 from bench.suites.parse import MethodSpec
 from bench.suites.shares import fraction
 from methods import METHODS, OptionError
@@ -31,7 +31,7 @@ from methods.contract.side_effects import SideEffect, no_side_effects
 from methods.heads import HeadMap, save_pruned
 from tasks.contract import Task
 from tasks.models.cache import Cache, system_errors
-from tasks.request import TaskSpec
+from tasks.request import CalibrationSource, TaskSpec
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class PruneOptions:
     out: Path
     seed: int
     calibration: int
+    calibration_from: CalibrationSource
     training: float
     device: str
 
@@ -56,13 +57,14 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     torch.set_num_threads(1)  # as in a run, whose trained models this shares
     device = torch.device(options.device)
     task = open_task(options.task)
+    source = calibration_source(task, options.calibration, options.calibration_from)
     keep = units_to_keep(options.keep, len(HeadMap.of(task.validate(), task.spec.unit)))
     with _one_line(options):
         task.prepare(options.seed, cache, device)
         model: Any = task.open(options.seed, cache, device).requires_grad_(False)
         before = evaluate_model(task, model)
         method = METHODS[options.method.name]
-        view = view_of(task, model, method, options.seed, options.calibration, options.training, device)
+        view = view_of(task, model, method, options.seed, options.calibration, options.training, device, source)
         with no_side_effects(model):
             selection = select(method, options.method.options, view, [len(view.heads) - keep])
         choice = selection.choices[0][0]
@@ -81,6 +83,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         source=METHODS[options.method.name].source,
         seed=options.seed,
         calibration=view.examples,
+        calibration_from=source,
         trained=_trained(choice.report),
         kept=view.heads.kept(choice.mask),
         neurons={name: (len(mask), int(mask.sum())) for name, mask in (choice.neurons or {}).items()},

@@ -1,6 +1,8 @@
 """What runs and readers of records share: the protocol number, and how a share becomes a number of units."""
 
-PROTOCOL = 3  # increased when results from before and after a change must not be compared
+# Increased when results from before and after a change must not be compared. 4: calibration examples are held out of
+# the training of the task's model, and each draw has a seed of its own for each task, data set and model.
+PROTOCOL = 4
 
 
 def count_at(share: float, units: int) -> int:

@@ -45,6 +45,11 @@ class CellInfo(Part):
     control: bool = Field(description="whether the method is only there to compare others with")
     seed: NonNegativeInt = Field(description="seed of the trained model, the calibration set and the method's draws")
     calibration: PositiveInt = Field(description="requested size of the calibration set, in examples")
+    calibration_from: Literal["held-out", "train"] = Field(
+        "train",
+        description="held-out: calibration examples are training examples that the model was not trained on; train: "
+        "they are from its training split",
+    )
     trained: Share | None = Field(
         description="share of the task's own training that a joint method takes at each level; null for other methods"
     )
@@ -103,10 +108,18 @@ class Result(Part):
     orders: list[list[int]] | None = Field(
         None, description="removal order of the units, (draws, units), first removed first; null for chosen masks"
     )
+    ties: list[NonNegativeInt] | None = Field(
+        None,
+        description="removals, by draw, in whose place another unit of exactly the same importance could have gone: "
+        "the one with the lower index did; null if there are no removal orders",
+    )
     kept: list[list[int]] | None = Field(
         None, description="units kept at each level, (levels, as many as are kept); null if there are removal orders"
     )
     neurons: bool = Field(description="whether neurons of feed-forward layers are removed too")
+    calibration: NonNegativeInt | None = Field(
+        None, description="examples in the calibration set: fewer than requested where the data has fewer"
+    )
     quality: list[list[float]] = Field(
         min_length=1,
         description="test quality, (draws, levels), 0 to 1: accuracy, averaged over sub-tasks; if texts are only "

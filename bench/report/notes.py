@@ -14,7 +14,7 @@ def notes(records: Sequence[Record]) -> list[str]:
     """Notes on these records, one line each."""
     done = [record for record in records if isinstance(record, FinishedRecord)]
     found = [f"failed: {_where(r)}: {r.reason}" for r in records if isinstance(r, FailedRecord)]
-    found += _targets_missed(done) + _cut(done) + _fewer_seeds(done) + mixed_settings(done)
+    found += _targets_missed(done) + _cut(done) + _ties(done) + _fewer_seeds(done) + mixed_settings(done)
     for what, values in (
         ("processors", Counter(r.provenance.processor for r in records)),
         ("torch versions", Counter(r.provenance.packages["torch"] for r in records)),
@@ -50,6 +50,22 @@ def _cut(records: Sequence[FinishedRecord]) -> list[str]:
         f"{where}: {count} documents are longer than the model's context; they lose their beginning or are scored in "
         "windows"
         for where, count in sorted(cut.items())
+    ]
+
+
+def _ties(records: Sequence[FinishedRecord]) -> list[str]:
+    """Methods whose removal orders were in part decided by the indices of units, as importances were equal."""
+    tied: dict[str, Counter[str]] = defaultdict(Counter)
+    for record in records:
+        if any(ties := record.result.ties or []):
+            found = tied[record.cell.label]
+            found["ties"] += sum(ties)
+            found["removals"] += sum(map(len, record.result.orders or []))
+            found["cells"] += 1
+    return [
+        f"{label}: {found['ties']} of {found['removals']} removals in {found['cells']} cells were between units of "
+        "equal importance: the one with the lower index went first"
+        for label, found in sorted(tied.items())
     ]
 
 

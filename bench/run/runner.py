@@ -153,8 +153,10 @@ def _announce(
         f"{count_of(len(suite.methods), 'method')} x {count_of(len(suite.seeds), 'seed')}"
     )
     for (task, data, model), spec in sorted(tasks.items()):
-        own = open_task(spec).own_data
-        print("; ".join([f"  {task}: {data}, {model}", *((own.sizes, *own.remarks) if own else ())]))
+        opened = open_task(spec)
+        facts = [f"  {task}: {data}, {model}", *((own.sizes, *own.remarks) if (own := opened.own_data) else ())]
+        held_out = [f"{opened.held_out} training examples held out for calibration"] if opened.held_out else []
+        print("; ".join([*facts, *held_out]))
     print("  " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items())))
     training = sum(isinstance(job, TrainJob) for job in jobs)
     if jobs:

@@ -16,8 +16,9 @@ from bench.suites.plugins import plugin_fault
 from bench.suites.suite import Suite
 from methods.heads import HeadMap
 from tasks.contract import TASKS, Task
+from tasks.data.calibration import LEAST
 from tasks.digest import digest_of
-from tasks.request import TaskSpec
+from tasks.request import CalibrationSource, TaskSpec
 
 LONGEST_NAME = 200  # bytes in a file name; most file systems allow 255, extensions included
 
@@ -37,6 +38,7 @@ class Cell:
     device: str
     key: str
     generate: bool = False
+    calibration_from: CalibrationSource = "held-out"
     origin: str = ""  # digest of the data and of the model's own weights if it is not built in: the same for all seeds
 
     @property
@@ -57,6 +59,21 @@ def open_task(spec: TaskSpec) -> Task:
     adapter = TASKS[spec.task]
     with plugin_fault("task", spec.task, adapter.__module__):
         return adapter(spec)
+
+
+def calibration_source(task: Task, size: int, wanted: CalibrationSource) -> CalibrationSource:
+    """Where the calibration set of ``task`` comes from: ``train`` where nothing is held out, else as ``wanted``.
+
+    Raises InputError if more examples are wanted than are held out; of a small training split, all that are will do.
+    """
+    if not task.held_out or wanted == "train":
+        return "train"
+    if size > task.held_out >= LEAST:
+        raise InputError(
+            f"{task.spec.task}, {task.data_name}: {size} calibration examples, but {task.held_out} are held out of "
+            "the training split: use fewer, or take them from what the model is trained on (--calibration-from train)"
+        )
+    return "held-out"
 
 
 def plan(suite: Suite, device: str) -> list[Cell]:
@@ -82,6 +99,7 @@ def _cells_of(spec: TaskSpec, suite: Suite, device: str) -> Iterator[Cell]:
         model: Any = task.validate()
         data_name, model_name = task.data_name, task.model_name
         fingerprints = {seed: task.fingerprints(seed) for seed in suite.seeds}
+        source = calibration_source(task, suite.calibration, suite.calibration_from)
     if suite.generate and not (hasattr(model, "can_generate") and model.can_generate()):
         raise InputError(f"{spec.task}: {type(model).__name__} generates no text, so there is nothing to time")
     removed = tuple(suite.removed(len(HeadMap.of(model, spec.unit))))
@@ -89,11 +107,11 @@ def _cells_of(spec: TaskSpec, suite: Suite, device: str) -> Iterator[Cell]:
         shared = {
             "protocol": PROTOCOL,
             "code": shared_code(),
-            "task": [spec.task, type(task).version, fingerprint],
-            "seed": seed,
+            "task": [type(task).version, fingerprint],
+            "seeds": list(task.seeds(seed)),
             "unit": spec.unit,
             "removed": removed,
-            "calibration": suite.calibration,
+            "calibration": [suite.calibration, source],
             "generate": suite.generate,
             "device": device,
         }
@@ -106,6 +124,7 @@ def _cells_of(spec: TaskSpec, suite: Suite, device: str) -> Iterator[Cell]:
                 seed=seed,
                 removed=removed,
                 calibration=suite.calibration,
+                calibration_from=source,
                 training=suite.training,
                 device=device,
                 key=digest_of({**shared, "method": method_part(method, suite.training)}),

@@ -18,9 +18,12 @@ SHARED = (
     "methods.contract.view",
     "methods.contract.choice",
     "methods.contract.choosing",
+    "bench.measure.view",
     "bench.measure.evaluate",
     "bench.measure.result",
+    "tasks.data.calibration",
     "tasks.outcomes",
+    "tasks.seeds",
 )
 NOT_A_METHODS_OWN = ("methods.heads", "methods.contract")  # in the shared part of a key, or without effect
 

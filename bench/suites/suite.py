@@ -15,7 +15,7 @@ from bench.suites.plugins import unregistered
 from bench.suites.shares import training_share
 from bench.suites.validate import task_spec
 from tasks.contract import TASKS
-from tasks.request import TaskSpec
+from tasks.request import CalibrationSource, TaskSpec
 
 
 def check_task(name: str) -> str:
@@ -85,7 +85,12 @@ class Suite(BaseModel):
         description="shares of units removed, 0 to 1, at which quality is measured; both ends always are. Empty (in a "
         "file: all) for after every single unit",
     )
-    calibration: int = Field(128, ge=1, description="training examples that a method may score on")
+    calibration: int = Field(128, ge=1, description="examples that a method may score on")
+    calibration_from: CalibrationSource = Field(
+        "held-out",
+        description="held-out: training examples that the suite does not train the model on, where it trains one; "
+        "train: those it does",
+    )
     training: Annotated[float, AfterValidator(training_share)] = Field(
         1.0, description="share of the task's own training that a joint method takes at each level"
     )

@@ -9,6 +9,11 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
+def plain(value: object) -> str:
+    """The value of an option as the command line takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 class OptionError(ValueError):
     """An unknown option, or a value that is not valid for an option."""
 
@@ -61,9 +66,9 @@ class Option:
         Raises OptionError if it is not valid.
         """
         if get_origin(self.type) is Literal:
-            choices = {str(choice): choice for choice in get_args(self.type)}
-            if str(value) in choices:
-                return choices[str(value)]
+            choices = {plain(choice): choice for choice in get_args(self.type)}
+            if plain(value) in choices:
+                return choices[plain(value)]
             raise OptionError(f"option {self.name}={value}: expected one of {', '.join(choices)}")
         try:
             parsed = self._convert(value)

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_type_hints
 
 from torch import Tensor, nn
 
-from methods.contract.options import Option, OptionError
+from methods.contract.options import Option, OptionError, plain
 from methods.contract.schedule import Schedule
 
 
@@ -65,11 +65,7 @@ class Method:
     def label(self, options: Mapping[str, Any]) -> str:
         """The name with the options that differ from its defaults, such as ``michel:layer_norm=false``."""
         defaults = self.configure({})
-        changed = [
-            f"{name}={str(value).lower() if isinstance(value, bool) else value}"
-            for name, value in options.items()
-            if value != defaults[name]
-        ]
+        changed = [f"{name}={plain(value)}" for name, value in options.items() if value != defaults[name]]
         return self.name + (":" + ",".join(sorted(changed)) if changed else "")
 
 

@@ -50,11 +50,14 @@ class Trajectory:
     order: (units,) indices of units, first removed first; None if no head is removed.
     neurons: (width,) indices of neurons by name of the layer, first removed first; None if no neuron is removed.
     scores: (scorings, units) float64, the importances behind ``order``, NaN for units already removed.
+    ties: removals in ``order`` in whose place another unit could have gone, as its importance is exactly the same: the
+        one with the lower index did. Scores that differ by rounding alone do not count.
     """
 
     order: Tensor | None
     neurons: Mapping[str, Tensor] | None = None
     scores: Tensor | None = None
+    ties: int = 0
 
     def units_kept(self, removed: int, units: int) -> Tensor:
         """Mask of the units kept, (units,) bool, when the first ``removed`` of ``units`` are removed."""
@@ -93,7 +96,11 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
     if importance.units is not None:
         names = [view.heads.name(unit) for unit in range(len(view.heads))]
         rows = _checked(importance.units, view, names)
-        paths = [Trajectory(_order(row, view, plan), scores=row[None]) for row in rows]
+        orders = [_order(row, view, plan) for row in rows]
+        paths = [
+            Trajectory(order, scores=row[None], ties=_ties(order, row, view, plan, len(order)))
+            for row, order in zip(rows, orders, strict=True)
+        ]
     if importance.neurons is None:
         return paths
     check_names(find_mlps(view.model), importance.neurons, "importances of neurons")
@@ -114,11 +121,11 @@ def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Sche
     rows: list[Tensor] = []
     units = torch.arange(len(view.heads))  # indices in the whole model of the units left
     now = replace(view, model=working_copy(view.model), memory={})
-    keep = view.kept
+    keep, ties = view.kept, 0
     while True:
         units = units[keep]
         if not len(units):
-            return Trajectory(torch.cat([*order, units]), scores=torch.stack(rows) if rows else None)
+            return Trajectory(torch.cat([*order, units]), scores=torch.stack(rows) if rows else None, ties=ties)
         if not keep.all():
             heads = shrink(now.model, keep, now.heads)
             now = replace(now, heads=heads, kept=heads.full_mask())
@@ -129,7 +136,9 @@ def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Sche
         if len(draws) > 1:
             raise OptionError(f"a greedy schedule needs one draw, not {len(draws)}: use draws=1")
         rows.append(torch.full((len(view.heads),), torch.nan, dtype=torch.float64).index_copy(0, units, draws[0]))
-        next_removed = _order(draws[0], now, plan)[: plan.recompute]
+        ranked = _order(draws[0], now, plan)
+        ties += _ties(ranked, draws[0], now, plan, plan.recompute)
+        next_removed = ranked[: plan.recompute]
         order.append(units[next_removed])
         keep = torch.ones(len(units), dtype=torch.bool)
         keep[next_removed] = False
@@ -177,7 +186,25 @@ def _order(scores: Tensor, view: View, plan: Schedule) -> Tensor:
     ranked = units[(scores[units] * (-1 if plan.inverse else 1)).argsort(stable=True)]
     if plan.allocation == "global":
         return ranked
-    sites = view.heads.site_of_unit[ranked]
     # To take equally from all sites, always take from the one with the most units left.
-    left = torch.stack([(sites[i:] == site).sum() for i, site in enumerate(sites)])
-    return ranked[left.argsort(descending=True, stable=True)]
+    return ranked[_left(ranked, view).argsort(descending=True, stable=True)]
+
+
+def _left(order: Tensor, view: View) -> Tensor:
+    """Units of the same site from each unit of ``order`` on, itself included: (units of ``order``,)."""
+    sites = view.heads.site_of_unit[order]
+    return torch.stack([(sites[i:] == site).sum() for i, site in enumerate(sites)])
+
+
+def _ties(order: Tensor, scores: Tensor, view: View, plan: Schedule, removed: int) -> int:
+    """How many of the first ``removed`` units of ``order`` went before another only because their index is lower.
+
+    Under the allocation by layer, the other one must be of the same site, or of one that has as many units left.
+    """
+    if not len(order):
+        return 0
+    tied = scores[order][:, None] == scores[order]  # (units, units): the one removed, another
+    if plan.allocation == "layer":
+        sites, left = view.heads.site_of_unit[order], _left(order, view)
+        tied &= (sites[:, None] == sites) | (left[:, None] == left)
+    return int(tied.triu(1).any(1)[:removed].sum())

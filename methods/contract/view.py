@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -52,7 +53,7 @@ class View:
     heads: the map of its units.
     batches: the calibration set.
     kept: (units,) bool, the units of ``heads`` not pruned yet; scores of the others are ignored.
-    generator: source of all random draws of the method, on the CPU.
+    generator: source of all random draws of the method, on the CPU; at first the same for all methods.
     forward: the logits of a model for a batch.
     loss_of_logits: the task loss of each example, (B,), from logits and their batch.
     training: the training split, for joint methods; None for others.
@@ -69,6 +70,16 @@ class View:
     loss_of_logits: Callable[[Tensor, Any], Tensor]
     training: Training | None = None
     memory: dict[Any, Any] | None = None
+
+    @property
+    def greedy(self) -> bool:
+        """Whether a scorer is asked again after some units have been removed."""
+        return self.memory is not None
+
+    def generator_for(self, purpose: str) -> torch.Generator:
+        """A new generator on the CPU for draws that must not be those of other methods under the same seed."""
+        seed = hashlib.sha256(f"{self.generator.initial_seed()} {purpose}".encode()).digest()[:8]
+        return torch.Generator().manual_seed(int.from_bytes(seed))
 
     @property
     def examples(self) -> int:

@@ -15,6 +15,7 @@ from tasks.builtin.abilities import Document
 from tasks.builtin.model import QUERY_KEY_STD
 from tasks.data.encode import Batch, Encoded, batches
 from tasks.models import train
+from tasks.seeds import Seeds
 
 PAD, UNKNOWN, BEGIN = "[PAD]", "[UNK]", "[BEGIN]"
 POSITIONS = 64
@@ -67,7 +68,7 @@ def fit(
     tokenizer: PreTrainedTokenizerFast,
     splits: dict[str, tuple[Document, ...]],
     recipe: train.Recipe,
-    seed: int,
+    seeds: Seeds,
     *,
     device: torch.device | str = "cpu",
     progress: Callable[[int, int, float], None] | None = None,
@@ -77,7 +78,9 @@ def fit(
     Accuracy is that of choosing the likeliest of the four endings for each document of ``splits["validation"]``.
     """
     torch.nn.Module.to(model, torch.device(device))
-    setup = train.TrainingSetup(encode(splits["train"], tokenizer), tokenizer, recipe, seed, device)
+    setup = train.TrainingSetup(
+        encode(splits["train"], tokenizer), tokenizer, recipe, seeds.of("training order"), device
+    )
     questions = splits["validation"]
     return train.fit(
         model,
@@ -87,7 +90,7 @@ def fit(
             (choose(model, tokenizer, questions) == torch.tensor([q.label for q in questions])).double().mean().item()
         ),
         recipe,
-        seed,
+        seeds,
         name="abilities",
         progress=progress,
     )

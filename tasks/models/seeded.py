@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tasks.contract import Task
+from tasks.data.calibration import Division, divide, sample, size_held_out
 from tasks.digest import digest_of, digest_of_files
 from tasks.models import checkpoint
 from tasks.models.cache import Cache
+from tasks.request import CalibrationSource
 
 REPORT = "training.json"  # beside the weights
 Trained = tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]  # with the report of the training
@@ -26,6 +29,32 @@ class SeededTask(Task):
     @abstractmethod
     def fit(self, seed: int, device: torch.device) -> Trained:
         """Train the model of ``seed``. Raises FloatingPointError if its loss is not finite."""
+
+    @property
+    @abstractmethod
+    def training_texts(self) -> Sequence[Hashable]:
+        """The text of each example of the training split, or what else those held out must not share with the rest."""
+
+    @cached_property
+    def held_out(self) -> int:
+        return size_held_out(self.training_texts) if self.trains else 0
+
+    def division(self, seed: int) -> Division:
+        """Indices of the training examples of the model of ``seed``, and of those held out."""
+        if seed not in self._divisions:
+            texts, drawn = self.training_texts, self.seeds(seed).of("held-out examples")
+            self._divisions[seed] = divide(texts, drawn) if self.trains else Division(list(range(len(texts))), [])
+        return self._divisions[seed]
+
+    def calibration_indices(self, seed: int, size: int, source: CalibrationSource) -> list[int]:
+        """Indices in the training split of the examples to score on; see ``calibration``."""
+        training, held_out = self.division(seed)
+        pool = held_out if source == "held-out" and held_out else training
+        return sample(pool, size, self.seeds(seed).of("calibration"))
+
+    @cached_property
+    def _divisions(self) -> dict[int, Division]:
+        return {}
 
     @cached_property
     def folder(self) -> Path | None:

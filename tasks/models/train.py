@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tasks.data.dataset import Dataset
 from tasks.data.encode import Batch, Encoded, batches, collate, encode, padding_id
-from tasks.digest import digest_of
+from tasks.seeds import Seeds
 
 EVALUATION_BATCH = 128
 
@@ -91,17 +91,12 @@ class TrainingSetup:
         return optimizer, LambdaLR(optimizer, lambda step: _rate(step, self._recipe))
 
 
-def order_seed(seed: int) -> int:
-    """Seed of the order of examples when a method trains; differs from those of calibration and the task's training."""
-    return int(digest_of(["training", seed])[:8], 16)
-
-
 def train(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     dataset: Dataset,
     recipe: Recipe,
-    seed: int,
+    seeds: Seeds,
     *,
     device: torch.device | str = "cpu",
     progress: Callable[[int, int, float], None] | None = None,
@@ -109,7 +104,7 @@ def train(
     """Train ``model`` in place on ``dataset.train`` and leave it, in eval mode on ``device``, at its best weights.
 
     Best means the highest accuracy on ``dataset.validation``, the earliest on a tie. Training ends at the recipe's
-    target or at its last step, whichever comes first. The same seed on the same machine gives the same weights; the
+    target or at its last step, whichever comes first. The same seeds on the same machine gives the same weights; the
     global random state is restored.
 
     Args:
@@ -133,8 +128,8 @@ def train(
     def accuracy() -> float:
         return (predict(model, tokenizer, validation_set) == labels).double().mean().item()
 
-    setup = TrainingSetup(train_set, tokenizer, recipe, seed, device)
-    return fit(model, setup, loss, accuracy, recipe, seed, name=dataset.name, progress=progress)
+    setup = TrainingSetup(train_set, tokenizer, recipe, seeds.of("training order"), device)
+    return fit(model, setup, loss, accuracy, recipe, seeds, name=dataset.name, progress=progress)
 
 
 def fit(
@@ -143,7 +138,7 @@ def fit(
     loss_of: Callable[[Batch], Tensor],
     validate: Callable[[], float],
     recipe: Recipe,
-    seed: int,
+    seeds: Seeds,
     *,
     name: str,
     progress: Callable[[int, int, float], None] | None = None,
@@ -164,7 +159,7 @@ def fit(
     step = examples = 0
 
     with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
-        torch.manual_seed(seed)  # for dropout
+        torch.manual_seed(seeds.of("training noise"))
         batches = setup.batches()
         while step < recipe.max_steps and not _met(best_accuracy, recipe.target):
             model.train()
@@ -174,7 +169,7 @@ def fit(
             examples += len(batch.labels)
             if not torch.isfinite(loss):
                 raise FloatingPointError(
-                    f"loss is {loss.item()} at step {step} of {recipe.max_steps} on {name}, seed {seed}: "
+                    f"loss is {loss.item()} at step {step} of {recipe.max_steps} on {name}, seed {seeds.seed}: "
                     f"try a learning rate below {recipe.learning_rate}"
                 )
             loss.backward()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
 
 from methods import METHODS
 from methods.contract.choosing import select
+from methods.contract.schedule import Schedule, trajectories
 from methods.heads import gated
 from methods.michel import michel
 
@@ -100,6 +103,40 @@ def test_greedy_follows_finite_differences(tiny, architecture, layer_norm, step)
     method = METHODS["greedy-michel"]
     options = method.configure({"layer_norm": layer_norm, "recompute": step})
     assert select(method, options, view, [0]).orders == [expected]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "norm"),
+    [
+        ("michel", {}, True),
+        ("michel", {"recompute": "2"}, False),
+        ("michel", {"recompute": "2", "layer_norm": "true"}, True),
+        ("michel", {"layer_norm": "false"}, False),
+        ("greedy-michel", {}, False),
+        ("greedy-michel", {"layer_norm": "true"}, True),
+        ("greedy-michel", {"recompute": "0"}, True),
+    ],
+)
+def test_by_default_only_a_single_scoring_is_normed(tiny, name, given, norm):
+    method, view = METHODS[name], tiny.random_view("bert", dtype=torch.float64)
+    options = method.configure(given)
+    schedule = {option: options[option] for option in ("recompute", "inverse", "allocation")}
+    (path,) = select(method, options, view, [0]).trajectories
+    (expected,) = trajectories(partial(michel, layer_norm=norm), view, Schedule(**schedule))
+    assert torch.equal(path.order, expected.order)
+    torch.testing.assert_close(path.scores, expected.scores, equal_nan=True)
+    lengths = path.scores[0].square().unflatten(0, (2, 4)).sum(1)
+    assert torch.allclose(lengths, torch.ones_like(lengths)) == norm
+
+
+def test_without_the_norm_the_last_heads_are_not_decided_by_index(tiny):
+    """With it, the only head that a layer has left always scores 1."""
+    view, method = tiny.random_view("bert", dtype=torch.float64), METHODS["greedy-michel"]
+    ties = [
+        select(method, method.configure({"layer_norm": norm}), view, [0]).trajectories[0].ties
+        for norm in (True, "auto")
+    ]
+    assert ties == [1, 0]
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])

@@ -11,6 +11,7 @@ import torch
 from methods import METHODS
 from methods.contract.choosing import select
 from methods.heads import gated
+from methods.random import random, random_to_train
 
 
 def chosen(name, view, removed):
@@ -29,6 +30,16 @@ def test_random_heads_are_nested_and_follow_the_seed(tiny):
     masks = [chosen("random-retrained", view, [2, 5]).masks[0] for view in views]
     assert torch.equal(masks[0], masks[1]) and not torch.equal(masks[0], masks[2])
     assert (masks[0][0] >= masks[0][1]).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_heads_are_no_draw_of_random(tiny, seed):
+    """Nor part of one: under one seed, the two controls would otherwise not be independent."""
+    many = tiny.view(tiny.model("bert", layers=8), [])
+    view = replace(many, generator=torch.Generator().manual_seed(seed))
+    chosen_here, other = random_to_train(view), random(view, draws=50)
+    assert not torch.isin(chosen_here, other).any()
+    assert torch.equal(random_to_train(view), chosen_here)  # whatever was drawn before
 
 
 @pytest.mark.parametrize("name", ["michel-retrained", "random-retrained"])

@@ -17,6 +17,7 @@ from methods.heads import HeadMap, remove_heads
 from tasks.builtin import abilities, decoder
 from tasks.builtin.abilities import ABILITIES, RECIPE, SIZES, Document
 from tasks.data.encode import collate
+from tasks.seeds import Seeds
 
 DOCUMENTS = abilities.documents()
 TEST = DOCUMENTS["test"]
@@ -209,7 +210,7 @@ def test_training_learns_repeats_itself_and_needs_heads(small):
     models = []
     for _ in range(2):
         tokenizer, model = decoder.build(DOCUMENTS["train"], 0)
-        report = decoder.fit(model, tokenizer, splits, recipe, 0)
+        report = decoder.fit(model, tokenizer, splits, recipe, Seeds("harness", "abilities", "small", 0))
         models.append(model)
     assert report["target_met"] and report["validation_accuracy"] >= 0.98
     assert all(torch.equal(a, b) for a, b in zip(*(each.parameters() for each in models), strict=True))

@@ -12,10 +12,12 @@ from tasks.builtin.model import build
 from tasks.data.dataset import Dataset, Example
 from tasks.data.encode import encode
 from tasks.models.train import Recipe, fine_tuning, predict, train
+from tasks.seeds import Seeds
 
 WORDS = "abcdefgh"
 ROWS = tuple(Example((f"{first} {second}",), int(first in "abcd")) for first in WORDS for second in WORDS)
 DATA = Dataset("first-word", ("late", "early"), ROWS, ROWS[::3], ROWS[::5])
+SEEDS = Seeds("task", "data", "model", 0)
 RECIPE = Recipe(learning_rate=1e-3, max_steps=12, batch_size=24, warmup_steps=2, max_length=8, evaluate_every=4)
 
 
@@ -26,7 +28,7 @@ def trained(recipe=RECIPE, seed=0, dropout=0.0, data=DATA, **options):
         weights = model.state_dict()
         model = BertForSequenceClassification(model.config)
         model.load_state_dict(weights)
-    report = train(model, tokenizer, data, recipe, seed, **options)
+    report = train(model, tokenizer, data, recipe, SEEDS._replace(seed=seed), **options)
     return model, tokenizer, report
 
 
@@ -94,7 +96,7 @@ def test_global_random_state_is_restored_with_dropout():
     model.config.hidden_dropout_prob = 0.3
     model = BertForSequenceClassification(model.config)
     state = torch.random.get_rng_state()
-    train(model, tokenizer, DATA, RECIPE, 0)
+    train(model, tokenizer, DATA, RECIPE, SEEDS)
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
@@ -102,7 +104,7 @@ def test_frozen_parameters_stay():
     tokenizer, model = build(DATA, 0, max_length=8)
     model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
     before = model.bert.embeddings.word_embeddings.weight.clone()
-    train(model, tokenizer, DATA, RECIPE, 0)
+    train(model, tokenizer, DATA, RECIPE, SEEDS)
     assert torch.equal(model.bert.embeddings.word_embeddings.weight, before)
 
 
@@ -111,7 +113,7 @@ def test_divergence_is_one_clear_line():
     with torch.no_grad():
         model.classifier.bias.fill_(float("nan"))
     with pytest.raises(FloatingPointError, match="loss is nan at step 1 of 12 on first-word, seed 0") as caught:
-        train(model, tokenizer, DATA, RECIPE, 0)
+        train(model, tokenizer, DATA, RECIPE, SEEDS)
     assert "\n" not in str(caught.value)
 
 

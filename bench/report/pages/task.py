@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bench.analysis.naming import calibration_in_words
 from bench.analysis.quality import quality_name
 from bench.records.schema import TaskKey
 from bench.report.agreement import agreement, pairs
@@ -71,7 +72,7 @@ def _facts(board: Board, task: TaskKey) -> list[tuple[str, str]]:
         ("chance", f"{100 * result.chance:.1f} %"),
         ("test examples", ", ".join(f"{name} {size}" for name, size in result.parts.items()) or "texts only"),
         ("units", f"{result.units} in {len(result.shape)} attention modules"),
-        ("calibration set", f"{cell.calibration} texts"),
+        ("scored on", calibration_in_words(result.calibration or cell.calibration, cell.calibration_from)),
         ("seeds", ", ".join(map(str, board.seeds(task)))),
         ("device", cell.device),
     ]

@@ -15,6 +15,7 @@ SETTINGS = [
     ({"result": {"units": 9}}, "units removed 0, 4, 8 of 9 (ae)"),
     ({"chance": 0.2}, "chance 0.2 (ae)"),
     ({"cell": {"calibration": 64}}, "calibration examples 128 (michel), calibration examples 64 (ae)"),
+    ({"cell": {"calibration_from": "held-out"}}, "calibration from held-out (ae), calibration from train (michel)"),
     ({"cell": {"asked": {"text": ["a", "b"]}}}, "text a+b (ae)"),
     ({"result": {"parts": {"data": 200}}}, "test examples data 100 (michel), test examples data 200 (ae)"),
     ({"result": {"parts": {}}}, "test examples texts only (ae)"),

@@ -91,7 +91,7 @@ def test_a_share_of_training_is_a_step_at_least(complaint, share):
     [
         (["--methods", "micheel"], "unknown method 'micheel': did you mean 'michel'?"),
         (["--methods", "michel:layer_nrm=true"], "method michel has no option 'layer_nrm'; did you mean layer_norm?"),
-        (["--methods", "michel:layer_norm=7"], "method michel: option layer_norm=7: expected true or false"),
+        (["--methods", "michel:layer_norm=7"], "method michel: option layer_norm=7: expected one of auto, true, false"),
         (["--methods", "random:draws=0"], "method random: option draws=0: expected a whole number, at least 1"),
         (["--methods", "michel:"], "method michel: option '': expected OPTION=VALUE"),
         (["--methods", "michel:layer_norm"], "method michel: option 'layer_norm': expected OPTION=VALUE"),
@@ -189,7 +189,7 @@ def test_lists_say_what_there_is_to_choose_from(capsys):
     methods = capsys.readouterr().out
     assert "short for amp:parts=heads\n" in methods and "    allocation=layer  [global|layer]" in methods
     assert "short for gnorm:inverse=true,recompute=1" in methods
-    assert "michel (scorer" in methods and "layer_norm=true" in methods and "every scorer also takes" in methods
+    assert "michel (scorer" in methods and "layer_norm=auto" in methods and "every scorer also takes" in methods
     assert main(["list", "tasks"]) == 0
     tasks = capsys.readouterr().out
     assert "columns: --text premise,hypothesis --label label" in tasks

@@ -19,8 +19,8 @@ SCORERS = {
     "gnorm": gnorm,
     "gnorm of the loss": partial(gnorm, objective="loss", combine="sum"),
     "ae": attention_entropy,
-    "michel": michel,
-    "michel without norm": partial(michel, layer_norm=False),
+    "michel": partial(michel, layer_norm=False),
+    "michel with norm": partial(michel, layer_norm=True),
 }
 
 

@@ -61,6 +61,41 @@ def slow_layer_order(view, scores, inverse):
     return removed
 
 
+def slow_ties(view, scores, **plan):
+    """Again and again: are two or more of the units that may go next equally unimportant?"""
+    sign, sites = -1 if plan.get("inverse") else 1, [unit.site for unit in view.heads.units]
+    found, left = 0, set(range(len(sites)))
+    for unit in order(view, scores, **plan):
+        counts = {site: sum(sites[other] == site for other in left) for site in sites}
+        by_layer = plan.get("allocation") == "layer"
+        may_go = [sign * scores[o] for o in left if not by_layer or counts[sites[o]] == max(counts.values())]
+        assert sign * scores[unit] == min(may_go)
+        found += may_go.count(min(may_go)) > 1
+        left.remove(unit)
+    return found
+
+
+@settings(deadline=None)
+@given(
+    data=st.data(),
+    plan=st.fixed_dictionaries({"inverse": st.booleans(), "allocation": st.sampled_from(["global", "layer"])}),
+    recompute=st.integers(0, 8),
+    which=st.sampled_from(["equal", "unequal"]),
+)
+def test_ties_are_choices_between_equal_scores(equal, unequal, data, plan, recompute, which):
+    view = {"equal": equal, "unequal": unequal}[which]
+    units = len(view.heads)
+    scores = data.draw(st.lists(FEW | st.floats(-9, 9, width=32), min_size=units, max_size=units))
+    plant(view, scores)
+    (path,) = trajectories(planted, view, Schedule(recompute=recompute, **plan))
+    assert path.ties == slow_ties(view, scores, **plan)
+
+
+def test_ties_are_those_of_each_draw(equal):
+    scores = torch.stack([torch.arange(8.0), torch.zeros(8), torch.arange(8) // 2.0])
+    assert [path.ties for path in trajectories(lambda _: scores, equal, Schedule())] == [0, 7, 4]
+
+
 @settings(deadline=None)
 @given(data=st.data(), inverse=st.booleans(), which=st.sampled_from(["equal", "unequal"]))
 def test_allocation_by_layer_takes_equally(equal, unequal, data, inverse, which):
