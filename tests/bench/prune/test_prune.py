@@ -48,6 +48,19 @@ def test_the_checkpoint_has_the_heads_asked_for_and_says_what_was_printed(prune,
     assert not list(tmp_path.glob(".*"))  # nothing half written
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ((), "on 100 calibration texts of the training split"),
+        (("--finetune",), "on 37 calibration texts held out of training"),  # a quarter of 148
+        (("--finetune", "--calibration-from", "train"), "on 100 calibration texts of the training split"),
+    ],
+)
+def test_the_card_says_where_calibration_texts_come_from(prune, tmp_path, flags, said):
+    assert prune("--method", "michel", "--keep", "0.5", "--calibration", "100", *flags) == 0
+    assert said in (tmp_path / "small" / "README.md").read_text()
+
+
 def test_the_lines_of_the_card_load_it_in_a_new_process(prune, tmp_path):
     assert prune("--method", "ae:variant=A", "--keep", "3") == 0
     card = (tmp_path / "small" / "README.md").read_text()

@@ -185,6 +185,7 @@ def test_one_seed_in_a_list_is_that_seed(toml):
         ("[[tasks]]\ntask = 'mnli'\nlabel = 'y'", "columns for the text or the label need data"),
         ("generate = 1\n" + TASK, "generate = 1: expected true or false"),
         ("calibration = 0\n" + TASK, "calibration = 0: expected a whole number, at least 1"),
+        ("calibration_from = 'test'\n" + TASK, "calibration_from = 'test': expected one of held-out, train"),
         ("calibration = true\n" + TASK, "calibration = True: expected a whole number, at least 1"),
         ("seeds = 0\n" + TASK, "seeds '0': expected a number of seeds"),
         ("seeds = 'x'\n" + TASK, "seeds 'x': expected a number of seeds"),
