@@ -13,6 +13,8 @@ from methods.contract.choice import Choice
 from methods.contract.view import View
 from methods.training.loop import to_dtypes, to_float32, train, training_copy, training_of
 
+PORTION = 2**26  # weights whose positions are held at a time, in eight bytes each
+
 
 @contextmanager
 def smaller_training_copy(
@@ -29,11 +31,11 @@ def smaller_training_copy(
     with training_copy(view, seed) as whole:
         smaller = Choice(whole, view.heads, mask, neurons).smaller()
         yield smaller, whole
-        places = _places(whole, view, mask, neurons)
         with torch.no_grad():
-            for name, weight in smaller.named_parameters():
-                if (target := whole.get_parameter(name)) is not weight:  # weights of which nothing goes are shared
-                    target.view(-1)[places[name]] = weight.flatten()
+            for name, places in _places(whole, view, mask, neurons):
+                weight, target = smaller.get_parameter(name), whole.get_parameter(name)
+                if target is not weight:  # weights of which nothing goes are shared
+                    target.view(-1)[places] = weight.flatten()
         smaller.eval().requires_grad_(False)
 
 
@@ -54,17 +56,36 @@ def train_remaining(view: View, mask: Tensor, seed: int) -> nn.Module:
     return whole
 
 
-def _places(whole: nn.Module, view: View, mask: Tensor, neurons: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
-    """Where each weight of the smaller model stands in the flattened parameter of the same name, by name.
+def _places(
+    whole: nn.Module, view: View, mask: Tensor, neurons: Mapping[str, Tensor] | None
+) -> Iterator[tuple[str, Tensor]]:
+    """Name of each parameter, and where the smaller model's weights stand in the flattened parameter of that name.
 
-    Found by removing the same from a copy in which every weight is its own position.
+    Found by removing the same from copies in which every weight is its own position, for some parameters at a time.
     """
-    positions = {
-        id(weight): nn.Parameter(
-            torch.arange(weight.numel(), device=weight.device).view(weight.shape), requires_grad=False
-        )
-        for weight in whole.parameters()
-    }
+    nothing = {id(weight): nn.Parameter(weight.to("meta"), requires_grad=False) for weight in whole.parameters()}
     buffers = {id(buffer): buffer for buffer in whole.buffers()}
-    numbered = Choice(copy.deepcopy(whole, {**positions, **buffers}), view.heads, mask, neurons).smaller()
-    return {name: weight.flatten() for name, weight in numbered.named_parameters()}
+    for names in _portions(whole):
+        weights = [whole.get_parameter(name) for name in names]
+        positions = {
+            id(weight): nn.Parameter(
+                torch.arange(weight.numel(), device=weight.device).view(weight.shape), requires_grad=False
+            )
+            for weight in weights
+        }
+        copied = copy.deepcopy(whole, {**nothing, **positions, **buffers})
+        numbered = Choice(copied, view.heads, mask, neurons).smaller()
+        yield from ((name, numbered.get_parameter(name).flatten()) for name in names)
+
+
+def _portions(model: nn.Module) -> Iterator[list[str]]:
+    """The names of the model's parameters, in portions of at most ``PORTION`` weights or of one parameter."""
+    names: list[str] = []
+    size = 0
+    for name, weight in model.named_parameters():
+        if names and size + weight.numel() > PORTION:
+            yield names
+            names, size = [], 0
+        names.append(name)
+        size += weight.numel()
+    yield names

@@ -11,6 +11,7 @@ import torch
 
 from methods.contract.choice import Choice
 from methods.heads import find_mlps, gated
+from methods.training import smaller as smaller_module
 from methods.training.smaller import smaller_training_copy, train_remaining
 
 STEPS, SEED = 4, 7
@@ -54,7 +55,9 @@ def test_it_is_training_with_gates_of_zero(tiny, architecture, case):
     assert any(not torch.equal(weight, view.model.get_parameter(name)) for name, weight in trained.named_parameters())
 
 
-def test_weights_of_what_is_removed_stay_as_they_were(tiny, architecture):
+@pytest.mark.parametrize("portion", [1, 2**26])
+def test_weights_of_what_is_removed_stay_as_they_were(tiny, architecture, monkeypatch, portion):
+    monkeypatch.setattr(smaller_module, "PORTION", portion)
     view = scene(tiny, architecture)
     before = copy.deepcopy(view.model.state_dict())
     mask = masks(view)[0]
