@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -19,7 +20,7 @@ from bench.report.tables.markdown import aligned, literal, table_in_markdown
 from bench.report.tables.metrics import metric_tables
 from bench.report.tables.published import in_markdown, side_by_side
 from bench.report.tables.schedules import schedules
-from bench.report.tables.table import latex
+from bench.report.tables.table import Table, latex
 from bench.report.tables.table import to_csv as table_to_csv
 
 TASK = ["task", "data", "model"]
@@ -70,11 +71,14 @@ def by_schedule(folder: Path, form: str) -> str:
 
     Raises InputError if there are none.
     """
-    forms = {"md": table_in_markdown, "csv": table_to_csv, "latex": latex}
+    forms: dict[str, Callable[[Table], str]] = {
+        "md": table_in_markdown,
+        "csv": lambda table: table_to_csv(table).decode(),
+        "latex": lambda table: latex(table).decode(),
+    }
     if form not in forms:
         raise InputError(f"--by schedule: expected --format {', '.join(forms)}, not {form}")
-    text = forms[form](schedules(read_finished(folder)))
-    return text if isinstance(text, str) else text.decode()
+    return forms[form](schedules(read_finished(folder)))
 
 
 def summary(folder: Path) -> str:

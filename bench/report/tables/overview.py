@@ -73,8 +73,7 @@ def sorted_by(table: Table, key: str) -> Table:
         return "neurons" in table.marks[row].split(), -np.nan_to_num(float(table.rows[row][place].value), nan=-np.inf)
 
     order = sorted(range(len(table.rows)), key=rank)
-    rows, marks = (tuple(each[row] for row in order) for each in (table.rows, table.marks))
-    return replace(table, rows=rows, marks=marks)
+    return replace(table, rows=tuple(table.rows[row] for row in order), marks=tuple(table.marks[row] for row in order))
 
 
 def by_task(board: Board, label: str, file: str) -> Table:
