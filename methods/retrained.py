@@ -28,7 +28,7 @@ def retrained(
     them is what choosing jointly is worth. ``choice=random`` follows one removal order, none of those of the method
     ``random``.
     """
-    (path,) = trajectories(SCORERS[choice], view, Schedule())
+    (path,) = trajectories(SCORERS[choice], view, Schedule(layer_norm=choice == "michel"))
     units = len(view.heads)
     seeds = Seeds.draw(view)
 
