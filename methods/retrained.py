@@ -30,7 +30,7 @@ def retrained(
     ``random``. The heads are chosen by the scores of the task's model, also where training starts from the model before
     its own training.
     """
-    (path,) = trajectories(SCORERS[choice], view, Schedule())
+    (path,) = trajectories(SCORERS[choice], view, Schedule(layer_norm=choice == "michel"))
     units = len(view.heads)
     seeds = Seeds.draw(view)
     view = started(view, start)

@@ -192,6 +192,7 @@ class Measured(Part):
     evaluation_seconds: Seconds = Field(0.0, description="wall seconds of evaluating all levels")
     processor_seconds: ProcessorSeconds | None = None
     training_seconds: Seconds = Field(0.0, description="wall seconds of training the task's model, whenever that was")
+    timing_seconds: Seconds = Field(0.0, description="wall seconds of timing the smaller models; 0 if not timed")
     peak_bytes: dict[str, int] = Field({}, description="peak memory of the process and, with CUDA, of the device")
     latency: Latency | None = Field(None, description="forward passes of the smaller models; null if not timed")
     generation: Generation | None = Field(None, description="generation of text; null if not timed")

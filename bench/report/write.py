@@ -56,10 +56,10 @@ def build(board: Board, out: Path) -> Files:
     return files | index(board, found, looks, by_task)
 
 
-def main_table_as(folder: Path, form: str) -> str:
+def main_table_as(folder: Path, form: str, sort: str = "area") -> str:
     """The table of all tasks, as one page of HTML or as LaTeX. Raises InputError where there are no results."""
     board = read_finished(folder)
-    table = main_table(board, standing(board, board.tasks))
+    table = main_table(board, standing(board, board.tasks), sort)
     if form == "latex":
         return latex(table).decode()
     rows = tuple(tuple(replace(cell, href="") for cell in row) for row in table.rows)  # there are no other pages

@@ -85,11 +85,6 @@ class View:
     training: Training | None = None
     memory: dict[Any, Any] | None = None
 
-    @property
-    def greedy(self) -> bool:
-        """Whether a scorer is asked again after some units have been removed."""
-        return self.memory is not None
-
     def generator_for(self, purpose: str) -> torch.Generator:
         """A new generator on the CPU for draws that must not be those of other methods under the same seed."""
         seed = hashlib.sha256(f"{self.generator.initial_seed()} {purpose}".encode()).digest()[:8]

@@ -15,6 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tasks.data.dataset import Dataset
 from tasks.data.encode import Batch, Encoded, batches, collate, encode, padding_id
+from tasks.models.steps import Steps
 from tasks.seeds import Seeds
 
 EVALUATION_BATCH = 128
@@ -82,11 +83,13 @@ class TrainingSetup:
         self._seed, self._device = seed, device
 
     def batches(self) -> Iterator[Batch]:
-        """Batches without end, epoch after epoch; the last one of an epoch may be smaller."""
+        """Batches without end, epoch after epoch, one for each step; the last one of an epoch may be smaller."""
+        steps = Steps(self.steps)
         pad_id, side = padding_id(self._tokenizer), self._tokenizer.padding_side
         generator = torch.Generator().manual_seed(self._seed)
         while True:
             for indices in torch.randperm(len(self._examples), generator=generator).split(self._recipe.batch_size):
+                steps.begin()
                 yield collate(self._examples, indices.tolist(), pad_id, side, self._device)
 
     def optimizer(self, model: nn.Module) -> tuple[torch.optim.AdamW, LambdaLR]:
