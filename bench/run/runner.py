@@ -56,6 +56,7 @@ def run(suite: Suite, options: RunOptions) -> int:
         cells = plan(suite, options.device)
         if not options.dry_run:
             check_writable(options.out)
+            store.check_own(*(store.path(cell.name) for cell in cells))
         states = survey(store, cells, set_aside=not options.dry_run)
         if not options.dry_run:
             _set_aside_others(store, cells)
@@ -102,6 +103,8 @@ def survey(store: Store, cells: Iterable[Cell], set_aside: bool = False) -> dict
 def _set_aside_others(store: Store, cells: Sequence[Cell]) -> None:
     """Set aside the corrupt records of earlier runs with other cells: the leaderboard shows theirs too."""
     for path in set(store.paths()) - {store.path(cell.name) for cell in cells}:
+        if store.link_above(path):
+            continue  # not ours to rename; whoever reads it leaves it out
         try:
             store.read(path)
         except OtherProtocol:
