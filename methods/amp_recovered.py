@@ -18,7 +18,8 @@ from methods.contract.schedule import Schedule, trajectories
 from methods.heads import find_mlps
 from methods.heads.finding.linear import Linear, features
 from methods.random import random
-from methods.training.loop import to_float32, train, training_copy, training_of
+from methods.training.loop import to_float32, train, training_of
+from methods.training.smaller import smaller_training_copy
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,10 @@ def recovered(
 
 
 def adapted(view: View, mask: Tensor, neurons: Mapping[str, Tensor] | None, adapters: Adapters) -> nn.Module:
-    """A copy of the model with ``adapters`` trained, while units and neurons not kept are gated to zero, and merged.
+    """A copy of the model with ``adapters`` trained, without the units and neurons that are not kept, and merged.
 
-    mask: (units,) bool. neurons: (width,) bool by name of the feed-forward layer, None to keep all. The copy is frozen
-    and in evaluation mode. Weights keep their dtype; adapters are trained in float32.
+    mask: (units,) bool. neurons: (width,) bool by name of the feed-forward layer, None to keep all. The copy is whole,
+    frozen and in evaluation mode. Weights keep their dtype; adapters are trained in float32.
 
     Raises FloatingPointError if the loss is not finite.
     """
@@ -82,49 +83,29 @@ def adapted(view: View, mask: Tensor, neurons: Mapping[str, Tensor] | None, adap
     from peft.tuners.lora import LoraModel
 
     training = training_of(view)
-    targets = _targets(view)
-    with training_copy(view, adapters.seed) as model:
-        config = LoraConfig(
-            r=adapters.rank,
-            lora_alpha=cast(int, adapters.alpha),
-            lora_dropout=adapters.dropout,
-            target_modules=targets,
-            fan_in_fan_out=isinstance(view.model.get_submodule(targets[0]), Conv1D),  # GPT-2's weights are transposed
-        )
-        tuner = LoraModel(cast(Any, model), config, "default")
-        _gate(view, model, targets, mask, neurons)
-        weights = [weight for weight in model.parameters() if weight.requires_grad]
-        to_float32(weights)  # adapters are made in the dtype of their layer
-        optimizer = torch.optim.AdamW(weights, lr=adapters.learning_rate, weight_decay=0.0, fused=True)
-        schedule = LambdaLR(optimizer, lambda step: 1 - step / training.steps)
-        train(view, model, [weights], [optimizer, schedule], what="adapters", learning_rate=adapters.learning_rate)
-        return tuner.merge_and_unload()  # which is ``model``
+    with smaller_training_copy(view, adapters.seed, mask, neurons) as (smaller, whole):
+        if targets := _targets(view, smaller):
+            config = LoraConfig(
+                r=adapters.rank,
+                lora_alpha=cast(int, adapters.alpha),
+                lora_dropout=adapters.dropout,
+                target_modules=targets,
+                fan_in_fan_out=isinstance(smaller.get_submodule(targets[0]), Conv1D),  # GPT-2's weights are transposed
+            )
+            tuner = LoraModel(cast(Any, smaller), config, "default")
+            weights = [weight for weight in smaller.parameters() if weight.requires_grad]
+            to_float32(weights)  # adapters are made in the dtype of their layer
+            optimizer = torch.optim.AdamW(weights, lr=adapters.learning_rate, weight_decay=0.0, fused=True)
+            schedule = LambdaLR(optimizer, lambda step: 1 - step / training.steps)
+            train(
+                view, smaller, [weights], [optimizer, schedule], what="adapters", learning_rate=adapters.learning_rate
+            )
+            tuner.merge_and_unload()  # into the weights of ``smaller``
+    return whole
 
 
-def _targets(view: View) -> list[str]:
-    """Paths of the linear layers of attention and feed-forward layers that have inputs and outputs left."""
+def _targets(view: View, model: nn.Module) -> list[str]:
+    """Paths of the linear layers of attention and feed-forward layers with inputs and outputs left in ``model``."""
     paths = [path for site in view.heads.sites for path in (*site.projections.values(), site.output)]
     paths += [path for mlp in find_mlps(view.model) for path in (*mlp.inputs, mlp.output)]
-    return [path for path in dict.fromkeys(paths) if all(features(cast(Linear, view.model.get_submodule(path))))]
-
-
-def _gate(
-    view: View, model: nn.Module, targets: Sequence[str], mask: Tensor, neurons: Mapping[str, Tensor] | None
-) -> None:
-    """Gate what is not kept to zero at the input of the output projections among ``targets``, and of their adapters.
-
-    ``gated`` does not work here: it expects plain linear layers, and these are wrapped by adapters. Merging removes the
-    wrappers, and the hooks with them.
-    """
-    inputs = {
-        site.output: mask[view.heads.unit_of_head(index)].repeat_interleave(site.head_dim)
-        for index, site in enumerate(view.heads.sites)
-    }
-    if neurons is not None:
-        inputs |= {mlp.output: neurons[mlp.name] for mlp in find_mlps(view.model)}
-    for path in inputs.keys() & targets:  # layers with nothing left to gate are no targets
-        model.get_submodule(path).register_forward_pre_hook(partial(_multiply, inputs[path]))
-
-
-def _multiply(kept: Tensor, module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return (args[0] * kept.to(args[0].device, args[0].dtype), *args[1:])  # (..., inputs)
+    return [path for path in dict.fromkeys(paths) if all(features(cast(Linear, model.get_submodule(path))))]

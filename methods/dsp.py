@@ -11,6 +11,7 @@ from methods import AtLeast, AtMost, Trained, View, joint
 from methods.heads import HeadMap
 from methods.training.gates import Seeds, train_gates
 from methods.training.loop import training_of
+from methods.training.smaller import train_remaining
 from methods.training.top_k import annealed, gumbel, hard_top_k, soft_top_k, straight_through_top_k
 
 
@@ -57,8 +58,13 @@ def dsp(
     def train(keep: int) -> Trained:
         noise = seeds.noise()
         w = _initial(view.heads, noise)
-        if frozen and keep in (0, len(w)):  # nothing to choose, so nothing to train
-            return Trained(hard_top_k(w, keep), view.model, {"steps": 0})
+        if keep in (0, len(w)):  # nothing to choose
+            mask = hard_top_k(w, keep)
+            return (
+                Trained(mask, view.model, {"steps": 0})
+                if frozen
+                else Trained(mask, train_remaining(view, mask, seeds.dropout), {"steps": steps})
+            )
 
         def gates_at(step: int) -> Tensor:
             if gates == "straight-through":

@@ -7,8 +7,9 @@ from methods import Trained, View, joint
 from methods.contract.schedule import Schedule, trajectories
 from methods.michel import michel
 from methods.random import random
-from methods.training.gates import Seeds, train_gates
+from methods.training.gates import Seeds
 from methods.training.loop import training_of
+from methods.training.smaller import train_remaining
 
 SCORERS = {"michel": michel, "random": lambda view: random(view, draws=1)}
 
@@ -32,7 +33,7 @@ def retrained(
 
     def train(keep: int) -> Trained:
         mask = path.units_kept(units - keep, units)
-        model = train_gates(view, None, lambda step: mask, learning_rate=0.0, frozen=False, seeds=seeds)
+        model = train_remaining(view, mask, seeds.dropout)
         return Trained(mask, model, {"steps": training_of(view).steps})
 
     return map(train, budgets)

@@ -13,18 +13,19 @@ from bench.measure.cost import settle
 from bench.records.protocol import count_at
 from methods.contract.choice import Choice
 
-SHARES = (0.0, 0.25, 0.5, 0.75, 0.9)  # of the units removed, at which models are timed
+SHARES = (0.0, 0.25, 0.5, 0.75, 0.9)  # of the units removed, at which models are timed if quality is at more levels
 LEAST_REPEATS = 5
 TOGETHER = 4 * 2**30  # bytes of weights up to which models of all sizes are held at once
 Key = TypeVar("Key", bound=Hashable)
 
 
 def timed_levels(levels: tuple[int, ...], units: int, generate: bool) -> list[int]:
-    """Those of ``levels``, numbers of units removed, at which models are timed: the nearest to ``SHARES``.
+    """Those of ``levels``, numbers of units removed, at which models are timed.
 
-    All of them where generation is timed: there a model is large, and its levels are few.
+    All of them if there are no more than ``SHARES``, or if generation is timed: there a model is large, and its levels
+    are few. Otherwise the nearest to ``SHARES``.
     """
-    if generate:
+    if generate or len(levels) <= len(SHARES):
         return sorted(levels)
     wanted = (count_at(share, units) for share in SHARES)
     return sorted({min(levels, key=lambda level: (abs(level - count), level)) for count in wanted})

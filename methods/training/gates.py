@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from methods.contract.view import View
 from methods.heads import gated
-from methods.training.loop import Stepper, to_float32, train, training_copy, training_of
+from methods.training.loop import Stepper, to_dtypes, to_float32, train, training_copy, training_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Seeds:
 
 def train_gates(
     view: View,
-    parameter: Tensor | None,
+    parameter: Tensor,
     gates: Callable[[int], Tensor],
     *,
     learning_rate: float,
@@ -48,38 +48,34 @@ def train_gates(
     trained with Adam at a learning rate that falls linearly to zero. Its gradient is clipped separately, as annealed
     gates can have gradients so large that clipping would reduce those of the weights to nothing.
 
-    parameter: (units,) float64 on the CPU, requires grad; None for fixed gates. Only gates move to the model's device.
+    parameter: (units,) float64 on the CPU, requires grad. Only gates move to the model's device.
     gates: given a step, from 0, returns (units,).
     The copy is frozen and in evaluation mode.
 
     Raises FloatingPointError if the loss is not finite.
     """
     training = training_of(view)
-    steppers: list[Stepper] = []
-    if parameter is not None:
-        adam = torch.optim.Adam([parameter], lr=learning_rate)
-        steppers += [adam, LambdaLR(adam, lambda step: 1 - step / training.steps)]
+    adam = torch.optim.Adam([parameter], lr=learning_rate)
+    steppers: list[Stepper] = [adam, LambdaLR(adam, lambda step: 1 - step / training.steps)]
     with (
         training_copy(view, seeds.dropout) as model,
         gated(model, torch.ones(len(view.heads)), view.heads) as set_gates,
     ):
         model.requires_grad_(not frozen)
         weights = [] if frozen else list(model.parameters())
-        dtypes = [weight.dtype for weight in weights]
-        to_float32(weights)
+        dtypes = to_float32(weights)
         like = next(model.parameters())  # device and dtype of the gates
         if not frozen:
             steppers += training.optimizer(model)
         train(
             view,
             model,
-            [weights] if parameter is None else [weights, [parameter]],
+            [weights, [parameter]],
             steppers,
-            what="gates" if learning_rate else "weights",
+            what="gates",
             learning_rate=learning_rate,
             before_step=lambda step: set_gates(gates(step).to(like)),
             penalty=penalty,
         )
-        for weight, dtype in zip(weights, dtypes, strict=True):
-            weight.data = weight.data.to(dtype)
+        to_dtypes(weights, dtypes)
     return model

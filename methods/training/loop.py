@@ -45,10 +45,21 @@ def training_copy(view: View, seed: int) -> Iterator[nn.Module]:
     model.eval().requires_grad_(False)
 
 
-def to_float32(weights: Sequence[Tensor]) -> None:
-    """Turn ``weights`` in half precision into float32, in place: they would lose small steps to rounding."""
+def to_float32(weights: Sequence[Tensor]) -> list[torch.dtype]:
+    """Turn ``weights`` in half precision into float32, in place: they would lose small steps to rounding.
+
+    Returns their former dtypes, for ``to_dtypes``.
+    """
+    dtypes = [weight.dtype for weight in weights]
     for weight in weights:
         weight.data = weight.data.float() if weight.dtype in HALF_PRECISION else weight.data
+    return dtypes
+
+
+def to_dtypes(weights: Sequence[Tensor], dtypes: Sequence[torch.dtype]) -> None:
+    """Turn ``weights`` into ``dtypes``, in place."""
+    for weight, dtype in zip(weights, dtypes, strict=True):
+        weight.data = weight.data.to(dtype)
 
 
 def train(

@@ -9,6 +9,8 @@ from lm_eval.models.huggingface import HFLM
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from tasks.harness.endings import EndingBatch, ending_batches, score_endings
+
 
 @dataclass(frozen=True)
 class TokenCache:
@@ -17,6 +19,7 @@ class TokenCache:
     tokens: dict[tuple[str, bool | None], list[int]] = field(default_factory=dict)
     pairs: dict[tuple[str, str], tuple[list[int], list[int]]] = field(default_factory=dict)  # context, continuation
     too_long: dict[str, int] = field(default_factory=dict)  # number of documents that do not fit, by task
+    batches: dict[tuple[Any, ...], list[EndingBatch]] = field(default_factory=dict)  # of requests scored together
 
 
 class Scorer(HFLM):
@@ -58,7 +61,18 @@ class Scorer(HFLM):
         return super().loglikelihood_rolling(requests, disable_tqdm=True)
 
     def _loglikelihood_tokens(self, requests, disable_tqdm=True, override_bs=None):
-        return super()._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=override_bs)
+        """Log-likelihoods of endings, with the same inputs as lm-eval but in few operations per batch, not per ending.
+
+        Windows of long texts, which have no text of their own, and encoder-decoders are left to lm-eval.
+        """
+        texts = tuple(text for text, _, _ in requests)
+        if self.backend != "causal" or None in texts:
+            return super()._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=override_bs)
+        key = (texts, self.batch_size, self.max_length)
+        if key not in self._cache.batches:
+            pairs = [(context, ending) for _, context, ending in requests]
+            self._cache.batches[key] = ending_batches(pairs, self.max_length, self.batch_size)
+        return score_endings(self._cache.batches[key], len(requests), self._model_call, self.device, self.softmax_dtype)
 
     def too_long(self, name: str, task) -> int:
         """Number of documents of ``task``, whose requests are built, that do not fit in the model's context.

@@ -13,8 +13,9 @@ import transformers as t
 
 from methods import METHODS
 from methods.amp_recovered import Adapters, adapted
+from methods.contract.choice import Choice
 from methods.contract.choosing import select
-from methods.heads import find_mlps, gated, gated_neurons, remove_heads, remove_neurons
+from methods.heads import find_mlps, remove_heads, remove_neurons
 
 STEPS = 3
 ADAPTERS = Adapters(rank=2, alpha=6.0, dropout=0.0, learning_rate=0.02, seed=5)
@@ -43,25 +44,26 @@ def chosen(name, view, removed, **options):
     return select(METHODS[name], METHODS[name].configure(options), view, removed)
 
 
-def first_adapters(view):
-    """A of each adapter, (rank, inputs), as the library draws it from the seed."""
+def first_adapters(model, paths):
+    """A of each adapter of ``model``, (rank, inputs), as the library draws it from the seed."""
     from peft import LoraConfig
     from peft.tuners.lora import LoraModel
 
     with torch.random.fork_rng():
         torch.manual_seed(ADAPTERS.seed)
-        config = LoraConfig(r=ADAPTERS.rank, target_modules=sorted(linears(view)))
-        tuner = LoraModel(copy.deepcopy(view.model), config, "default")
-    return {path: tuner.model.get_submodule(path).lora_A["default"].weight.detach() for path in linears(view)}
+        config = LoraConfig(r=ADAPTERS.rank, target_modules=sorted(paths))
+        tuner = LoraModel(copy.deepcopy(model), config, "default")
+    return {path: tuner.model.get_submodule(path).lora_A["default"].weight.detach() for path in paths}
 
 
 def test_the_training_written_out(tiny, architecture):
-    """Adapters as a second path beside each layer, AdamW and its schedule written out; in float64."""
+    """Adapters as a second path beside each layer of the smaller model, AdamW and its schedule; in float64."""
     view, mask, neurons = scene(tiny, architecture, torch.float64)
-    trained = adapted(view, mask, neurons, ADAPTERS)
-    model, scale = copy.deepcopy(view.model).train().requires_grad_(False), ADAPTERS.alpha / ADAPTERS.rank
+    trained = Choice(adapted(view, mask, neurons, ADAPTERS), view.heads, mask, neurons).smaller()
+    before = Choice(view.model, view.heads, mask, neurons).smaller()
+    model, scale = copy.deepcopy(before).train().requires_grad_(False), ADAPTERS.alpha / ADAPTERS.rank
     factors = {}
-    for path, a in first_adapters(view).items():
+    for path, a in first_adapters(before, linears(view)).items():
         outputs = model.get_submodule(path).weight.shape[0]
         a, b = a.clone().requires_grad_(), torch.zeros(outputs, ADAPTERS.rank, dtype=a.dtype, requires_grad=True)
         factors[path] = a, b
@@ -71,8 +73,7 @@ def test_the_training_written_out(tiny, architecture):
     every = [factor for pair in factors.values() for factor in pair]
     first, second = ([torch.zeros_like(factor) for factor in every] for _ in range(2))  # Adam's moments
     for step, batch in enumerate(islice(view.training.batches(), STEPS)):
-        with gated(model, mask, view.heads), gated_neurons(model, neurons):
-            gradients = torch.autograd.grad(view.loss_of_logits(view.forward(model, batch), batch).mean(), every)
+        gradients = torch.autograd.grad(view.loss_of_logits(view.forward(model, batch), batch).mean(), every)
         norm = torch.stack([gradient.norm() for gradient in gradients]).norm().item()
         rate = ADAPTERS.learning_rate * (1 - step / STEPS)
         with torch.no_grad():
@@ -82,7 +83,7 @@ def test_the_training_written_out(tiny, architecture):
                 v.mul_(0.999).add_(0.001 * gradient**2)
                 change = (m / (1 - 0.9 ** (step + 1))) / ((v / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8)
                 factor -= rate * change
-    for name, weight in view.model.named_parameters():
+    for name, weight in before.named_parameters():
         a, b = factors.get(name.removesuffix(".weight"), (None, None))
         expected = weight if a is None else weight + scale * (b @ a).detach()
         torch.testing.assert_close(trained.get_parameter(name), expected.detach(), rtol=1e-6, atol=1e-8, msg=name)

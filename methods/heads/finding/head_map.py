@@ -74,8 +74,15 @@ class HeadMap:
 
     def unit_of_head(self, site_index: int) -> torch.Tensor:
         """Index of the unit that each query head of a site belongs to: LongTensor (num_heads,)."""
-        owner = {head: index for index, unit in enumerate(self.units) if unit.site == site_index for head in unit.heads}
-        return torch.tensor([owner[head] for head in range(self.sites[site_index].num_heads)], dtype=torch.long)
+        return self._unit_of_head[site_index]
+
+    @cached_property
+    def _unit_of_head(self) -> tuple[torch.Tensor, ...]:
+        """Index of the unit of each query head, for each site."""
+        units = [torch.empty(site.num_heads, dtype=torch.long) for site in self.sites]
+        for index, unit in enumerate(self.units):
+            units[unit.site][list(unit.heads)] = index
+        return tuple(units)
 
     def name(self, unit: int) -> str:
         """A unit's name for people: ``head 2 of bert.encoder.layer.0.attention.self``."""

@@ -27,6 +27,8 @@ class UnsupportedArchitecture(ValueError):
 class Layout:
     """Names of an attention module's projections, relative to the module; a leading ``../`` starts at its parent.
 
+    The query projection is a child of the module itself.
+
     Roles with the same name share one fused projection: its rows are the queries of all heads, then the keys, then the
     values, or, if ``interleaved``, query, key and value of the first head, then of the next. Names cannot tell the two
     apart, so a fused layout applies only to the ``classes`` that it was checked for.
@@ -104,7 +106,12 @@ def match_layout(path: str, modules: dict[str, nn.Module]) -> Layout | None:
 
     Raises UnsupportedArchitecture if the names match a layout that holds only for classes other than this one.
     """
-    fitting = [layout for layout in LAYOUTS if all(part(path, name) in modules for name in layout.paths())]
+    children = modules[path]._modules  # most modules have no child with the name of a query, which is quickly seen
+    fitting = [
+        layout
+        for layout in LAYOUTS
+        if layout.query in children and all(part(path, name) in modules for name in layout.paths())
+    ]
     name = type(modules[path]).__name__
     for layout in fitting:
         if not layout.classes or name in layout.classes:

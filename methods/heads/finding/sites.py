@@ -27,7 +27,11 @@ def find_sites(model: nn.Module) -> tuple[Site, ...]:
 
     Raises UnsupportedArchitecture if there is none, or if one cannot be pruned exactly.
     """
-    modules = dict(model.named_modules())
+    paths = list(model.named_modules(remove_duplicate=False))  # walked once, as it takes most of the time
+    first: dict[nn.Module, str] = {}
+    for path, module in paths:
+        first.setdefault(module, path)
+    modules = {path: module for module, path in first.items()}
     sites = []
     for path, module in modules.items():
         if layout := match_layout(path, modules):
@@ -40,7 +44,7 @@ def find_sites(model: nn.Module) -> tuple[Site, ...]:
             f"{type(model).__name__} has no attention module with known projections ({wanted}); "
             "add its names to methods/heads/finding/layouts.py"
         )
-    verify_model(model, sites)
+    verify_model(modules, paths, sites)
     return tuple(sites)
 
 

@@ -7,7 +7,10 @@ for anything else that may depend on the number of heads: parameters, integer at
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from functools import cache
 from types import CodeType
+from typing import Any
 
 from torch import nn
 
@@ -49,12 +52,15 @@ COUNTS = {*geometry(1, 1, 1), "num_kv_heads", "n_head", "num_heads", "embed_dim"
 def verify_site(site: Site, module: nn.Module) -> None:
     """Raise UnsupportedArchitecture if more than the known projections may depend on the number of heads."""
     _check_parameters(site, module)
-    signature = set(inspect.signature(type(module).forward).parameters)
-    if unknown := signature - ARGUMENTS - ({"position_bias"} if site.layout.position_bias else set()):
+    if (
+        unknown := _arguments(type(module).forward)
+        - ARGUMENTS
+        - ({"position_bias"} if site.layout.position_bias else set())
+    ):
         _refuse(site, module, f"takes {', '.join(sorted(unknown))}", "whether those have an entry per head")
     if "embed_dim" in inspect.unwrap(type(module).forward).__code__.co_varnames:
         _refuse(site, module, "shapes its contexts by the width of its input", "how to shape those of fewer heads")
-    read = _names_read(type(module))
+    read = _names_read(type(module).__mro__)
     numbers = {name for name, value in vars(module).items() if type(value) is int}
     if unknown := (read & numbers) - NUMBERS - set(geometry(1, 1, 1)):
         _refuse(site, module, f"reads {', '.join(sorted(unknown))}", "whether they depend on the number of heads")
@@ -62,29 +68,34 @@ def verify_site(site: Site, module: nn.Module) -> None:
         _refuse(site, module, f"reads {', '.join(sorted(unknown))}", "how to change those for a single layer")
 
 
-def verify_model(model: nn.Module, sites: list[Site]) -> None:
-    """Raise UnsupportedArchitecture if the model has attention outside of ``sites``, or if sites share weights."""
+def verify_model(modules: dict[str, nn.Module], paths: list[tuple[str, nn.Module]], sites: list[Site]) -> None:
+    """Raise UnsupportedArchitecture if the model has attention outside of ``sites``, or if sites share weights.
+
+    modules: every module of the model by its path. paths: the same, with those registered twice under both paths.
+    """
     names = [site.name for site in sites]
-    for path, module in model.named_modules():
+    for path, module in modules.items():
         attends = "attention" in type(module).__name__.lower() and any(True for _ in module.parameters())
         if attends and not any(_within(path, name) or _within(name, path) for name in names):
             raise UnsupportedArchitecture(
                 f"{type(module).__name__} at {path} looks like attention but has none of the known projections; "
                 "add its names to methods/heads/finding/layouts.py"
             )
-        if any(name.startswith("relative_position_bias") for name, _ in module.named_parameters(recurse=False)):
+        if any(name.startswith("relative_position_bias") for name in module._parameters):
             raise UnsupportedArchitecture(
                 f"{type(module).__name__} at {path} has a relative position bias per head, which cannot be "
                 "pruned exactly"
             )
     projections = {path for site in sites for path in (*site.projections.values(), site.output)}
     owners: dict[int, str] = {}
-    for path, module in model.named_modules(remove_duplicate=False):
-        for parameter in module.parameters(recurse=False):
+    for path, module in paths:
+        for parameter in module._parameters.values():
+            if parameter is None:
+                continue
             first = owners.setdefault(id(parameter), path)
             if first != path and {first, path} & projections:
                 raise UnsupportedArchitecture(
-                    f"{type(model).__name__} shares one weight between {first} and {path}; "
+                    f"{type(modules['']).__name__} shares one weight between {first} and {path}; "
                     "heads can be removed from tied attention modules only in ALBERT"
                 )
 
@@ -92,7 +103,7 @@ def verify_model(model: nn.Module, sites: list[Site]) -> None:
 def reads_head_count(module: nn.Module) -> bool:
     """Whether the module's code reshapes tensors by its number of heads, which torch rejects when that is 0."""
     counts = {"num_attention_heads", "num_heads", "n_heads", "split_size"}
-    return bool(_names_read(type(module)) & counts & set(vars(module)))
+    return bool(_names_read(type(module).__mro__) & counts & set(vars(module)))
 
 
 def _check_parameters(site: Site, module: nn.Module) -> None:
@@ -117,14 +128,21 @@ def _within(path: str, ancestor: str) -> bool:
     return path == ancestor or path.startswith(f"{ancestor}.") or not ancestor
 
 
-def _names_read(attention: type) -> set[str]:
-    """Every attribute name in the methods of ``attention``, except its constructor."""
+@cache
+def _arguments(forward: Callable[..., Any]) -> frozenset[str]:
+    """Names of the arguments of a class's forward, ``self`` included."""
+    return frozenset(inspect.signature(forward).parameters)
+
+
+@cache
+def _names_read(classes: tuple[type, ...]) -> frozenset[str]:
+    """Every attribute name in the methods of a class, given with all its ancestors, except its constructor."""
     names: set[str] = set()
-    for ancestor in attention.__mro__[: attention.__mro__.index(nn.Module)]:
+    for ancestor in classes[: classes.index(nn.Module)]:
         for name, member in vars(ancestor).items():
             if inspect.isfunction(member) and name != "__init__":
                 names |= _names_in(inspect.unwrap(member).__code__)
-    return names
+    return frozenset(names)
 
 
 def _names_in(code: CodeType) -> set[str]:

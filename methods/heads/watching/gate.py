@@ -27,7 +27,9 @@ def gated(model: nn.Module, gates: Tensor, heads: HeadMap | None = None) -> Iter
         heads = HeadMap.of(model)
     else:
         heads.check_model(model)
-    units = {index: heads.unit_of_head(index) for index, site in enumerate(heads.sites) if site.num_heads}
+    sites = [index for index, site in enumerate(heads.sites) if site.num_heads]
+    counts = [heads.sites[index].num_heads for index in sites]
+    unit_of_head = torch.cat([heads.unit_of_head(index) for index in sites]) if sites else torch.tensor([]).long()
     of_site: dict[int, Tensor | None] = {}
 
     def put(gates: Tensor) -> None:
@@ -39,13 +41,13 @@ def gated(model: nn.Module, gates: Tensor, heads: HeadMap | None = None) -> Iter
             raise ValueError(f"gates must be float or bool, not {gates.dtype}")
         # Sites whose gates are all 1 are skipped; only gates on the CPU are checked, as on a GPU a check waits for it.
         known = gates.dim() == 1 and gates.device.type == "cpu" and not gates.requires_grad
-        ones = gates == 1 if known else torch.zeros(len(heads), dtype=torch.bool)
-        for index, unit in units.items():
-            of_site[index] = None if ones[unit].all() else gates[unit.to(gates.device)]  # (H,) or (H, B)
+        of_head = gates[unit_of_head.to(gates.device)].split(counts)  # one (H,) or (H, B) for each site
+        for index, own in zip(sites, of_head, strict=True):
+            of_site[index] = None if known and bool((own == 1).all()) else own
 
     put(gates)
     with ExitStack() as hooks:
-        for index in units:
+        for index in sites:
             site = heads.sites[index]
             hook = model.get_submodule(site.output).register_forward_pre_hook(
                 partial(_multiply, of_site, index, site.head_dim)

@@ -49,7 +49,7 @@ def observed(
         heads = HeadMap.of(model)
     else:
         heads.check_model(model)
-    if gradients is not None and any(getattr(module, "gradient_checkpointing", False) for module in model.modules()):
+    if gradients is not None and any(vars(module).get("gradient_checkpointing") for module in model.modules()):
         raise ValueError("gradients cannot be observed under gradient checkpointing, which runs every site twice")
     with ExitStack() as stack:
         if attention is not None:
@@ -79,7 +79,7 @@ def observed(
 def _eager(model: nn.Module) -> Iterator[None]:
     """Inside, run eager attention, the only implementation that returns its probabilities."""
     # The configuration of every module: set_attn_implementation misses some in models composed of two others.
-    owned: list[Any] = [getattr(module, "config", None) for module in model.modules()]
+    owned: list[Any] = [vars(module).get("config") for module in model.modules()]
     configs = [config for config in owned if isinstance(config, PretrainedConfig)]
     former = [(config, config._attn_implementation_internal) for config in configs]
     try:
@@ -166,10 +166,11 @@ def _watch_gradients(
 
     def project(path: str) -> Callable:
         roles = [role for role in ROLES if site.projections[role] == path]
-        rows = {role: site.rows(role, list(range(site.heads_of(role)))) for role in roles}
+        fused = len(roles) > 1
+        rows = {role: site.rows(role, list(range(site.heads_of(role)))) for role in roles if fused}
 
         def split(grad: torch.Tensor) -> Tensors:
-            parts = {role: grad[..., rows[role]] for role in roles} if len(roles) > 1 else {roles[0]: grad}
+            parts = {role: grad[..., rows[role]] for role in roles} if fused else {roles[0]: grad}
             return {role: part.unflatten(-1, (-1, site.head_dim)) for role, part in parts.items()}
 
         def hook(module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:

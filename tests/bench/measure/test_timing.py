@@ -53,7 +53,7 @@ def test_large_models_are_there_one_at_a_time_and_small_ones_at_once(
     monkeypatch.setattr(timing, "TOGETHER", most)
     times = forward_latency(tiny_task.task, groups(choices), torch.device("cpu"))
     assert times.interleaved is together
-    assert {len(samples) for by in times.samples.values() for samples in by.values()} == {20}
+    assert all(5 <= len(samples) <= 20 for by in times.samples.values() for samples in by.values())
     assert all(list(by) == [0, 3, 8] for by in times.samples.values())
     assert alive == ([1, 2, 3] if together else [1, 1, 1])
 
@@ -62,7 +62,8 @@ def test_levels_are_timed_that_were_measured_and_are_nearest_to_the_usual_shares
     assert timed_levels((0, 2, 4, 6, 8, 10, 12, 14, 16), 16, generate=False) == [0, 4, 8, 12, 14]
     assert timed_levels((0, 8, 16), 16, generate=False) == [0, 8, 16]
     assert timed_levels((0, 3, 8), 8, generate=False) == [0, 3, 8]
-    assert timed_levels((0, 2, 4, 5, 16), 16, generate=True) == [0, 2, 4, 5, 16]
+    assert timed_levels((0, 4, 8, 12, 16), 16, generate=False) == [0, 4, 8, 12, 16]
+    assert timed_levels((0, 2, 4, 5, 6, 16), 16, generate=True) == [0, 2, 4, 5, 6, 16]
 
 
 def test_whole_weights_are_shared_with_the_model(tiny_task, choices):
