@@ -85,7 +85,14 @@ class LanguageModel(SeededTask):
         folders = [name for name in self.spec.harness_tasks if Path(name).is_dir()]
         columns, limit = list(self.spec.text or TEXT), self.spec.limit
         own = {"data": self.spec.data, "columns": columns, "mirror": self.spec.mirror, "limit": limit}
-        return Harness(self.names, folders=folders, mirror=self.spec.mirror, limit=limit or None, own=own)
+        return Harness(
+            self.names,
+            folders=folders,
+            mirror=self.spec.mirror,
+            limit=limit or None,
+            own=own,
+            trust=self.spec.trust_task_code,
+        )
 
     @cached_property
     def texts(self) -> Dataset:

@@ -87,7 +87,7 @@ class TextClassification(SeededTask):
         return self.dataset.majority_accuracy
 
     def validate(self) -> nn.Module:
-        for field in ("harness_tasks", "dtype", "device_map"):
+        for field in ("harness_tasks", "trust_task_code", "dtype", "device_map"):
             if getattr(self.spec, field):
                 flag = f"--{field.replace('_', '-')}"
                 raise TaskError(f"{self.spec.task}: {flag} is for language models: use --task harness")

@@ -136,7 +136,7 @@ def _medians(samples: Samples) -> tuple[float, float]:
 
 def _save(smaller: Any, task: Task, pruned: Pruned, out: Path) -> str:
     """Write checkpoint, tokenizer and card to a temporary folder, then rename it to ``out``; returns the card."""
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary, system_errors():
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary, system_errors(out):
         folder = Path(temporary) / out.name
         text = card(pruned, out.name, plain=save_pruned(smaller.cpu(), folder))
         task.save_tokenizer(folder)
