@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 
 import torch
@@ -58,6 +58,14 @@ class TinyTraining:
 
     def batches(self) -> Iterator[Batch]:
         return cycle(self.examples)
+
+    def in_batches_of(self, size: int) -> TinyTraining:
+        parts = [
+            Batch({name: rows[start:][:size] for name, rows in batch.inputs.items()}, batch.labels[start:][:size])
+            for batch in self.examples
+            for start in range(0, len(batch.labels), size)
+        ]
+        return replace(self, examples=parts, steps=self.steps * len(parts) // len(self.examples))
 
     def optimizer(self, model: nn.Module) -> tuple[AdamW, LambdaLR]:
         optimizer = AdamW(model.parameters(), lr=self.learning_rate)

@@ -58,7 +58,7 @@ def stabilities(board: Board, label: str, root: str) -> Table | None:
 
 
 def by_layer(board: Board, task: TaskKey, records: Sequence[FinishedRecord]) -> Table:
-    """Mean number of heads kept in each layer at each budget (Figure 3 of DSP)."""
+    """Mean number of heads kept in each layer at each budget (Li et al. 2021, Figure 6)."""
     shape = records[0].result.shape
     budgets, numbers = kept_by_layer(records)
     rows = tuple(
