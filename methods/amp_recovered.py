@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, cast
 
@@ -44,6 +44,7 @@ def recovered(
     alpha: Annotated[float, "the output of the adapters is multiplied by alpha / rank", AtLeast(0)] = 16.0,
     dropout: Annotated[float, "dropout on the inputs of the adapters", AtLeast(0), AtMost(1)] = 0.05,
     learning_rate: Annotated[float, "initial learning rate of AdamW", AtLeast(0)] = 3e-4,
+    batch_size: Annotated[int, "texts in a step; the epochs stay. 0: as many as the task takes", AtLeast(0)] = 0,
 ) -> Iterator[Trained]:
     """Removes heads and neurons as AMP does, then trains LoRA adapters on the rest and merges them.
 
@@ -51,15 +52,18 @@ def recovered(
 
     Rank and learning rate are the paper's. Scale, dropout and layers, on which it is silent, are those of the authors'
     code: all linear layers of attention and feed-forward layers, no other weight, no weight decay, a learning rate that
-    falls linearly to zero. Steps are the share of the task's own training that a joint method takes: the paper's two
-    epochs are two thirds of the harness task's three. The loss is the task's, which counts all tokens of a text; the
-    authors' code leaves out those of the prompt.
+    falls linearly to zero. Training lasts for the share of the task's own training that a joint method takes: the
+    paper's two epochs are two thirds of the harness task's three. The paper's batch is one text (``batch_size=1``); the
+    authors' code sends texts one by one too, and adds up the gradients of 16 (``batch_size=16``). The loss is the
+    task's, which counts all tokens of a text; the authors' code leaves out those of the prompt.
 
     ``choice=inverse`` and ``choice=random`` are controls with the same training. With ``parts=neurons`` all units are
     kept.
 
     Source: Mugnaini et al., "Efficient LLMs with AMP", arXiv 2504.21174; Hu et al., "LoRA", arXiv 2106.09685.
     """
+    if batch_size:
+        view = replace(view, training=training_of(view).in_batches_of(batch_size))
     plan = Schedule(allocation="layer", inverse=choice == "inverse")
     score = partial(random_to_train if choice == "random" else amp, parts=parts)
     (path,) = trajectories(score, view, plan)

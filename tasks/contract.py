@@ -33,6 +33,9 @@ class Training(Protocol):
     def batches(self) -> Iterator[Batch]:
         """Batches of shuffled training examples, without end; each call yields the same ones."""
 
+    def in_batches_of(self, size: int) -> Training:
+        """As many epochs in batches of ``size`` examples, in more steps or fewer."""
+
     def optimizer(self, model: nn.Module) -> tuple[Optimizer, LRScheduler]:
         """The task's own optimizer for the weights of ``model``, with its schedule over ``steps``."""
 

@@ -27,7 +27,7 @@ from tasks.data import calibration as calibrating
 from tasks.data import encode
 from tasks.data.dataset import SPLITS, Dataset
 from tasks.data.encode import Batch, Encoded
-from tasks.data.source import load_texts, short_name
+from tasks.data.source import load_texts, name_of, short_name
 from tasks.data.splits import limited
 from tasks.digest import digest_of_files, digest_of_source
 from tasks.errors import TaskError
@@ -74,7 +74,7 @@ class LanguageModel(SeededTask):
         """Names of the lm-eval tasks to evaluate on."""
         from tasks.harness.prepared import names_in
 
-        given = self.spec.harness_tasks or ((OWN,) if self.spec.data else BUILT_IN)
+        given = self.spec.harness_tasks or ((OWN,) if self.spec.source else BUILT_IN)
         return tuple(dict.fromkeys(name for each in given for name in names_in(each)))
 
     @cached_property
@@ -84,24 +84,33 @@ class LanguageModel(SeededTask):
 
         folders = [name for name in self.spec.harness_tasks if Path(name).is_dir()]
         columns, limit = list(self.spec.text or TEXT), self.spec.limit
-        own = {"data": self.spec.data, "columns": columns, "mirror": self.spec.mirror, "limit": limit}
-        return Harness(self.names, folders=folders, mirror=self.spec.mirror, limit=limit or None, own=own)
+        own = {"data": self.spec.source, "columns": columns, "mirror": self.spec.mirror, "limit": limit}
+        return Harness(
+            self.names,
+            folders=folders,
+            mirror=self.spec.mirror,
+            limit=limit or None,
+            own=own,
+            trust=self.spec.trust_task_code,
+        )
 
     @cached_property
     def texts(self) -> Dataset:
         """The user's texts. Raises TaskError if they cannot be loaded."""
-        data = load_texts(self.spec.data, self.spec.text or TEXT, self.spec.mirror)
+        scored = OWN in self.names  # otherwise methods alone see them, and any split will do
+        data = load_texts(self.spec.source, self.spec.text or TEXT, self.spec.mirror, only_train=not scored)
         return limited(data, self.spec.limit) if self.spec.limit else data
 
     @property
     def data_name(self) -> str:
+        own = name_of(self.spec.source, self.spec.mirror) if self.spec.source else "four-abilities"
         if self.spec.harness_tasks:
-            return "+".join(map(short_name, self.spec.harness_tasks))
-        return short_name(self.spec.data) if self.spec.data else "four-abilities"
+            return "+".join(own if name == OWN else short_name(name) for name in self.spec.harness_tasks)
+        return own
 
     @property
     def own_data(self) -> Dataset | None:
-        return self.texts if self.spec.data else None
+        return self.texts if self.spec.source else None
 
     @property
     def model_name(self) -> str:
@@ -113,7 +122,7 @@ class LanguageModel(SeededTask):
 
     def validate(self) -> nn.Module:
         spec = self.spec
-        if bool(spec.model) != bool(spec.data):
+        if bool(spec.model) != bool(spec.source):
             given, missing = ("--model", "--data") if spec.model else ("--data", "--model")
             raise TaskError(
                 f"harness: {given} without {missing}: a language model needs texts for calibration, and they need one"
@@ -191,7 +200,7 @@ class LanguageModel(SeededTask):
     @cached_property
     def training_texts(self) -> list[str]:
         """Of a built-in document its statement: other questions about it are not a new text."""
-        if not self.spec.data:
+        if not self.spec.source:
             return [document.statement for document in abilities.documents()["train"]]
         return [example.texts[0] for example in self.texts.train]
 
@@ -204,7 +213,7 @@ class LanguageModel(SeededTask):
         return list(encode.batches(examples, self._tokenizer, batch_size, by_length=True, device=device))
 
     def training(self, seed: int, share: float, device: torch.device) -> train.TrainingSetup:
-        recipe = train.fine_tuning(len(self._train_set), batch_size=8) if self.spec.data else abilities.RECIPE
+        recipe = train.fine_tuning(len(self._train_set), batch_size=8) if self.spec.source else abilities.RECIPE
         examples = [self._train_set[index] for index in self.division(seed).training]
         order, initial = self.seeds(seed).of("method's training order"), self.initial_weights(seed)
         return train.TrainingSetup(examples, self._tokenizer, recipe.shortened(share), order, device, initial)
@@ -238,15 +247,15 @@ class LanguageModel(SeededTask):
 
     @cached_property
     def _train_set(self) -> list[Encoded]:
-        if not self.spec.data:
+        if not self.spec.source:
             return decoder.encode(abilities.documents()["train"], self._tokenizer)
         return self._encode([example.texts[0] for example in self.texts.train], self._tokenizer)
 
     @cached_property
     def _test_set(self) -> list[Encoded]:
-        if not self.spec.data:
+        if not self.spec.source:
             return decoder.encode(abilities.documents()["test"], self._tokenizer)
-        return self._encode([example.texts[0] for example in self.texts.test], self._tokenizer)
+        return self._encode([example.texts[0] for example in self.texts.test or self.texts.train], self._tokenizer)
 
     def _encode(self, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[Encoded]:
         """Tokenized texts; every token has weight 1 in the loss."""

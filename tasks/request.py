@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
@@ -21,6 +22,12 @@ def _split_list(value: Any, info: ValidationInfo) -> Any:
     return tuple(names)
 
 
+def _last_part(name: str) -> str:
+    """The last part of a path; an id of the hub as it is."""
+    path = Path(name).expanduser()
+    return path.absolute().name if name and (path.exists() or name.startswith((".", "/", "~"))) else name
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
 
 
@@ -34,6 +41,9 @@ class TaskSpec(BaseModel):
 
     task: str = Field(title="NAME", description="task adapter (see `headbench list tasks`)")
     data: str = Field("", title="FILE|DIR|ID", description="JSONL, CSV, Parquet, a folder of them, or a hub id")
+    train: str = Field("", title="FILE", description="file of the training split, in place of --data")
+    validation: str = Field("", title="FILE", description="file of the validation split, with --train")
+    test: str = Field("", title="FILE", description="file of the test split, with --train")
     model: str = Field("", title="DIR|ID", description="model (default: a small one, trained on the data)")
     text: Names = Field((), title="COLUMN", description="column of the text, or of both texts of a pair")
     label: str = Field("", title="COLUMN", description="column of the label (default: the adapter's)")
@@ -43,6 +53,7 @@ class TaskSpec(BaseModel):
     harness_tasks: Names = Field(
         (), title="TASK", description="tasks of lm-eval, or folders of task files, for --task harness"
     )
+    trust_task_code: bool = Field(False, description="run Python code that task files in --harness-tasks name")
     dtype: str = Field(
         "",
         title="float32|bfloat16|float16|auto",
@@ -57,8 +68,25 @@ class TaskSpec(BaseModel):
         "query heads, or one query head of every key/value head of a layer (default: group)",
     )
 
+    @property
+    def source(self) -> str | dict[str, str]:
+        """Where the user's data is: a file, folder or id, or a file by split. Empty for built-in data."""
+        files = {"train": self.train, "validation": self.validation, "test": self.test}
+        return self.data or {split: file for split, file in files.items() if file}
+
+    def without_folders(self) -> dict[str, Any]:
+        """As JSON, with each local path cut to its last part: others may see that, and not where a user keeps files."""
+        paths = ("data", "train", "validation", "test", "model", "mirror")
+        found = self.model_dump(mode="json")
+        found |= {name: _last_part(found[name]) for name in paths}
+        return found | {"harness_tasks": [_last_part(name) for name in self.harness_tasks]}
+
     @model_validator(mode="after")
-    def _check_columns(self) -> TaskSpec:
-        if (self.text or self.label) and not self.data:
+    def _check_data(self) -> TaskSpec:
+        if self.data and (self.train or self.validation or self.test):
+            raise ValueError("data is given twice: use --data, or --train with --validation and --test")
+        if (self.validation or self.test) and not self.train:
+            raise ValueError("a validation or test split needs a training split: add --train (in a suite file: train)")
+        if (self.text or self.label) and not self.source:
             raise ValueError("columns for the text or the label need data: add --data (in a suite file: data)")
         return self

@@ -19,8 +19,8 @@ from tasks.data import calibration as calibrating
 from tasks.data import encode
 from tasks.data.dataset import SPLITS, Dataset, Example
 from tasks.data.encode import Batch, Encoded
-from tasks.data.source import load, short_name
-from tasks.data.splits import limited
+from tasks.data.source import load, short_name, where_of
+from tasks.data.splits import UnknownLabel, limited
 from tasks.digest import digest_of_files, digest_of_source
 from tasks.errors import TaskError
 from tasks.models import checkpoint, train
@@ -59,11 +59,15 @@ class TextClassification(SeededTask):
     def dataset(self) -> Dataset:
         """The three splits. Raises TaskError if they cannot be loaded."""
         spec = self.spec
-        if spec.data:
+        if spec.source:
             columns = spec.text or self.columns
             if len(columns) > 2:
                 raise TaskError(f"--text {','.join(columns)}: expected one column, or two for pairs")
-            data = load(spec.data, columns, spec.label or self.label, labels=self.labels, mirror=spec.mirror)
+            try:
+                data = load(spec.source, columns, spec.label or self.label, labels=self.labels, mirror=spec.mirror)
+            except UnknownLabel as error:
+                other = f"--task classification --text {','.join(columns)}"
+                raise TaskError(f"{error}; for other classes use {other}") from error
         elif (built_in := type(self).built_in) is None:
             raise TaskError(f"{spec.task}: has no built-in data: give --data")
         else:
@@ -76,7 +80,7 @@ class TextClassification(SeededTask):
 
     @property
     def own_data(self) -> Dataset | None:
-        return self.dataset if self.spec.data else None
+        return self.dataset if self.spec.source else None
 
     @property
     def model_name(self) -> str:
@@ -87,7 +91,7 @@ class TextClassification(SeededTask):
         return self.dataset.majority_accuracy
 
     def validate(self) -> nn.Module:
-        for field in ("harness_tasks", "dtype", "device_map"):
+        for field in ("harness_tasks", "trust_task_code", "dtype", "device_map"):
             if getattr(self.spec, field):
                 flag = f"--{field.replace('_', '-')}"
                 raise TaskError(f"{self.spec.task}: {flag} is for language models: use --task harness")
@@ -135,14 +139,14 @@ class TextClassification(SeededTask):
     @cached_property
     def _recipe(self) -> train.Recipe:
         if self.folder is None:
-            return replace(self.recipe, max_length=OWN_LENGTH, target=None) if self.spec.data else self.recipe
+            return replace(self.recipe, max_length=OWN_LENGTH, target=None) if self.spec.source else self.recipe
         recipe = train.fine_tuning(len(self.dataset.train) - self.held_out)
         longest = checkpoint.load_tokenizer(self.folder).model_max_length
         return replace(recipe, max_length=min(recipe.max_length, longest))
 
     @property
     def _pieces(self) -> int | None:
-        return self.pieces or (OWN_PIECES if self.spec.data else None)
+        return self.pieces or (OWN_PIECES if self.spec.source else None)
 
     def _small(self, seed: int) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
         """Tokenizer and untrained small model for the data."""
@@ -222,7 +226,7 @@ class TextClassification(SeededTask):
 
     def _check_texts(self, tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> None:
         """Raise TaskError for a text without a token other than special ones and spaces, or with unknown token ids."""
-        if not self.spec.data and not self.spec.model:
+        if not self.spec.source and not self.spec.model:
             return
         empty = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
         empty |= {token_id for token, token_id in tokenizer.get_vocab().items() if not token.strip(SPACES)}
@@ -233,7 +237,7 @@ class TextClassification(SeededTask):
             ):
                 tokens = encoded.tokens["input_ids"]
                 if empty.issuperset(tokens):
-                    where = self.spec.data or self.data_name
+                    where = where_of(self.spec.source) or self.data_name
                     raise TaskError(f"{where}: a {split} text has only special tokens or spaces: {example.texts!r}")
                 if max(tokens) >= vocabulary:
                     raise TaskError(

@@ -52,6 +52,7 @@ def metrics(record: FinishedRecord) -> dict[str, float]:
         "mb": _at(record, SIZE_LEVEL, [size["model"] for size in result.megabytes]),
         "mb_base": result.megabytes[0]["model"],
         "speedup1": forward_speedup(record, 1, SIZE_LEVEL),
+        "speedup8": forward_speedup(record, 8, SIZE_LEVEL),
         "speedup32": forward_speedup(record, 32, SIZE_LEVEL),
         "speedup_generate": generation_speedup(record, GENERATION_LEVEL),
         "scoring_seconds": measured.scoring_seconds,

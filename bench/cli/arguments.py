@@ -94,7 +94,7 @@ def _prune(parsers) -> None:
         metavar="0.5|50%|N",
         help="share (0.5, 50%%) or whole number of units to keep; 1 is one unit",
     )
-    add("--out", required=True, type=types.path, metavar="DIR", help="folder to write; must not exist yet")
+    add("--out", required=True, type=types.path, metavar="DIR", help="folder to write: empty, or not there yet")
     add("--seed", type=types.whole, default=0, metavar="N", help="of training, calibration set and draws (default: 0)")
     add(
         "--calibration",

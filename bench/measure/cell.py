@@ -85,7 +85,7 @@ def describe(cell: Cell) -> CellInfo:
         calibration_from=cell.calibration_from,
         trained=cell.training if method.shape == "joint" else None,
         device=cell.device,
-        asked=cell.task.model_dump(mode="json"),
+        asked=cell.task.without_folders(),
     )
 
 

@@ -37,6 +37,7 @@ def generation_latency(task: Task, groups: Iterable[Mapping[int, Any]], device: 
         settings: dict[str, Any] = {"max_new_tokens": new, "min_new_tokens": new, "do_sample": False, "num_beams": 1}
         settings |= {"use_cache": True, "pad_token_id": 0, "attention_mask": torch.ones_like(ids)}  # nothing is padded
         calls = {removed: partial(model.generate, ids, **settings) for removed, model in models.items()}
-        samples |= interleaved(calls, device, warm_ups=WARM_UPS, repeats=REPEATS, patience=PATIENCE)
+        found = interleaved(calls, device, warm_ups=WARM_UPS, repeats=REPEATS, patience=PATIENCE)
+        samples |= {removed: laps.wall for removed, laps in found.items()}
         del models, calls  # before the next group is made
     return Generation(samples=samples, prompt=prompt, new=new)

@@ -4,29 +4,40 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import nn
 
-from bench.measure.timing import interleaved
-from bench.records.schema import Latency, Samples
+from bench.measure.timing import Laps, interleaved
+from bench.records.schema import Latency
 from tasks.contract import Task
 
-BATCHES = (1, 32)
+BATCHES = (1, 8, 32)  # 8 is that of Li, Cotterell & Sachan 2021
 WARM_UPS, REPEATS = 2, 20
 PATIENCE = 20.0  # seconds after which the repeats of slow models end
 
 
+@dataclass(frozen=True)
+class ForwardTimes:
+    """Times of forward passes."""
+
+    laps: Mapping[int, Mapping[int, Laps]]  # by batch size, by number of units removed
+    interleaved: bool  # whether each repeat timed all smaller models in turn
+    length: Mapping[int, int]  # tokens of each example, by batch size
+    dtype: str
+
+
 @torch.no_grad()
-def forward_latency(task: Task, groups: Iterable[Mapping[int, nn.Module]], device: torch.device) -> Latency:
-    """Raw seconds by batch size and number of units removed.
+def time_forward(task: Task, groups: Iterable[Mapping[int, nn.Module]], device: torch.device) -> ForwardTimes:
+    """Times of a forward pass for each of ``BATCHES``.
 
     groups: models by number of units removed; those of a group are interleaved, and groups, whose models need not be
     held at the same time, are timed one after another.
     """
     probes = {size: task.probe(size, device) for size in BATCHES}
-    samples: dict[int, Samples] = defaultdict(dict)
+    times: dict[int, dict[int, Laps]] = defaultdict(dict)
     timed = 0
     for models in groups:
         timed += 1
@@ -36,15 +47,27 @@ def forward_latency(task: Task, groups: Iterable[Mapping[int, nn.Module]], devic
             for removed, model in models.items()
         }
         found = interleaved(calls, device, warm_ups=WARM_UPS, repeats=REPEATS, patience=PATIENCE)
-        for (size, removed), seconds in found.items():
-            samples[size][removed] = seconds
+        for (size, removed), laps in found.items():
+            times[size][removed] = laps
         dtype = str(next(next(iter(models.values())).parameters()).dtype).removeprefix("torch.")
         del models, calls  # before the next group is made
+    length = {size: probe.inputs["input_ids"].shape[1] for size, probe in probes.items()}
+    return ForwardTimes(dict(times), timed == 1, length, dtype)
+
+
+def forward_latency(task: Task, groups: Iterable[Mapping[int, nn.Module]], device: torch.device) -> Latency:
+    """Raw seconds of a forward pass as a record holds them; arguments as ``time_forward`` takes them."""
+    times = time_forward(task, groups, device)
     return Latency(
-        samples=dict(samples),
-        interleaved=timed == 1,
-        length={size: probe.inputs["input_ids"].shape[1] for size, probe in probes.items()},
-        dtype=dtype,
-        device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        samples={size: {count: laps.wall for count, laps in each.items()} for size, each in times.laps.items()},
+        interleaved=times.interleaved,
+        length=dict(times.length),
+        dtype=times.dtype,
+        device=device_name(device),
         threads=torch.get_num_threads(),
     )
+
+
+def device_name(device: torch.device) -> str:
+    """``cpu``, or the name of the GPU."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import nn
@@ -17,6 +17,13 @@ SHARES = (0.0, 0.25, 0.5, 0.75, 0.9)  # of the units removed, at which models ar
 LEAST_REPEATS = 5
 TOGETHER = 4 * 2**30  # bytes of weights up to which models of all sizes are held at once
 Key = TypeVar("Key", bound=Hashable)
+
+
+class Laps(NamedTuple):
+    """Seconds of each repeat of a call: on the clock, and those that the process ran, on all its threads."""
+
+    wall: list[float]
+    processor: list[float]
 
 
 def timed_levels(levels: tuple[int, ...], units: int, generate: bool) -> list[int]:
@@ -44,25 +51,26 @@ def groups(choices: Mapping[int, Choice]) -> Iterator[dict[int, nn.Module]]:
 
 def interleaved(
     calls: Mapping[Key, Callable[[], object]], device: torch.device, *, warm_ups: int, repeats: int, patience: float
-) -> dict[Key, list[float]]:
-    """Wall seconds of each call, ``repeats`` of them after ``warm_ups``, waiting for work queued on a GPU.
+) -> dict[Key, Laps]:
+    """Seconds of each call, ``repeats`` times after ``warm_ups``, waiting for work queued on a GPU.
 
     One repeat makes every call once, so that a slow moment of the machine hits all of them alike. After ``patience``
     seconds repeats end, five at least.
     """
-    samples: dict[Key, list[float]] = {key: [] for key in calls}
+    found = {key: Laps([], []) for key in calls}
     started = time.perf_counter()
     for repeat in range(warm_ups + repeats):
         if repeat >= warm_ups + LEAST_REPEATS and time.perf_counter() - started > patience:
             break
         for key, call in calls.items():
             settle(device)
-            begin = time.perf_counter()
+            wall, processor = time.perf_counter(), time.process_time()
             call()
             settle(device)
             if repeat >= warm_ups:
-                samples[key].append(round(time.perf_counter() - begin, 7))
-    return samples
+                found[key].wall.append(round(time.perf_counter() - wall, 7))
+                found[key].processor.append(round(time.process_time() - processor, 7))
+    return found
 
 
 def _nbytes(model: nn.Module) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bench.analysis.naming import calibration_in_words
 from bench.analysis.quality import ACCURACY, BYTE_PROBABILITY
@@ -29,6 +30,27 @@ UNEVEN = """\
 """
 
 
+class Spread(NamedTuple):
+    """Milliseconds of a forward pass: the median and the middle half."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long a forward pass takes, (before, after), and how busy the machine was."""
+
+    milliseconds: Mapping[int, tuple[Spread, Spread]]  # by batch size
+    repeats: int
+    device: str
+    in_processor_time: bool  # instead of wall time
+    waited: float  # share of the wall time in which other work kept the process from running, 0 to 1
+    load: float  # average of the last minute before
+    processors: int
+
+
 @dataclass(frozen=True)
 class Pruned:
     """The facts on a card; pairs are (before, after)."""
@@ -44,14 +66,14 @@ class Pruned:
     trained: str  # how the method trained weights or gates; empty where it did not
     kept: Mapping[str, Sequence[int]]  # query heads by attention module, in the numbering of the whole model
     heads: Mapping[str, int]  # query heads of each attention module before
+    unpruned: Mapping[str, int]  # the same before any pruning, which may have been done in several steps
     neurons: Mapping[str, tuple[int, int]]  # (width, kept) by feed-forward layer; empty where all stay
     examples: int  # of the test split; 0 where texts are only scored
     quality: tuple[float, float]
     metrics: Mapping[str, tuple[float, float]]  # of sub-tasks; empty where the task has none
     parameters: tuple[int, int]
     megabytes: tuple[float, float]
-    milliseconds: Mapping[int, tuple[float, float]]  # median, by batch size
-    device: str
+    times: Times
     gap: float  # between gated and smaller model, relative to the scale of the logits
 
 
@@ -63,6 +85,7 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
     The command prints the part before ``## Load it``.
     """
     before, after = sum(pruned.heads.values()), sum(map(len, pruned.kept.values()))
+    unpruned = sum(pruned.unpruned.values())
     rows = [
         ["", "before", "after", "change"],
         _row(_quality(pruned), [100 * value for value in pruned.quality], "{:.1f}", "{:+.1f} points", difference=True),
@@ -70,25 +93,29 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
         _row("parameters", pruned.parameters, "{:,}", "{:+.1f} %"),
         _row("MB", pruned.megabytes, "{:.2f}", "{:+.1f} %"),
     ]
-    for size, times in pruned.milliseconds.items():
-        rows.append(_row(f"ms, batch {size}, {pruned.device}", times, "{:.2f}", "{:+.1f} %"))
+    for size, (first, second) in pruned.times.milliseconds.items():
+        change = 100 * (second.median / first.median - 1)
+        rows.append([f"ms, batch {size}, {pruned.times.device}", _shown(first), _shown(second), f"{change:+.1f} %"])
     sites = [
-        f"- {name}: {len(kept)} of {pruned.heads[name]}" + (f" ({', '.join(map(str, kept))})" if kept else "")
+        f"- {name}: {len(kept)} of {pruned.unpruned[name]}" + (f" ({', '.join(map(str, kept))})" if kept else "")
         for name, kept in pruned.kept.items()
     ]
     neurons = [f"- {name}: {kept} of {width}" for name, (width, kept) in pruned.neurons.items()]
     exactness = f"to {pruned.gap:.0e} of their scale" if pruned.gap else "exactly"
     return "\n".join(
         [
-            f"# {pruned.model}, {after} of {before} attention heads kept",
+            f"# {pruned.model}, {after} of {unpruned} attention heads kept",
             "",
             f"Pruned for {pruned.task} on {pruned.data} by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
             f"{pruned.trained or 'on ' + calibration_in_words(pruned.calibration, pruned.calibration_from)}, "
             f"with headbench {provenance().packages['headbench']}. "
             + (f"Accuracy is that of {pruned.examples} test examples. " if pruned.examples else "")
-            + f"The smaller model's logits are those of the gated one {exactness}.",
+            + f"The smaller model's logits are those of the gated one {exactness}."
+            + (f" The model before had {before} of the {unpruned} heads left." if before < unpruned else ""),
             "",
             aligned(rows),
+            "",
+            _explained(pruned.times),
             "",
             "Heads kept, by attention module:",
             "",
@@ -98,6 +125,21 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
             LOAD.format(path=name),
             PLAIN if plain else UNEVEN,
         ]
+    )
+
+
+def _shown(times: Spread) -> str:
+    return f"{times.median:.2f} ({times.low:.2f} to {times.high:.2f})"
+
+
+def _explained(times: Times) -> str:
+    """What the times on the card are, and how busy the machine was."""
+    clock = "wall time"
+    if times.in_processor_time:
+        clock = f"processor time, as other work took {100 * times.waited:.0f} % of the wall time"
+    return (
+        f"Times: median of {times.repeats} forward passes, and the middle half of them, in {clock}. "
+        f"Load average before them: {times.load:.1f} on {times.processors} processors."
     )
 
 

@@ -7,20 +7,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
 
 from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import largest_gap
-from bench.measure.latency import BATCHES, forward_latency
 from bench.measure.view import view_of
 from bench.prune.card import Pruned, card
+from bench.prune.times import times_of
 from bench.records.errors import InputError
 from bench.records.files import check_writable
 from bench.records.protocol import count_at
-from bench.records.schema import Samples
 from bench.suites.cells import calibration_source, check_start, open_task
 from bench.suites.parse import MethodSpec
 from bench.suites.shares import fraction
@@ -28,7 +26,7 @@ from methods import METHODS, OptionError
 from methods.contract.choosing import select
 from methods.contract.schedule import NonFiniteScore
 from methods.contract.side_effects import SideEffect, no_side_effects
-from methods.heads import HeadMap, save_pruned
+from methods.heads import HeadMap, kept_heads, save_pruned, unpruned_heads
 from tasks.contract import Task
 from tasks.models.cache import Cache, system_errors
 from tasks.request import CalibrationSource, TaskSpec
@@ -51,9 +49,10 @@ class PruneOptions:
 
 def prune(options: PruneOptions, cache: Cache) -> int:
     """Score, remove, check, evaluate and save; 0. Raises InputError, and what the task or the model raises."""
-    if options.out.exists():
-        raise InputError(f"--out {options.out}: exists already; give a folder that is not there yet")
-    check_writable(options.out.resolve().parent)
+    out = options.out.resolve()  # a link to a folder stays one
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise InputError(f"--out {options.out}: exists already; give a folder that is empty, or not there yet")
+    check_writable(out.parent)
     torch.set_num_threads(1)  # as in a run, whose trained models this shares
     device = torch.device(options.device)
     task = open_task(options.task)
@@ -75,7 +74,6 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         smaller: Any = choice.smaller()
         gap = largest_gap(task, choice, smaller)
         after = evaluate_model(task, smaller)
-    times = forward_latency(task, [{0: model, 1: smaller}], device)
     pruned = Pruned(
         model=task.model_name,
         task=options.task.task,
@@ -86,19 +84,19 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         calibration=view.examples,
         calibration_from=source,
         trained=_trained(choice.report),
-        kept=view.heads.kept(choice.mask),
+        kept={site.name: kept_heads(smaller.get_submodule(site.name), site) for site in view.heads.sites},
         neurons={name: (len(mask), int(mask.sum())) for name, mask in (choice.neurons or {}).items()},
         heads={site.name: site.num_heads for site in view.heads.sites},
+        unpruned={site.name: unpruned_heads(model.get_submodule(site.name), site) for site in view.heads.sites},
         examples=sum(before.outcomes.parts.values()),
         quality=(before.outcomes.quality, after.outcomes.quality),
         metrics={name: (value, after.outcomes.metrics[name]) for name, value in before.outcomes.metrics.items()},
         parameters=(before.parameters["model"], after.parameters["model"]),
         megabytes=(before.megabytes["model"], after.megabytes["model"]),
-        milliseconds={size: _medians(times.samples[size]) for size in BATCHES},
-        device=times.device,
+        times=times_of(task, model, smaller, device),
         gap=gap,
     )
-    text = _save(smaller, task, pruned, options.out)
+    text = _save(smaller, task, pruned, out)
     print(text.partition("## Load it")[0].rstrip())
     print(f"\nSaved: {options.out}")
     return 0
@@ -130,14 +128,9 @@ def _trained(report: Mapping[str, float]) -> str:
     return f"which trained on the training split ({', '.join(said)})" if report else ""
 
 
-def _medians(samples: Samples) -> tuple[float, float]:
-    """Median milliseconds of the whole and of the smaller model."""
-    return 1e3 * median(samples[0]), 1e3 * median(samples[1])
-
-
 def _save(smaller: Any, task: Task, pruned: Pruned, out: Path) -> str:
     """Write checkpoint, tokenizer and card to a temporary folder, then rename it to ``out``; returns the card."""
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary, system_errors():
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary, system_errors(out):
         folder = Path(temporary) / out.name
         text = card(pruned, out.name, plain=save_pruned(smaller.cpu(), folder))
         task.save_tokenizer(folder)

@@ -17,7 +17,7 @@ def notes(records: Sequence[Record]) -> list[str]:
     found += _targets_missed(done) + _cut(done) + _ties(done) + _fewer_seeds(done) + mixed_settings(done)
     for what, values in (
         ("processors", Counter(r.provenance.processor for r in records)),
-        ("torch versions", Counter(r.provenance.packages["torch"] for r in records)),
+        ("torch versions", Counter(r.provenance.packages.get("torch", "") for r in records)),
         ("devices", Counter(r.cell.device for r in records)),
         ("commits", Counter(r.provenance.commit[:12] for r in records)),
     ):

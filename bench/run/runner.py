@@ -52,6 +52,7 @@ def run(suite: Suite, options: RunOptions) -> int:
         cells = plan(suite, options.device)
         if not options.dry_run:
             check_writable(options.out)
+            store.check_own(*(store.path(cell.name) for cell in cells))
             signals.at_work()
         if options.no_cache:
             root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headbench-")))
@@ -107,6 +108,8 @@ def survey(store: Store, cells: Iterable[Cell], set_aside: bool = False) -> dict
 def _set_aside_others(store: Store, cells: Sequence[Cell]) -> None:
     """Set aside the corrupt records of earlier runs with other cells: the leaderboard shows theirs too."""
     for path in set(store.paths()) - {store.path(cell.name) for cell in cells}:
+        if store.link_above(path):
+            continue  # not ours to rename; whoever reads it leaves it out
         try:
             store.read(path)
         except OtherProtocol:

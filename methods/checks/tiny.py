@@ -61,6 +61,14 @@ class TinyTraining:
     def batches(self) -> Iterator[Batch]:
         return cycle(self.examples)
 
+    def in_batches_of(self, size: int) -> TinyTraining:
+        parts = [
+            Batch({name: rows[start:][:size] for name, rows in batch.inputs.items()}, batch.labels[start:][:size])
+            for batch in self.examples
+            for start in range(0, len(batch.labels), size)
+        ]
+        return replace(self, examples=parts, steps=self.steps * len(parts) // len(self.examples))
+
     def optimizer(self, model: nn.Module) -> tuple[AdamW, LambdaLR]:
         optimizer = AdamW(model.parameters(), lr=self.learning_rate)
         return optimizer, LambdaLR(optimizer, lambda step: 1 - step / self.steps)

@@ -45,6 +45,9 @@ class Training(Protocol):
     def batches(self) -> Iterator[Batch]:
         """Endless batches of shuffled training examples, the same at each call."""
 
+    def in_batches_of(self, size: int) -> Training:
+        """As many epochs in batches of ``size`` examples, in more steps or fewer."""
+
     def optimizer(self, model: nn.Module) -> tuple[Optimizer, LRScheduler]:
         """The task's own optimizer for the weights of ``model``, with its schedule over ``steps``."""
 

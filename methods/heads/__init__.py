@@ -9,6 +9,7 @@ from methods.heads.finding.mlps import Mlp, find_mlps
 from methods.heads.finding.site import Site
 from methods.heads.incremental import restarting
 from methods.heads.surgery.count import count_megabytes, count_parameters
+from methods.heads.surgery.head_counts import kept_heads, unpruned_heads
 from methods.heads.surgery.neurons import remove_neurons
 from methods.heads.surgery.remove import remove_heads
 from methods.heads.surgery.save import load_pruned, save_pruned
@@ -27,10 +28,12 @@ __all__ = [
     "find_mlps",
     "gated",
     "gated_neurons",
+    "kept_heads",
     "load_pruned",
     "observed",
     "remove_heads",
     "remove_neurons",
     "restarting",
     "save_pruned",
+    "unpruned_heads",
 ]

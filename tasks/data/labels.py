@@ -35,13 +35,19 @@ def _whole(value: Any, where: str) -> int:
     raise TaskError(f"{where}: label {short(value)} is not a class; expected text or a whole number")
 
 
-def as_numbers(rows: dict[str, list[Row]], data: str) -> dict[str, list[Row]]:
-    """``rows`` with numeric labels if every label is a number written as text, as in CSV."""
+def as_numbers(
+    rows: dict[str, list[Row]], places: dict[str | int, str]
+) -> tuple[dict[str, list[Row]], dict[str | int, str]]:
+    """``rows`` and ``places`` with numeric labels if every label is a number written as text, as in CSV.
+
+    places: file and line where each label first stands. Raises TaskError for a number that is not whole.
+    """
     texts = {label for part in rows.values() for _, label in part if isinstance(label, str)}
     if not all(NUMBER.fullmatch(label) for label in texts):
-        return rows
-    number: dict[str | int, int] = {label: _whole(float(label), data) for label in sorted(texts)}
-    return {split: [(row, number.get(label, label)) for row, label in part] for split, part in rows.items()}
+        return rows, places
+    number: dict[str | int, int] = {label: _whole(float(label), places[label]) for label in sorted(texts)}
+    found = {split: [(row, number.get(label, label)) for row, label in part] for split, part in rows.items()}
+    return found, {number.get(label, label): where for label, where in reversed(places.items())}
 
 
 def is_unicode(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ SPLIT_NAMES = {
     for split, words in _WORDS.items()
 }
 SHOWN = 4  # most names in a remark
+Data = str | Mapping[str, str]  # a file, a folder or an id; or a file for each split
 
 
 class Part(NamedTuple):
@@ -36,6 +37,7 @@ class Part(NamedTuple):
     name: str  # of the file in its folder, or of the split
     classes: list[str]  # names of its integer labels, if it has them
     rows: Iterable[Located]
+    header: str = ""  # where its columns are named, if not in every row
 
 
 def resolve(name: str, mirror: str = "") -> Path:
@@ -65,71 +67,78 @@ def short_name(path_or_id: str) -> str:
     return path.name if path.name not in ("", "..") else path.resolve().name
 
 
-def load(data: str, columns: Sequence[str], label: str, *, labels: Sequence[str] = (), mirror: str = "") -> Dataset:
+def load(data: Data, columns: Sequence[str], label: str, *, labels: Sequence[str] = (), mirror: str = "") -> Dataset:
     """Read ``data`` into three disjoint splits (see ``tasks.data.splits.disjoint`` for how).
 
     ``labels`` fixes the classes and their order. Rows without a label (missing, blank or -1, as number or text) are
-    dropped, and counted in the remarks; white space around labels is removed, and whole numbers written as text are
-    numbers. Raises TaskError, in one line, for anything that cannot be used.
+    dropped; white space around labels is removed, and whole numbers written as text are numbers. The remarks say which
+    files were read and what was dropped. Raises TaskError, in one line, for anything that cannot be used.
     """
-    path = resolve(data, mirror)
     rows: dict[str, list[Row]] = {}
     known: list[str] = []
     dropped: Counter[str] = Counter()
-    parts = _parts(data, path, label)
+    places: dict[str | int, str] = {}
+    parts = _parts(data, mirror, label)
     for part in parts:
         if part.split:
             known = known or part.classes
-            rows.setdefault(part.split, []).extend(_rows(part.rows, columns, label, part.classes, dropped))
+            rows.setdefault(part.split, []).extend(_rows(part, columns, label, dropped, places))
     if not known:
-        rows = as_numbers(rows, data)
-    found = disjoint(_name(data, path), rows, labels or known, where=data)
-    return replace(found, remarks=(*_unlabelled(dropped, found.labels), *_origins(parts)))
+        rows, places = as_numbers(rows, places)
+    found = disjoint(name_of(data, mirror), rows, labels or known, where_of(data), places=places)
+    return replace(found, remarks=(*_origins(parts), *_unlabelled(dropped, found.labels), *found.remarks))
 
 
-def load_texts(data: str, columns: Sequence[str], mirror: str = "") -> Dataset:
+def load_texts(data: Data, columns: Sequence[str], mirror: str = "", *, only_train: bool = False) -> Dataset:
     """Read ``data`` into three disjoint splits of texts, all of one class; several columns are joined by line breaks.
 
-    Rows without any text are dropped, and counted in the remarks. Raises TaskError, in one line, for anything that
-    cannot be used.
+    Rows without any text are dropped. With ``only_train`` nothing is taken from the training split for the other two,
+    which may be empty. The remarks say which files were read and what was dropped. Raises TaskError, in one line, for
+    anything that cannot be used.
     """
-    path = resolve(data, mirror)
     rows: dict[str, list[Row]] = {}
     empty = 0
-    parts = _parts(data, path, "")
+    parts = _parts(data, mirror, "")
     for part in parts:
         for where, row in part.rows if part.split else ():
-            if missing := [column for column in columns if column not in row]:
-                raise TaskError(
-                    f"{where}: no column {missing[0]!r}; it has {', '.join(map(repr, row))}: give --text COLUMN"
-                )
+            _check_columns(part, where, row, {"--text": columns})
             filled = [column for column in columns if str("" if row[column] is None else row[column]).strip()]
             if lines := [_text(row[column], column, where) for column in filled]:
                 rows.setdefault(str(part.split), []).append((("\n".join(lines),), 0))
             else:
                 empty += 1
     dropped = [f"{empty} {'row' if empty == 1 else 'rows'} without text dropped"] if empty else []
-    return replace(disjoint(_name(data, path), rows, ("text",), where=data), remarks=(*dropped, *_origins(parts)))
+    found = disjoint(name_of(data, mirror), rows, ("text",), where_of(data), only_train=only_train)
+    return replace(found, remarks=(*_origins(parts), *dropped, *found.remarks))
 
 
-def _name(data: str, path: Path) -> str:
-    """Name of the data set: of a file, without its suffix."""
+def name_of(data: Data, mirror: str = "") -> str:
+    """Name of the data set: of a file, without its suffix; of several files, joined."""
+    if not isinstance(data, str):
+        return "+".join(dict.fromkeys(Path(short_name(file)).stem for file in data.values()))
     name = short_name(data)
-    return Path(name).stem if path.is_file() else name
+    return Path(name).stem if resolve(data, mirror).is_file() else name
 
 
-def _parts(data: str, path: Path, label: str) -> list[Part]:
+def where_of(data: Data) -> str:
+    """``data`` as error messages begin."""
+    return data if isinstance(data, str) else " + ".join(data.values())
+
+
+def _parts(data: Data, mirror: str, label: str) -> list[Part]:
     """The parts of ``data``, not read yet. Raises TaskError if none of them belongs to a split."""
+    if not isinstance(data, str):
+        return [_of_file(split, _file(file, split, mirror), label) for split, file in data.items()]
+    path = resolve(data, mirror)
     if path.is_file():
-        return [Part("all", path.name, class_names(path, label), read(path))]
+        return [_of_file("all", path, label)]
     if is_saved(path):
         parts = [Part(_split_of(split[0]) if split[0] else "all", *split) for split in saved(path, data, label)]
     elif path.is_dir():
         files = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in SUFFIXES and file.is_file()]
         names = [str(file.relative_to(path)) for file in files]
         parts = [
-            Part(_split_of(name), name, class_names(file, label), read(file))
-            for name, file in zip(names, files, strict=True)
+            _of_file(_split_of(name), file, label)._replace(name=name) for name, file in zip(names, files, strict=True)
         ]
         if not any(part.split for part in parts):
             raise TaskError(f"{data}: no {'/'.join(SUFFIXES)} file here is named train, validation (dev) or test")
@@ -143,6 +152,19 @@ def _parts(data: str, path: Path, label: str) -> list[Part]:
     return parts
 
 
+def _of_file(split: str | None, file: Path, label: str) -> Part:
+    header = {".csv": f"{file}: header", ".parquet": str(file)}.get(file.suffix.lower(), "")
+    return Part(split, file.name, class_names(file, label), read(file), header)
+
+
+def _file(name: str, split: str, mirror: str) -> Path:
+    """The path of the file ``name`` of one split. Raises TaskError."""
+    path = resolve(name, mirror)
+    if not path.is_file():
+        raise TaskError(f"--{split} {name}: {'expected a file, not a folder' if path.is_dir() else 'no such file'}")
+    return path
+
+
 def _split_of(name: str) -> str | None:
     """The split that a file's name or, if it says nothing, the name of a folder around it stands for."""
     for word in reversed(Path(name).with_suffix("").parts):
@@ -153,11 +175,11 @@ def _split_of(name: str) -> str | None:
 
 
 def _origins(parts: Sequence[Part]) -> list[str]:
-    """Remarks on splits that are made of several files, and on files that belong to none."""
-    remarks = []
+    """Remarks on the files, or splits of a data set, that were read, and on those that were not."""
+    remarks = [f"read from {part.name}" for part in parts if part.split == "all" and part.name]
     for split in SPLITS:
         names = [part.name for part in parts if part.split == split]
-        remarks += [f"{split} is {_listed(names)}"] if len(names) > 1 else []
+        remarks += [f"{split} is {_listed(names)}"] if names not in ([], [split]) else []
     endings = {Path(part.name).suffix for part in parts if part.split}  # a README.txt beside tables is not data
     unread = [part.name for part in parts if part.split is None and Path(part.name).suffix in endings]
     return [*remarks, f"not read, as the name is of no split: {_listed(unread)}"] if unread else remarks
@@ -181,25 +203,31 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _rows(
-    table: Iterable[Located], columns: Sequence[str], label: str, names: list[str], dropped: Counter[str]
+    part: Part, columns: Sequence[str], label: str, dropped: Counter[str], places: dict[str | int, str]
 ) -> list[Row]:
     """Texts and label of each labelled row; the others are counted in ``dropped``, under ``-1`` or ``none``.
 
-    Raises TaskError for a missing column, an empty text, or a label that is neither text nor a whole number.
+    places: receives file and line where each label first stands. Raises TaskError for a missing column, an empty text,
+    or a label that is neither text nor a whole number.
     """
     rows: list[Row] = []
-    for where, row in table:
-        for column in (*columns, label):
-            if column not in row:
-                flag = "--label" if column == label else "--text"
-                raise TaskError(
-                    f"{where}: no column {column!r}; it has {', '.join(map(repr, row))}: give {flag} COLUMN"
-                )
-        if (value := label_of(row[label], names, where)) is not None:
+    for where, row in part.rows:
+        _check_columns(part, where, row, {"--text": columns, "--label": [label]})
+        if (value := label_of(row[label], part.classes, where)) is not None:
             rows.append((tuple(_text(row[column], column, where) for column in columns), value))
+            places.setdefault(value, where)
         else:
             dropped["-1" if str(row[label]).strip().startswith("-1") else "none"] += 1
     return rows
+
+
+def _check_columns(part: Part, where: str, row: Mapping[str, Any], wanted: Mapping[str, Sequence[str]]) -> None:
+    """Raise TaskError if ``row`` lacks a column; wanted: columns by the flag that names them."""
+    for flag, columns in wanted.items():
+        for column in columns:
+            if column not in row:
+                known = ", ".join(map(repr, row))
+                raise TaskError(f"{part.header or where}: no column {column!r}; it has {known}: give {flag} COLUMN")
 
 
 def _text(value: Any, column: str, where: str) -> str:

@@ -43,7 +43,7 @@ def texts(**_: Any) -> DatasetDict:
     return _splits({split: [{"text": each.text} for each in documents()[split][:TEXTS]] for split in HELD_OUT})
 
 
-def own(data: str, columns: Sequence[str], mirror: str, limit: int, **_: Any) -> DatasetDict:
+def own(data: source.Data, columns: Sequence[str], mirror: str, limit: int, **_: Any) -> DatasetDict:
     """The user's texts: the test split that ``tasks.data.source.load_texts`` reads. Raises TaskError."""
     texts = source.load_texts(data, columns, mirror)
     texts = limited(texts, limit) if limit else texts

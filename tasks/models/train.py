@@ -82,6 +82,14 @@ class TrainingSetup:
         self._examples, self._tokenizer, self._recipe = examples, tokenizer, recipe
         self._seed, self._device = seed, device
 
+    def in_batches_of(self, size: int) -> TrainingSetup:
+        """As many epochs in batches of ``size`` examples; the steps, warm-up included, change to match."""
+        examples, recipe = len(self._examples), self._recipe
+        share = -(-examples // size) / -(-examples // recipe.batch_size)
+        steps, warmup = max(1, round(share * recipe.max_steps)), round(share * recipe.warmup_steps)
+        recipe = replace(recipe, batch_size=size, max_steps=steps, warmup_steps=warmup)
+        return TrainingSetup(self._examples, self._tokenizer, recipe, self._seed, self._device)
+
     def batches(self) -> Iterator[Batch]:
         """Batches without end, epoch after epoch, one for each step; the last one of an epoch may be smaller."""
         steps = Steps(self.steps)

@@ -31,11 +31,11 @@ def headbench(tmp_path, tiny_data):
         "TMPDIR": str(tmp_path),
     }
 
-    def run(*arguments: str) -> str:
+    def run(*arguments: str, code: int = 0) -> str:
         command = [sys.executable, "-m", "bench", *arguments]
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.returncode == code, done.stderr
+        return done.stderr if code else done.stdout
 
     return run
 
@@ -52,3 +52,10 @@ def test_the_adapter_runs(headbench, tiny_model, tmp_path):
     records = [json.loads(path.read_text()) for path in (tmp_path / "out").rglob("*.json")]
     assert {record["cell"]["label"] for record in records} == {"none", "random"}
     assert all(record["status"] == "done" and record["cell"]["data"] == "film-reviews" for record in records)
+
+
+def test_a_line_of_its_file_that_cannot_be_used_is_named(headbench, tmp_path):
+    file = tmp_path / "site" / "reviews.tsv"
+    file.write_text(file.read_text() + "positive, without a tab\n")
+    said = headbench("run", "--task", "reviews", "--methods", "none", "--out", "out", code=2)
+    assert said == f"headbench: error: {file}: line 201: expected a label, a tab and a text\n"

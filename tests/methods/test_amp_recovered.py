@@ -183,6 +183,23 @@ def test_a_loss_that_is_not_finite_is_named(tiny):
         adapted(broken, mask, neurons, ADAPTERS)
 
 
+def test_a_batch_size_changes_the_steps_and_not_the_number_of_texts(tiny, architecture):
+    """Two batches of six texts each, twice: 24 texts."""
+    view, _, _ = scene(tiny, architecture)
+    view = dataclasses.replace(view, training=dataclasses.replace(view.training, steps=4))
+    for size, steps in ((0, 4), (1, 24), (4, 8)):
+        seen = []
+
+        def forward(model, batch, seen=seen):
+            if model.training:
+                seen.append(len(batch.labels))
+            return view.forward(model, batch)
+
+        (trained,) = METHODS["amp-recovered"].function(dataclasses.replace(view, forward=forward), [3], batch_size=size)
+        assert trained.report["steps"] == len(seen) == steps and sum(seen) == 24
+        assert max(seen) == (size or 6)
+
+
 def test_other_choices_make_it_a_control():
     method = METHODS["amp-recovered"]
     assert not method.is_control(method.configure({}))

@@ -11,6 +11,7 @@ import torch
 from methods.heads import HeadMap, gated
 from tasks import language_model
 from tasks.builtin import abilities
+from tasks.errors import TaskError
 from tasks.language_model import LanguageModel
 from tasks.models.cache import Cache
 from tasks.outcomes import Outcomes
@@ -42,6 +43,31 @@ def test_the_loss_is_nats_per_token_whatever_the_padding(opened):
                 told = model(input_ids=text).logits[0, :-1].log_softmax(-1)
                 expected = -told.gather(1, text[0, 1:, None]).mean().item()
                 assert loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_texts_to_score_on_need_no_other_split_and_data_is_named_after_its_file(tiny_language_model, tmp_path):
+    file = tmp_path / "tales.jsonl"
+    file.write_text(
+        "".join(json.dumps({"text": document.text}) + "\n" for document in abilities.documents()["train"][:2])
+    )
+    own = {"task": "harness", "model": str(tiny_language_model)}
+    names = {
+        ("headbench_copy",): "headbench_copy",
+        (): "tales",
+        ("headbench_copy", "headbench_own_texts"): "headbench_copy+tales",
+    }
+    for tasks, name in names.items():
+        for source in ({"data": str(file)}, {"train": str(file)}):
+            task = LanguageModel(TaskSpec(**own, **source, harness_tasks=tasks))
+            assert task.data_name == name
+            if tasks == ("headbench_copy",):
+                task.validate()
+                model = task.open(0, Cache(tmp_path), CPU)
+                assert sum(len(batch.labels) for batch in task.calibration(0, 50, CPU)) == 2
+                assert len(task.probe(3, CPU).labels) == 3 and task.evaluate(model).parts
+            else:
+                with pytest.raises(TaskError, match="split is empty"):
+                    task.validate()
 
 
 def test_logits_of_padding_are_zero(opened):

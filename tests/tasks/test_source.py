@@ -20,6 +20,7 @@ from tasks.errors import TaskError
 ROWS = [{"text": f"text, number {number}\n\u2028“é” 😀", "label": ["no", "yes"][number % 2]} for number in range(100)]
 
 
+DIVIDED = "divided 80:10:10 into train, validation and test"
 NO_LABEL = ("None", "-1", "-1.0", "")
 
 
@@ -175,6 +176,7 @@ def test_a_word_that_only_begins_like_a_split_is_none(tmp_path):
         "train is train.jsonl + train_copy.jsonl",
         "not read, as the name is of no split: "
         "devices.jsonl + evaluators.jsonl + latest.jsonl + testimonials.jsonl and 2 more",
+        DIVIDED,
     )
 
 
@@ -182,7 +184,7 @@ def test_what_is_not_data_beside_the_splits_goes_without_saying(tmp_path):
     write(tmp_path / "d" / "train.jsonl", labelled(0, 1))
     for name in ("README.txt", "dataset_infos.json", "notes.md"):
         (tmp_path / "d" / name).write_text("{}")
-    assert load(str(tmp_path / "d"), ("text",), "label").remarks == ()
+    assert load(str(tmp_path / "d"), ("text",), "label").remarks == ("train is train.jsonl", DIVIDED)
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
@@ -204,8 +206,8 @@ def test_what_is_not_data_beside_the_splits_goes_without_saying(tmp_path):
 )
 def test_what_was_dropped_is_told_and_kept_under_a_limit(tmp_path, labels, remarks, ending):
     data = load(str(write(tmp_path / f"d.{ending}", labelled(*labels))), ("text",), "label")
-    assert data.remarks == remarks
-    assert limited(data, 50).remarks == remarks
+    assert data.remarks == (f"read from d.{ending}", *remarks, DIVIDED)
+    assert limited(data, 50).remarks == data.remarks
     assert data == replace(data, remarks=("other",)) and data.fingerprint == replace(data, remarks=()).fingerprint
     assert (
         data.sizes == " + ".join(str(len(getattr(data, s))) for s in SPLITS) + " examples (train + validation + test)"
@@ -216,7 +218,12 @@ def test_of_texts_it_is_told_too(tmp_path):
     for name, size in (("train-0", 30), ("train-1", 30), ("test", 10)):
         write(tmp_path / "d" / f"{name}.jsonl", [{"text": f"{name} {n}"} for n in range(size)] + [{"text": " "}])
     data = load_texts(str(tmp_path / "d"), ("text",))
-    assert data.remarks == ("3 rows without text dropped", "train is train-0.jsonl + train-1.jsonl")
+    assert data.remarks == (
+        "train is train-0.jsonl + train-1.jsonl",
+        "test is test.jsonl",
+        "3 rows without text dropped",
+        "no validation split: a tenth of train is used",
+    )
 
 
 def saved(folder: Path, splits: dict[str, list[dict]] | list[dict]) -> str:
@@ -233,12 +240,13 @@ def saved(folder: Path, splits: dict[str, list[dict]] | list[dict]) -> str:
 def test_what_save_to_disk_wrote_is_read_like_files(tmp_path):
     rows = labelled(0, 1, -1)
     one = load(saved(tmp_path / "one", rows), ("text",), "label")
-    assert one.name == "one" and one.labels == ("no", "yes") and len(one.remarks) == 1
+    assert one.name == "one" and one.labels == ("no", "yes")
+    assert one.remarks[1:] == (DIVIDED,) and "40 rows labelled -1" in one.remarks[0]
     assert every(one) == {((row["text"],), ["no", "yes"][row["label"]]) for row in rows if row["label"] >= 0}
     parts = {"train": rows[:60], "validation": rows[60:80], "test": rows[80:], "extra": rows[:3]}
     several = load(saved(tmp_path / "several", parts), ("text",), "label")
     assert [len(getattr(several, split)) for split in SPLITS] == [40, 14, 26]
-    assert several.remarks[-1] == "not read, as the name is of no split: extra"
+    assert several.remarks[0] == "not read, as the name is of no split: extra"
     assert len(load_texts(str(tmp_path / "several"), ("text",)).train) == 60
 
 
@@ -270,6 +278,55 @@ def test_texts_that_stand_in_a_later_split_leave_the_earlier_one(tmp_path):
         write(tmp_path / "d" / f"{name}.jsonl", part)
     data = load(str(tmp_path / "d"), ("text",), "label")
     assert [len(getattr(data, split)) for split in SPLITS] == [80, 20, 20]
+    assert data.remarks[-2:] == (
+        "10 rows of validation dropped: in a later split too",
+        "40 rows of train dropped: in a later split too",
+    )
+
+
+def test_a_validation_split_that_becomes_the_test_split_is_told(tmp_path):
+    write(tmp_path / "d" / "train.jsonl", labelled("a", "b"))
+    write(tmp_path / "d" / "dev.jsonl", [{"text": f"d {n}", "label": "ab"[n % 2]} for n in range(9)])
+    data = load(str(tmp_path / "d"), ("text",), "label")
+    assert len(data.test) == 9 and {example.texts[0][0] for example in data.validation} == {"t"}
+    assert data.remarks == (
+        "train is train.jsonl",
+        "validation is dev.jsonl",
+        "no test split: validation is used as test",
+        "no validation split: a tenth of train is used",
+    )
+
+
+def test_a_file_for_each_split_is_read_as_a_folder_of_them_is(tmp_path):
+    parts = {
+        "train": labelled("a", "b")[:80],
+        "validation": labelled("a", "b")[70:100],
+        "test": labelled("b", "a")[90:],
+    }
+    files = {split: str(write(tmp_path / "x" / f"{split}.jsonl", rows)) for split, rows in parts.items()}
+    for given in (("train", "validation", "test"), ("train", "test"), ("train",)):
+        folder = tmp_path / "+".join(given)
+        for split in given:
+            write(folder / f"{split}.jsonl", parts[split])
+        whole = load(str(folder), ("text",), "label")
+        data = load({split: files[split] for split in given}, ("text",), "label")
+        assert data == replace(whole, name="+".join(given)) and data.remarks == whole.remarks
+        texts = load_texts({split: files[split] for split in given}, ("text",))
+        assert texts == replace(load_texts(str(folder), ("text",)), name="+".join(given))
+
+
+def test_texts_for_methods_alone_need_no_other_split(tmp_path):
+    rows = [{"text": f"t {number}"} for number in range(2)]
+    place = write(tmp_path / "few.jsonl", rows)
+    with pytest.raises(TaskError, match="split is empty"):
+        load_texts(str(place), ("text",))
+    data = load_texts(str(place), ("text",), only_train=True)
+    assert [example.texts[0] for example in data.train] == ["t 0", "t 1"]
+    assert data.validation == data.test == () and data.remarks == ("read from few.jsonl",)
+    for name, part in {"train": rows, "test": rows[:1]}.items():
+        write(tmp_path / "d" / f"{name}.jsonl", part)
+    both = load_texts(str(tmp_path / "d"), ("text",), only_train=True)
+    assert [len(getattr(both, split)) for split in SPLITS] == [1, 0, 1]  # what could be tested on stays apart
 
 
 def test_pairs_and_odd_column_names_are_read(tmp_path):

@@ -11,7 +11,7 @@ from transformers import BertForSequenceClassification
 from tasks.builtin.model import build
 from tasks.data.dataset import Dataset, Example
 from tasks.data.encode import encode
-from tasks.models.train import Recipe, fine_tuning, predict, train
+from tasks.models.train import Recipe, TrainingSetup, fine_tuning, predict, train
 from tasks.seeds import Seeds
 
 WORDS = "abcdefgh"
@@ -123,3 +123,19 @@ def test_fine_tuning_is_counted_in_epochs():
     assert recipe.evaluate_every == 2
     assert recipe.target is None
     assert fine_tuning(1).max_steps == 3
+
+
+@pytest.mark.parametrize(("size", "steps"), [(1, 64 * 4), (24, 12), (10, 28), (100, 4)])
+def test_other_batches_keep_the_number_of_epochs(size, steps):
+    """Twelve steps of 24 are four epochs of 64 examples, whatever the size of a batch."""
+    tokenizer, model = build(DATA, 0, max_length=8)
+    setup = TrainingSetup(encode(DATA.train, tokenizer, 8), tokenizer, RECIPE, 0, "cpu").in_batches_of(size)
+    assert setup.steps == steps
+    batches = [batch for _, batch in zip(range(setup.steps), setup.batches(), strict=False)]
+    assert sum(len(batch.labels) for batch in batches) == 4 * 64
+    assert max(len(batch.labels) for batch in batches) == min(size, 64)
+    _, schedule = setup.optimizer(model)
+    for _ in range(setup.steps):
+        schedule.optimizer.step()
+        schedule.step()
+    assert schedule.get_last_lr()[0] == 0  # the schedule ends with the last step

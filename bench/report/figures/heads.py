@@ -82,7 +82,7 @@ def kept_by_layer(records: Sequence[FinishedRecord]) -> tuple[list[int], np.ndar
 
 
 def layers_by_budget(records: Sequence[FinishedRecord], title: str) -> Figure:
-    """Mean number of heads kept in each layer at each budget (Figure 3 of DSP), written in its cell."""
+    """Mean number of heads kept in each layer at each budget (Li et al. 2021, Figure 6), written in its cell."""
     shape = records[0].result.shape
     budgets, numbers = kept_by_layer(records)
     figure, axis = canvas(title, "heads kept in all", "layer", (4.4, 0.85 + 0.24 * len(shape)))
@@ -132,7 +132,10 @@ def mean_heads(number: float) -> str:
 
 
 def penalties(records: Mapping[str, Sequence[FinishedRecord]], title: str) -> Figure:
-    """Gates left open against the weight of the penalty, one line per task (Figure 6 of DSP); bars span the seeds."""
+    """Gates left open against the weight of the penalty, one line per task; bars span the seeds.
+
+    (Li et al. 2021, Figure 3.)
+    """
     figure, axis = canvas(title, "weight of the penalty λ", "gates left open")
     for (name, cells), colour, marker in zip(records.items(), SERIES * 9, MARKERS * 9, strict=False):
         by_weight = open_gates(cells)

@@ -51,6 +51,13 @@ COLUMNS = {
         1,
         2,
     ),
+    "speedup8": Column(
+        "speed-up, batch 8",
+        "speed-up, b8",
+        "At 50 %, batch 8, relative to the unpruned model in the same interleaved repeats",
+        1,
+        2,
+    ),
     "speedup32": Column(
         "speed-up, batch 32",
         "speed-up, b32",

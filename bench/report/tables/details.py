@@ -58,11 +58,11 @@ def stabilities(board: Board, label: str, root: str) -> Table | None:
 
 
 def by_layer(board: Board, task: TaskKey, records: Sequence[FinishedRecord]) -> Table:
-    """Mean number of heads kept in each layer at each budget (Figure 3 of DSP)."""
+    """Mean number of heads kept in each layer at each budget (Li et al. 2021, Figure 6)."""
     shape = records[0].result.shape
     budgets, numbers = kept_by_layer(records)
     rows = tuple(
-        (name(f"layer {row}"), *(Cell(mean_heads(n), float(n), heat=float(n) / size) for n in numbers[row]))
+        (name(f"layer {row}"), *(Cell(mean_heads(n), float(n), heat=float(n) / max(size, 1)) for n in numbers[row]))
         for row, size in enumerate(shape)
     )
     headings = (Heading("heads kept in all", "layer"), *(Heading(str(budget), str(budget)) for budget in budgets))

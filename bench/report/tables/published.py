@@ -19,6 +19,7 @@ from bench.records.schema import FinishedRecord
 from bench.report.tables.markdown import aligned, literal
 
 FOLDER = Path(__file__).parents[2] / "suites" / "published"
+_SIZES = re.compile(r"(draws|batch_size)=\d+,?")  # options that make no other method
 
 
 class PaperRow(BaseModel):
@@ -28,8 +29,16 @@ class PaperRow(BaseModel):
 
     removed: int = Field(ge=0, description="parts of each layer that are removed")
     name: str = Field(description="what the paper calls the method")
-    accuracies: tuple[float, ...] = Field(description="per cent, in the order of the metrics, then the mean as printed")
-    speedup: float | None = Field(None, description="of generation, where the paper gives it")
+    model: str = Field("", description="where it is not the paper's main model, of which the table is")
+    accuracies: tuple[float, ...] = Field(
+        description="per cent, in the order of the metrics, then the mean as printed; NaN where not known"
+    )
+    speedup: float = Field(math.nan, description="of generation; NaN where the paper does not give it")
+
+    @property
+    def full_name(self) -> str:
+        """The name, and the model if it is another one."""
+        return f"{self.name}, {self.model}" if self.model else self.name
 
 
 class Paper(BaseModel):
@@ -74,7 +83,7 @@ class Row:
     """A row as it is shown, from a paper or measured here.
 
     removed: parts. name: the paper's name where ``published``, else a label, or ``unpruned``. accuracies: per cent, in
-    the order of the paper's metrics, then their mean. speedup: of generation; NaN where it is not known.
+    the order of the paper's metrics, then their mean. speedup: of generation. Both are NaN where not known.
     """
 
     removed: int
@@ -117,20 +126,21 @@ def in_markdown(paper: Paper, rows: Sequence[Row]) -> str:
     """A paper's rows and ours as a table in Markdown, with an explanation."""
     table = [["removed", "method", *paper.headings]]
     for row in rows:
-        speedup = "–" if math.isnan(row.speedup) else f"{row.speedup:.2f}"
-        accuracies = (f"{value:.2f}" for value in row.accuracies)
-        table.append([f"{row.removed} of {paper.parts}", row.shown_name, *accuracies, speedup])
+        figures = ("–" if math.isnan(value) else f"{value:.2f}" for value in (*row.accuracies, row.speedup))
+        table.append([f"{row.removed} of {paper.parts}", row.shown_name, *figures])
     return f"{aligned([[literal(cell) for cell in row] for row in table])}\n\n{paper.explanation}"
 
 
 def _rows(paper: Paper, measured: dict[str, list[FinishedRecord]]) -> list[Row]:
     rows = []
     for row in paper.rows:
-        rows.append(Row(row.removed, row.name, True, row.accuracies, math.nan if row.speedup is None else row.speedup))
+        rows.append(Row(row.removed, row.full_name, True, row.accuracies, row.speedup))
+        if row.model:
+            continue
         if not row.removed:
             rows += _measured(paper, "unpruned", 0, next(iter(measured.values())))  # the same for every method
         for label in sorted(measured):
-            if re.sub(r"draws=\d+,", "", label) in paper.methods.get(row.name, ()):
+            if _SIZES.sub("", label).rstrip(":,") in paper.methods.get(row.name, ()):
                 rows += _measured(paper, label, row.removed, measured[label])
     return rows
 

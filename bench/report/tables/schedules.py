@@ -73,7 +73,7 @@ def _setting(record: FinishedRecord) -> Setting | None:
         return None
     method, _, given = record.cell.label.partition(":")
     own = [each for each in given.split(",") if each and each.partition("=")[0] not in OPTIONS]
-    recompute, norm = int(options.get("recompute", 0)), options.get("layer_norm", False)
+    recompute, norm = int(options.get("recompute") or 0), options.get("layer_norm", False)
     normed = norm is True or (norm == "auto" and not recompute)
     ranked = "per layer" if options["allocation"] == "layer" else "global"
     return Setting(f"{method}:{','.join(own)}" if own else method, recompute, ranked + ", layer norm" * normed)

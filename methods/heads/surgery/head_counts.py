@@ -21,6 +21,7 @@ def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
     for path in {*site.projections.values(), site.output}:
         update_features(cast(Linear, model.get_submodule(path)))
     module: Any = model.get_submodule(site.name)
+    module.unpruned_heads = unpruned_heads(module, site)
     former = kept_heads(module, site)
     module.kept_heads = [former[head] for head in kept]
     groups = {head // site.queries_per_group for head in kept}
@@ -65,6 +66,11 @@ class SiteConfig:
 def kept_heads(module: nn.Module, site: Site) -> list[int]:
     """The query heads that the module still has, numbered as in the unpruned module."""
     return cast(list[int], vars(module).get("kept_heads", list(range(site.num_heads))))
+
+
+def unpruned_heads(module: nn.Module, site: Site) -> int:
+    """The number of query heads that the module had before any was removed."""
+    return cast(int, vars(module).get("unpruned_heads", site.num_heads))
 
 
 def _slice_position_bias(module: Any, site: Site) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any, cast
@@ -44,7 +45,7 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> bool:
     pruning = {
         "format": FORMAT,
         "class": type(model).__name__,
-        "config": model.config.to_dict(),
+        "config": _without_places(model.config.to_dict()),
         "heads": {site.name: kept_heads(model.get_submodule(site.name), site) for site in find_sites(model)},
         "neurons": _widths(model),
         "generation": model.generation_config.to_dict() if model.can_generate() else None,
@@ -65,6 +66,8 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> bool:
         save_file({name: tensors[name] for name in lasting}, folder / WEIGHTS, metadata={"format": "pt"})
         save_file({name: tensors[name] for name in tensors.keys() - lasting}, folder / BUFFERS)
         (folder / PRUNING).write_text(json.dumps(pruning, indent=1, sort_keys=True))
+        for name in (WEIGHTS, BUFFERS):  # which safetensors lets nobody else read
+            shutil.copymode(folder / PRUNING, folder / name)
         folder.rename(path)
     return uniform is not None
 
@@ -88,6 +91,15 @@ def load_pruned(path: str | Path) -> PreTrainedModel:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{path} is not a complete pruned model: {type(error).__name__}: {reason}") from error
     return model.eval()
+
+
+def _without_places(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration without the folders that it and its parts were loaded from."""
+    return {
+        name: _without_places(value) if isinstance(value, dict) else value
+        for name, value in config.items()
+        if name != "_name_or_path"
+    }
 
 
 def _widths(model: nn.Module) -> dict[str, int]:

@@ -78,7 +78,7 @@ def test_the_share_that_goes_before_accuracy_falls(figures, quality, within1, wi
 
 def test_levels_that_were_not_measured_are_nan(figures):
     got = figures(removed=[0, 2, 8], quality=[[0.9, 0.8, 0.5]])
-    assert all(math.isnan(got[name]) for name in ("at50", "at75", "mb", "speedup1", "speedup32"))
+    assert all(math.isnan(got[name]) for name in ("at50", "at75", "mb", "speedup1", "speedup8", "speedup32"))
     assert not math.isnan(got["area"])
 
 
@@ -102,7 +102,7 @@ def test_none_keeps_everything(figures):
     got = figures(quality=[[0.9] * 3], kept=everything, megabytes=[4.0] * 3, samples={"0": [4.0, 2.0, 3.0]})
     assert (got["within1"], got["within5"]) == (0.0, 0.0)
     assert got["mb"] == got["mb_base"]
-    assert got["speedup1"] == got["speedup32"] == 1.0
+    assert got["speedup1"] == got["speedup8"] == got["speedup32"] == 1.0
 
 
 def test_a_selector_is_timed_at_the_units_it_really_removed(figures):
@@ -114,7 +114,7 @@ def test_a_selector_is_timed_at_the_units_it_really_removed(figures):
 @pytest.mark.parametrize("latency", [None, {"samples": {"1": {"0": [1.0], "2": [1.0]}}}])
 def test_what_was_not_timed_has_no_speedup(figures, latency):
     got = figures(measured={"latency": latency})
-    assert all(math.isnan(got[name]) for name in ("speedup1", "speedup32", "speedup_generate"))
+    assert all(math.isnan(got[name]) for name in ("speedup1", "speedup8", "speedup32", "speedup_generate"))
     assert got["area"] == pytest.approx(0.5)
 
 

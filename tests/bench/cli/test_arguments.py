@@ -216,9 +216,9 @@ def test_a_run_announces_the_sizes_of_ones_own_data_and_what_was_dropped(place, 
     assert place.run("--methods", "none", "--dry-run") == 0
     assert capsys.readouterr().out.splitlines()[1] == (
         "  classification: own, tiny-bert; 40 + 5 + 10 examples (train + validation + test); "
-        "27 rows without a label dropped; "
-        "28 rows labelled -1, which means no label (remaining: negative, positive), dropped; "
-        "train is train-0.jsonl + train-1.jsonl; not read, as the name is of no split: devices.jsonl"
+        "train is train-0.jsonl + train-1.jsonl; validation is dev.jsonl; test is test.jsonl; "
+        "not read, as the name is of no split: devices.jsonl; 27 rows without a label dropped; "
+        "28 rows labelled -1, which means no label (remaining: negative, positive), dropped"
     )
     assert not place.out.exists()
 
@@ -227,7 +227,8 @@ def test_texts_of_ones_own_are_announced_too(place, tiny_texts, tiny_language_mo
     own = ["--task", "harness", "--model", str(tiny_language_model), "--data", str(tiny_texts), "--device", "cpu"]
     assert main(["run", *own, "--methods", "none", "--seeds", "1", "--dry-run", "--out", str(place.out)]) == 0
     announced = capsys.readouterr().out.splitlines()[1]
-    assert announced.startswith("  harness: tiny, tiny-llama; ") and announced.endswith("(train + validation + test)")
+    assert announced.startswith("  harness: tiny, tiny-llama; 37 + 3 + 12 examples (train + validation + test); ")
+    assert announced.endswith("; train is train.txt; test is test.txt; no validation split: a tenth of train is used")
 
 
 def test_a_reader_that_goes_away_is_no_fault():

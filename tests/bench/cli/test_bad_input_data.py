@@ -12,6 +12,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from bench.__main__ import main
+
 ROOT = Path(__file__).parents[3]
 GOOD = [{"text": f"good film {number}", "label": "ab"[number % 2]} for number in range(100)]
 
@@ -91,10 +93,10 @@ def test_a_truncated_parquet_file(refused, tmp_path):
         (labelled(None), ": no row with a label"),
         (labelled(-1), ": no row with a label"),
         (labelled("x"), ": the train split has one class only ('x'); at least two are needed"),
-        (labelled("x", 1), ": labels are text in some rows and numbers in others (['1', 'x'])"),
+        (labelled("x", 1), ": labels are text in some rows and numbers in others: 'x' and 1 (line 1, line 2)"),
         (labelled(0.5, 1), ": line 1: label 0.5 is not a class; expected text or a whole number"),
         (labelled(float("inf"), 1), ": line 1: label inf is not a class"),
-        (labelled("0.5", "2"), ": label 0.5 is not a class"),
+        (labelled("2", "0.5"), ": line 2: label 0.5 is not a class"),
         (labelled([1], [2]), ": line 1: label [1] is not a class"),
         (labelled({"a": 1}), ": line 1: label {'a': 1} is not a class"),
         (labelled("a", "b\ud800"), ": line 2: label 'b\\ud800' is not valid Unicode"),
@@ -120,14 +122,56 @@ def test_columns_that_are_not_there_are_named_with_those_that_are(refused):
     assert "no column 'premise'" in refused(GOOD, task="mnli")
 
 
+@pytest.mark.parametrize(("name", "where"), [("d.csv", ": header"), ("d.parquet", "")])
+def test_a_column_that_no_row_has_is_missed_in_the_header(refused, tmp_path, name, where):
+    if name == "d.csv":
+        (tmp_path / name).write_text("text,lable\na,b\n")
+    else:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist([{"text": "a", "lable": "b"}]), tmp_path / name)
+    assert refused(tmp_path / name) == f"{where}: no column 'label'; it has 'text', 'lable': give --label COLUMN"
+
+
 def test_three_columns_of_text_are_one_too_many(complaint, tmp_path):
     said = complaint("run", "--task", "mnli", "--data", "d.jsonl", "--text", "a,b,c", "--out", tmp_path / "out")
     assert said == "--text a,b,c: expected one column, or two for pairs"
 
 
 def test_labels_that_the_task_does_not_have_are_named(refused):
-    rows = [{"premise": f"p {n}", "hypothesis": "h", "label": ["yes", "no"][n % 2]} for n in range(60)]
-    assert "label 'no' is not one of entailment, neutral, contradiction" in refused(rows, task="mnli")
+    rows = [{"premise": f"p {n}", "hypothesis": "h", "label": ["neutral", "no"][n % 2]} for n in range(60)]
+    assert refused(rows, task="mnli") == (
+        ": line 2: label 'no' is not one of entailment, neutral, contradiction; "
+        "for other classes use --task classification --text premise,hypothesis"
+    )
+
+
+@pytest.mark.parametrize("labels", [(0, 1), ("1", "0")])
+def test_inference_with_two_classes_is_sent_to_classification(refused, tmp_path, labels):
+    """By number they would pass for the first two of three classes."""
+    rows = [{"premise": f"p {n}", "hypothesis": "h", "label": labels[n % 2]} for n in range(60)]
+    assert refused(rows, task="mnli") == (
+        ": all labels are 0 or 1; entailment, neutral, contradiction are 0, 1, 2; "
+        "for other classes use --task classification --text premise,hypothesis"
+    )
+    flags = ["--task", "classification", "--text", "premise,hypothesis", "--dry-run", "--device", "cpu"]
+    assert main(["run", *flags, "--data", str(tmp_path / "d.jsonl"), "--out", str(tmp_path / "out")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--train", "gone.csv"], "--train gone.csv: no such file"),
+        (["--train", "d.csv", "--test", "."], "--test .: expected a file, not a folder"),
+        (["--train", "d.csv", "--data", "d.csv"], "data is given twice: use --data, or --train with --validation and"),
+        (["--test", "d.csv"], "a validation or test split needs a training split: add --train"),
+        (
+            ["--train", "d.csv", "--test", "d.csv"],
+            "d.csv + d.csv: the validation split is empty (all its texts are in a later",
+        ),
+    ],
+)
+def test_files_of_splits_that_cannot_be_used(complaint, tmp_path, flags, said):
+    (tmp_path / "d.csv").write_text("text,label\n" + "".join(f"t {n},{n % 2}\n" for n in range(60)))
+    assert complaint("run", "--task", "classification", *flags, "--out", tmp_path / "out").startswith(said)
 
 
 def test_labels_that_the_model_does_not_have_are_named(complaint, tiny_model, tmp_path):

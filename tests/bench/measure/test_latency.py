@@ -15,14 +15,14 @@ def models(tiny_task) -> dict[int, torch.nn.Module]:
     return {removed: remove_heads(tiny_task.model, mask) for removed, mask in masks.items()}
 
 
-def test_every_size_is_sampled_equally_often_at_batches_of_1_and_32(tiny_task, models):
+def test_every_size_is_sampled_equally_often_at_each_batch_size(tiny_task, models):
     got = latency.forward_latency(tiny_task.task, [models], torch.device("cpu"))
-    assert set(got.samples) == {1, 32}
+    assert set(got.samples) == {1, 8, 32}
     for samples in got.samples.values():
         assert {removed: len(s) for removed, s in samples.items()} == dict.fromkeys((0, 4, 8), latency.REPEATS)
         assert all(second > 0 for s in samples.values() for second in s)
     assert (got.dtype, got.device, got.threads) == ("float32", "cpu", torch.get_num_threads())
-    assert got.length.keys() == {1, 32} and all(2 < length <= 32 for length in got.length.values())
+    assert got.length.keys() == {1, 8, 32} and all(2 < length <= 32 for length in got.length.values())
 
 
 def test_repeats_of_all_sizes_are_interleaved(tiny_task, models, monkeypatch):
@@ -35,7 +35,7 @@ def test_repeats_of_all_sizes_are_interleaved(tiny_task, models, monkeypatch):
         lambda model, batch: seen.append((names[id(model)], len(batch.labels))) or logits(model, batch),
     )
     latency.forward_latency(tiny_task.task, [models], torch.device("cpu"))
-    once = [(removed, size) for size in (1, 32) for removed in (0, 4, 8)]
+    once = [(removed, size) for size in (1, 8, 32) for removed in (0, 4, 8)]
     assert seen == once * (latency.WARM_UPS + latency.REPEATS)
 
 

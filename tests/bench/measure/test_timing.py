@@ -1,7 +1,8 @@
-"""Smaller models of a cell are held at once only where they are small."""
+"""How smaller models are timed: what is measured, and how many are held at once."""
 
 from __future__ import annotations
 
+import time
 import weakref
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 from bench.measure import timing
 from bench.measure.latency import forward_latency
-from bench.measure.timing import groups, timed_levels
+from bench.measure.timing import groups, interleaved, timed_levels
 from methods.contract.choice import Choice
 from methods.heads import HeadMap, find_mlps
 
@@ -56,6 +57,13 @@ def test_large_models_are_there_one_at_a_time_and_small_ones_at_once(
     assert all(5 <= len(samples) <= 20 for by in times.samples.values() for samples in by.values())
     assert all(list(by) == [0, 3, 8] for by in times.samples.values())
     assert alive == ([1, 2, 3] if together else [1, 1, 1])
+
+
+def test_the_time_that_a_call_waits_is_wall_time_and_no_processor_time():
+    calls = {"sleep": lambda: time.sleep(0.01)}
+    found = interleaved(calls, torch.device("cpu"), warm_ups=1, repeats=3, patience=60)["sleep"]
+    assert len(found.wall) == len(found.processor) == 3
+    assert min(found.wall) >= 0.0099 and max(found.processor) < min(found.wall)
 
 
 def test_levels_are_timed_that_were_measured_and_are_nearest_to_the_usual_shares():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -18,7 +19,10 @@ from transformers import (
 )
 
 from bench.__main__ import main
+from bench.measure.latency import ForwardTimes
+from bench.measure.timing import Laps
 from bench.prune.prune import units_to_keep
+from bench.prune.times import share_waited
 from bench.records.errors import InputError
 from methods.heads import HeadMap, load_pruned
 
@@ -79,7 +83,11 @@ def test_a_pruned_checkpoint_can_be_pruned_further_and_benchmarked(prune, place,
     assert prune("--method", "michel", "--keep", "6") == 0
     assert prune("--method", "ae", "--keep", "2", out="smaller", model=tmp_path / "small") == 0
     assert len(HeadMap.of(load_pruned(tmp_path / "smaller"))) == 2
-    assert "2 of 6 attention heads kept" in capsys.readouterr().out
+    second = capsys.readouterr().out.split("# small, ")[1]
+    assert second.startswith("2 of 8 attention heads kept") and "The model before had 6 of the 8 heads left." in second
+    kept = json.loads((tmp_path / "smaller" / "pruning.json").read_text())["heads"]
+    for name, heads in kept.items():  # numbered as in the model before any pruning
+        assert f"- {name}: {len(heads)} of 4" + (f" ({', '.join(map(str, heads))})" if heads else "") + "\n" in second
     flags = ["--task", "classification", "--model", str(tmp_path / "smaller"), "--data", str(place.data)]
     assert (
         main(["run", *flags, "--methods", "none", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "out")]) == 0
@@ -134,10 +142,65 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(prune, tmp_path, capsys, fil
     assert not (tmp_path / "small").exists() and not list(tmp_path.glob(".small*"))
 
 
-def test_a_folder_that_is_there_is_not_overwritten(prune, tmp_path, capsys):
+def test_what_is_there_is_not_overwritten(prune, tmp_path, capsys):
     (tmp_path / "small").mkdir()
-    assert prune("--method", "michel", "--keep", "0.5") == 2
-    assert "exists already" in capsys.readouterr().err and not any((tmp_path / "small").iterdir())
+    (tmp_path / "small" / "own.txt").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    for out in ("small", "file"):
+        assert prune("--method", "michel", "--keep", "0.5", out=out) == 2
+        assert "exists already; give a folder that is empty, or not there yet" in capsys.readouterr().err
+    assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["file", "small", "own.txt"]
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_an_empty_folder_is_filled(prune, tmp_path, link):
+    (tmp_path / "there").mkdir()
+    if link:
+        (tmp_path / "small").symlink_to("there")
+    out = "small" if link else "there"
+    assert prune("--method", "magnitude", "--keep", "0.5", out=out) == 0
+    assert len(HeadMap.of(load_pruned(tmp_path / "there"))) == 4
+    assert (tmp_path / "small").is_symlink() == link and not list(tmp_path.glob(".*"))
+
+
+def test_others_may_read_the_checkpoint_and_it_names_no_folder_of_the_user(prune, tiny_model, tmp_path):
+    before = os.umask(0o027)
+    try:
+        assert prune("--method", "magnitude", "--keep", "0.5") == 0
+    finally:
+        os.umask(before)
+    files = [path for path in (tmp_path / "small").rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} >= {".safetensors", ".json", ".md"}
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o640}
+    for path in files:
+        assert str(tiny_model.parent).encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize(
+    ("processor", "clock"), [(1.0, "in wall time."), (0.5, "in processor time, as other work took 50 %")]
+)
+def test_the_card_has_the_spread_of_times_and_the_load(prune, tmp_path, monkeypatch, processor, clock):
+    """Laps of 1 to 5 ms of the model before and half of that after; of these the process ran ``processor``."""
+
+    def time_forward(task, groups, device):
+        wall = {0: [0.001, 0.002, 0.003, 0.004, 0.005], 1: [0.0005, 0.001, 0.0015, 0.002, 0.0025]}
+        laps = {count: Laps(each, [processor * second for second in each]) for count, each in wall.items()}
+        return ForwardTimes({1: laps, 8: laps}, True, {}, "float32")
+
+    monkeypatch.setattr("bench.prune.times.time_forward", time_forward)
+    monkeypatch.setattr(os, "getloadavg", lambda: (3.25, 1.0, 1.0))
+    assert prune("--method", "magnitude", "--keep", "0.5") == 0
+    card = (tmp_path / "small" / "README.md").read_text()
+    cells = [cell.strip() for cell in re.search(r"\| ms, batch 8, cpu (.*)", card)[1].split("|")[1:-1]]
+    spreads = [f"{3 * k:.2f} ({2 * k:.2f} to {4 * k:.2f})" for k in (processor, processor / 2)]
+    assert cells == [*spreads, "-50.0 %"]
+    assert clock in card and "median of 5 forward passes" in card and "Load average before them: 3.2 on" in card
+
+
+def test_waiting_is_the_wall_time_in_which_the_process_did_not_run():
+    laps = [Laps([1.0, 2.0], [1.0, 1.0]), Laps([1.0], [1.0])]
+    assert share_waited(laps) == pytest.approx(0.25)
+    assert share_waited([Laps([1.0], [3.9])]) == 0  # on four threads
 
 
 def test_a_damaged_pruned_checkpoint_is_named_in_one_line(prune, tmp_path, capsys):

@@ -190,7 +190,7 @@ def test_odd_names_stay_in_their_cell(make_record, board_of, board, label):
     records = [make_record(label=label, data=label, model=label), make_record(label="m", data=label, model=label)]
     text = board(records)
     bars = [len(re.findall(r"(?<!\\)\|", line)) for line in text.splitlines() if line.startswith("|")]
-    assert len(bars) == 8 and set(bars) == {15}  # two tables of a heading, a rule and two methods; 13 figures each
+    assert len(bars) == 8 and set(bars) == {16}  # two tables: heading, rule and two methods, fourteen figures each
     unescaped = re.sub(r"\\.", "", text.split("How to read it")[0].replace("![", "", 1))
     assert not re.search(r"[<>`*$]", unescaped) and "[x]" not in unescaped
     drawn = ElementTree.fromstring(overview(board_of(records)))

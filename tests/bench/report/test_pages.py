@@ -216,18 +216,6 @@ def test_a_run_that_was_not_timed_has_no_speed(run, parse):
     assert "A, not timed" in (out / "records.html").read_text()
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_a_report_is_replaced_and_nothing_else_is(run, capsys):
-    folder = run(seeds=1, labels=("michel", "random"), data=("alpha",))
-    out = folder / "report"
-    assert main(["report", str(folder)]) == 0
-    (out / "methods" / "stale.html").write_text("old")
-    assert main(["report", str(folder)]) == 0 and not (out / "methods" / "stale.html").exists()
-    assert capsys.readouterr().out.splitlines()[-1] == str(out / "index.html")
-    assert main(["report", str(folder), "--out", str(folder / "records")]) == 2
-    assert "not a report" in capsys.readouterr().err and list((folder / "records").iterdir())
-
-
 def test_no_records_and_no_results_are_one_line(tmp_path, run, capsys):
     assert main(["report", str(tmp_path / "nothing")]) == 2
     assert capsys.readouterr().err.count("\n") == 1

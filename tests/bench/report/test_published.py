@@ -40,21 +40,24 @@ def test_means_of_a_paper_are_those_of_its_tasks():
         for row in paper.rows:
             *each, mean = row.accuracies
             assert len(each) == len(paper.metrics)
-            assert sum(each) / len(each) == pytest.approx(mean, abs=0.011), row  # as printed
+            assert row.model or sum(each) / len(each) == pytest.approx(mean, abs=0.011), row  # as printed
         assert set(paper.methods) <= {row.name for row in paper.rows}
 
 
 def test_each_published_row_is_followed_by_what_does_the_same_here(make):
     random = "random:allocation=layer,draws=3,parts=both"
-    labels = ("none", "amp", "inverse-amp", random, "amp-recovered", "amp-recovered:choice=random", "michel")
+    recovered = ("amp-recovered", "amp-recovered:batch_size=1", "amp-recovered:batch_size=1,choice=random")
+    labels = ("none", "amp", "inverse-amp", random, *recovered, "michel")
     table = rows(beside_published([make(label) for label in labels]))
     seven = [(row[1].replace("\\", ""), row[2]) for row in table if row[0] == "7 of 32"]
     assert seven == [
         ("AMP (published)", "61.56"),
         ("amp", "43.00"),
         ("amp-recovered", "43.00"),
+        ("amp-recovered:batch_size=1", "43.00"),
+        ("AMP, LLaMA-7B (published)", "–"),
         ("random (published)", "58.72"),
-        ("amp-recovered:choice=random", "43.00"),
+        ("amp-recovered:batch_size=1,choice=random", "43.00"),
         (random, "43.00"),
         ("reversed (published)", "47.91"),
         ("inverse-amp", "43.00"),
@@ -88,11 +91,17 @@ def test_published_rows_are_marked_and_there_are_none_beside_other_tasks(make, c
     assert beside_published([other]) == "" == beside_published([])
 
 
-def test_every_row_at_a_level_of_the_suite_is_measured_by_it(make):
-    """The suite of AMP runs a method for each published row but those of heads or neurons alone, which need more."""
+def test_every_row_of_the_suites_own_model_is_measured_by_it(make):
+    """The suite of AMP runs methods for each published row, with and without recovery, at the level of the row."""
     suite = load_suite("amp")
     records = [make(spec.label, removed=suite.removed(32)) for spec in suite.methods]
     table = rows(beside_published(records))
-    alone = [row[1] for row, after in zip(table, [*table[1:], ["", "x (published)"]], strict=True)
-             if "(published)" in row[1] and "(published)" in after[1]]  # fmt: skip
-    assert alone == ["neurons alone (published)", "heads alone (published)"]
+    after: dict[tuple[str, str], int] = {}
+    for row in table:
+        if "(published)" in row[1]:
+            last = (row[0], row[1].removesuffix(" (published)"))
+            after[last] = 0
+        else:
+            after[last] += 1
+    assert after.pop(("0 of 32", "unpruned")) == 1 and after.pop(("7 of 32", "AMP, LLaMA-7B")) == 0
+    assert set(after.values()) == {2}

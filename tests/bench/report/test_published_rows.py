@@ -31,6 +31,8 @@ def fits(write, changed):
                 result={
                     "removed": [0, 3, 7, 10, 32],
                     "units": 32,
+                    "shape": [16, 16],
+                    "orders": record.result.orders and [list(range(32)) for _ in record.result.orders],
                     "metrics": [accuracies] * len(record.result.quality),
                 },
                 measured={"generation": generation},
@@ -49,8 +51,9 @@ def test_published_rows_are_marked_and_followed_by_ours(fits):
     table = detail_tables.published(board, task, paper, rows)
     assert "arXiv 2504.21174" in table.caption
     published = [row for row, mark in zip(table.rows, table.marks, strict=True) if mark == "published"]
-    assert [row[0].shown for row in published] == [f"{row.name} (published)" for row in AMP.rows]
-    assert [[cell.value for cell in row[3:9]] for row in published] == [list(row.accuracies) for row in AMP.rows]
+    assert [row[0].shown for row in published] == [f"{row.full_name} (published)" for row in AMP.rows]
+    shown = [[cell.value for cell in row[3:9]] for row in published]
+    assert shown == [pytest.approx(list(row.accuracies), nan_ok=True) for row in AMP.rows]
     assert {row[1].value for row in published} == {"published"} and not any(row[0].href for row in published)
     ours = {(row[0].shown, row[2].shown): row for row, mark in zip(table.rows, table.marks, strict=True)
             if mark == "measured"}  # fmt: skip

@@ -127,10 +127,11 @@ def test_every_built_in_suite_loads():
 
 
 def test_the_suite_of_amp_is_the_papers_protocol():
-    """3, 7 and 10 heads of each of 32 layers; two of the three epochs that the task takes, to the step."""
+    """These heads of each of 32 layers; two of the three epochs that the task takes, to the step; one text a batch."""
     suite = load_suite("amp")
-    assert suite.removed(32 * 32) == [0, 32 * 3, 32 * 7, 32 * 10, 32 * 32]
+    assert suite.removed(32 * 32) == [32 * heads for heads in (0, 3, 7, 10, 15, 17, 30, 32)]
     assert suite.calibration == 50
+    assert {spec.options["batch_size"] for spec in suite.methods if spec.name == "amp-recovered"} == {1}
     for examples in range(1, 60000, 977):
         steps = fine_tuning(examples, batch_size=8).shortened(suite.training).max_steps
         assert steps == 2 * -(-examples // 8)
@@ -142,11 +143,13 @@ def test_a_file_says_everything_that_a_command_line_says(toml):
             'methods = ["none", "michel:layer_norm=false"]\nseeds = [4, 5]\nlevels = [0.5]\ncalibration = 16\n'
             '[[tasks]]\ntask = "mnli"\ndata = "d.csv"\ntext = "a,b"\nlabel = "y"\nlimit = 9\n'
             '[[tasks]]\ntask = "classification"\ndata = "d.csv"\ntext = ["a,b"]\nfinetune = true\nmodel = "m"\n'
+            '[[tasks]]\ntask = "classification"\ntrain = "a.csv"\ntest = "c.csv"\n'
         )
     )
     assert suite.name == "mine" and suite.seeds == (4, 5) and suite.levels == (0, 0.5, 1) and suite.calibration == 16
     assert [spec.label for spec in suite.methods] == ["none", "michel:layer_norm=false"]
-    first, second = suite.tasks
+    first, second, third = suite.tasks
+    assert third.source == {"train": "a.csv", "test": "c.csv"} and first.source == "d.csv"
     assert first.text == ("a", "b") and first.label == "y" and first.limit == 9
     assert second.text == ("a,b",) and second.finetune and second.model == "m"
 

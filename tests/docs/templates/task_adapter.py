@@ -5,6 +5,7 @@ from pathlib import Path
 from tasks.contract import task
 from tasks.data.dataset import Dataset
 from tasks.data.splits import disjoint
+from tasks.errors import TaskError
 from tasks.text_classification import TextClassification
 
 
@@ -17,6 +18,11 @@ class Reviews(TextClassification):
     @staticmethod
     def built_in() -> Dataset:
         """Three disjoint splits of the file, each of whose lines is a label, a tab and a text."""
-        lines = Path(__file__).with_name("reviews.tsv").read_text(encoding="utf-8").splitlines()
-        rows = [((text,), label) for label, text in (line.split("\t") for line in lines)]
+        file = Path(__file__).with_name("reviews.tsv")
+        rows = []
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            label, tab, text = line.partition("\t")
+            if not tab:
+                raise TaskError(f"{file}: line {number}: expected a label, a tab and a text")
+            rows.append(((text,), label))
         return disjoint("film-reviews", {"all": rows}, Reviews.labels)

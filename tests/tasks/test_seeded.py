@@ -1,0 +1,30 @@
+"""A trained model is kept in a folder that others can read."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from transformers import AutoModelForSequenceClassification
+
+from bench.suites.plugins import load_plugins
+from tasks.contract import TASKS
+from tasks.models.cache import Cache
+from tasks.request import TaskSpec
+
+
+def test_all_files_of_a_trained_model_have_the_permissions_that_the_user_gives_new_files(
+    tiny_data, tiny_model, tmp_path
+):
+    load_plugins()
+    spec = TaskSpec(task="classification", data=str(tiny_data), model=str(tiny_model), finetune=True, limit=32)
+    task, cache = TASKS["classification"](spec), Cache(tmp_path)
+    before = os.umask(0o027)
+    try:
+        task.prepare(3, cache, torch.device("cpu"))
+    finally:
+        os.umask(before)
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    assert folder.name.startswith("tiny-tiny-bert-s3-")  # data, model and seed, as the documents say
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o640}
+    assert AutoModelForSequenceClassification.from_pretrained(folder).config.num_labels == 2
