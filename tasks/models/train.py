@@ -88,7 +88,7 @@ class TrainingSetup:
         share = -(-examples // size) / -(-examples // recipe.batch_size)
         steps, warmup = max(1, round(share * recipe.max_steps)), round(share * recipe.warmup_steps)
         recipe = replace(recipe, batch_size=size, max_steps=steps, warmup_steps=warmup)
-        return TrainingSetup(self._examples, self._tokenizer, recipe, self._seed, self._device)
+        return TrainingSetup(self._examples, self._tokenizer, recipe, self._seed, self._device, self._initial)
 
     def batches(self) -> Iterator[Batch]:
         """Batches without end, epoch after epoch, one for each step; the last one of an epoch may be smaller."""

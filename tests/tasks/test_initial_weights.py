@@ -67,6 +67,8 @@ def test_a_training_of_other_steps_is_the_same_but_for_its_schedule(tiny_data, t
     assert whole.epoch_steps == -(-(len(task.dataset.train) - task.held_out) // 24)
     longer = whole.with_steps(16)
     assert (whole.steps, longer.steps, longer.epoch_steps) == (8, 16, whole.epoch_steps)
+    for derived in (longer, whole.in_batches_of(12)):
+        assert derived.initial_weights().keys() == whole.initial_weights().keys()
     for one, other in islice(zip(whole.batches(), longer.batches(), strict=True), 9):
         assert torch.equal(one.inputs["input_ids"], other.inputs["input_ids"])
     model = torch.nn.Linear(2, 2)
