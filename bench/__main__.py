@@ -1,26 +1,47 @@
-"""``python -m bench`` and ``headbench``: read the command line, run the verb, report bad input in one line."""
+"""``python -m bench`` and ``headbench``: read the command line, run the verb, report bad input in one line.
+
+Modules that take time to import are imported when signals are handled already.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
-from bench.cli.arguments import parse
-from bench.records.errors import InputError
-from tasks.errors import TaskError
+from bench import signals
+
+
+def command() -> NoReturn:
+    """The whole life of the process: as ``main``, with the signals handled that ask it to end."""
+    signals.install()
+    code = main()
+    signals.ignore()
+    sys.exit(code)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
-    0 success, 1 a cell failed or a method regressed, 2 bad input, 130 interrupted, 141 nobody reads the output.
+    0 success, 1 a cell failed or a method regressed, 2 bad input, 130 interrupted, 141 nobody reads the output, 143
+    ended by SIGTERM.
     """
-    options = parse(sys.argv[1:] if arguments is None else arguments)
-    resume = "; finished cells are kept: run the command again to continue" if options.name == "run" else ""
+    resume = ""
     try:
+        from bench.cli.arguments import parse
+        from bench.records.errors import InputError
+        from tasks.errors import TaskError
+
+        options = parse(sys.argv[1:] if arguments is None else arguments)
+        if options.name == "run":
+            resume = "; finished cells are kept: run the command again to continue"
         code = options.verb(options)
         print(end="", flush=True)
         return code
+    except KeyboardInterrupt:
+        return _ended("stopped", resume, 130)
+    except signals.Terminated:
+        return _ended("ended by SIGTERM", resume, 143)
     except (InputError, TaskError) as error:
         return _complain(str(error))
     except BrokenPipeError:
@@ -30,15 +51,17 @@ def main(arguments: list[str] | None = None) -> int:
         _drop_output()  # it may be the output that cannot be written
         where = f"{error.filename}: " if error.filename else ""
         return _complain(f"{where}{error.strerror or error}{resume}")
-    except KeyboardInterrupt:
-        print(f"\nheadbench: stopped{resume}", file=sys.stderr)
-        return 130
     except ValueError as error:
         # Importing the class would import torch; if the error is one, its module is loaded already.
         layouts = sys.modules.get("methods.heads.finding.layouts")
         if layouts is None or not isinstance(error, layouts.UnsupportedArchitecture):
             raise
         return _complain(str(error))
+
+
+def _ended(how: str, resume: str, code: int) -> int:
+    print(f"\nheadbench: {how}{resume}", file=sys.stderr)
+    return code
 
 
 def _complain(message: str) -> int:
@@ -55,4 +78,4 @@ def _drop_output() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

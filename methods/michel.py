@@ -1,7 +1,5 @@
 """Sensitivity of the loss to a gate on each head (Michel, Levy & Neubig 2019)."""
 
-from typing import Annotated, Literal
-
 import torch
 from torch import Tensor
 
@@ -9,23 +7,20 @@ from methods import View, scorer
 from methods.heads import gated
 
 
-@scorer("michel", source="Michel et al. 2019, Eq. 2", variants={"greedy-michel": {"recompute": 1}})
-def michel(
-    view: View,
-    *,
-    layer_norm: Annotated[
-        Literal["auto", True, False],
-        "divide by the L2 norm over the layer's kept units; auto: only where units are scored once",
-    ] = "auto",
-) -> Tensor:
+@scorer(
+    "michel",
+    source="Michel et al. 2019, Eq. 2",
+    variants={"michel": {"layer_norm": "auto"}, "greedy-michel": {"recompute": 1, "layer_norm": "auto"}},
+)
+def michel(view: View) -> Tensor:
     """Mean absolute gradient of the loss with respect to a gate on the unit.
 
         importance(u) = mean over examples x of | d loss(x) / d gate_u |  at gate_u = 1
 
     The absolute value is taken per example (Li, Cotterell & Sachan 2021, Eq. 21), not per batch as in the published
     code. The paper scores once, with a norm over the units of each layer. ``greedy-michel`` scores again after every
-    ``recompute`` units, without: the last unit of a layer would always score 1. Units removed earlier do not count in
-    the norm. Returns (units,).
+    ``recompute`` units, without: the last unit of a layer would always score 1. The schedule applies the norm
+    (``layer_norm``). Returns (units,).
 
     Source: Michel, Levy & Neubig, "Are Sixteen Heads Really Better than One?", NeurIPS 2019, Eq. 2.
     """
@@ -36,10 +31,4 @@ def michel(
         with gated(view.model, gates, view.heads):
             (gradient,) = torch.autograd.grad(view.loss(batch).sum(), gates)  # (units, B)
         total += gradient.abs().sum(1).double().cpu()
-    importance = total / view.examples
-    if layer_norm is False or (layer_norm == "auto" and view.greedy):
-        return importance
-    site = view.heads.site_of_unit
-    squares = torch.zeros(len(view.heads.sites), dtype=torch.float64)
-    squares.index_add_(0, site, importance.square() * view.kept)
-    return importance / squares.sqrt().clamp_min(torch.finfo(torch.float64).tiny)[site]
+    return total / view.examples

@@ -24,11 +24,11 @@ def leave_one_out(
     total = torch.zeros(len(view.heads), dtype=torch.float64)
     with torch.no_grad(), restarting(view.model, view.heads) as restart:
         for group in group_by_length(view.batches, view.model, copies=max(view.heads.shape)):
-            loss = view.loss(group).double().sum().cpu()
+            loss = group.totals(view.loss(group), 1)
             for site in range(len(view.heads.sites)):
                 units = (view.kept & (view.heads.site_of_unit == site)).nonzero().flatten()
                 for some in units.split(max(1, tokens // group.tokens)) if len(units) else ():
                     with restart.without(some.tolist()):
                         losses = view.loss(group.repeated(len(some)))  # (copies * B,)
-                    total[some] += losses.unflatten(0, (len(some), -1)).double().sum(1).cpu() - loss
+                    total[some] += group.totals(losses, len(some)) - loss
     return total / view.examples

@@ -10,7 +10,12 @@ from methods import AtLeast, AtMost, Importance, View, scorer
 from methods.heads import find_mlps
 
 
-@scorer("random", source="control", control=True)
+@scorer(
+    "random",
+    source="control",
+    control=True,
+    variants={"random-both": {"parts": "both", "allocation": "layer", "draws": 3}},  # the control of amp
+)
 def random(
     view: View,
     *,

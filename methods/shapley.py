@@ -83,5 +83,5 @@ def _losses(view: View, groups: Sequence[LengthGroup], gates: Tensor) -> Tensor:
             for some in torch.arange(gates.shape[1]).split(max(1, TOKENS // group.tokens)):
                 put(gates[:, some].repeat_interleave(texts, 1))
                 losses = view.loss(group.repeated(len(some)))  # (copies * texts,)
-                totals[some] += losses.unflatten(0, (len(some), texts)).double().sum(1).cpu()
+                totals[some] += group.totals(losses, len(some))
     return totals / view.examples

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -27,6 +27,7 @@ class Training(Protocol):
     """
 
     steps: int  # optimizer steps that a method may take for one budget
+    epoch_steps: int  # of one pass over the training split
     clip: float  # largest norm of the gradient of all weights together
 
     def batches(self) -> Iterator[Batch]:
@@ -37,6 +38,12 @@ class Training(Protocol):
 
     def optimizer(self, model: nn.Module) -> tuple[Optimizer, LRScheduler]:
         """The task's own optimizer for the weights of ``model``, with its schedule over ``steps``."""
+
+    def with_steps(self, steps: int) -> Training:
+        """The same training with another number of steps, 1 or more."""
+
+    def initial_weights(self) -> Mapping[str, Tensor]:
+        """The weights that the training of the task's own model starts from. Raises ValueError if it is not trained."""
 
 
 class Task(ABC):
@@ -75,6 +82,11 @@ class Task(ABC):
     def held_out(self) -> int:
         """Training examples that the model of a seed is not trained on, for calibration; 0 if there are none."""
         return 0
+
+    @property
+    def trains(self) -> bool:
+        """Whether the model of a seed is trained here, so that methods may start from where that training starts."""
+        return False
 
     @property
     @abstractmethod

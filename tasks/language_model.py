@@ -85,7 +85,14 @@ class LanguageModel(SeededTask):
         folders = [name for name in self.spec.harness_tasks if Path(name).is_dir()]
         columns, limit = list(self.spec.text or TEXT), self.spec.limit
         own = {"data": self.spec.source, "columns": columns, "mirror": self.spec.mirror, "limit": limit}
-        return Harness(self.names, folders=folders, mirror=self.spec.mirror, limit=limit or None, own=own)
+        return Harness(
+            self.names,
+            folders=folders,
+            mirror=self.spec.mirror,
+            limit=limit or None,
+            own=own,
+            trust=self.spec.trust_task_code,
+        )
 
     @cached_property
     def texts(self) -> Dataset:
@@ -161,9 +168,13 @@ class LanguageModel(SeededTask):
 
     # The model of a seed
 
+    def initial(self, seed: int) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
+        tokenizer, model = self._small(self.seeds(seed).of("initial weights"))
+        return model, tokenizer
+
     def fit(self, seed: int, device: torch.device) -> Trained:
         seeds, documents = self.seeds(seed), abilities.documents()
-        tokenizer, model = self._small(seeds.of("initial weights"))
+        model, tokenizer = self.initial(seed)
         training = tuple(documents["train"][index] for index in self.division(seed).training)
         splits = {**documents, "train": training}
         return model, tokenizer, decoder.fit(model, tokenizer, splits, abilities.RECIPE, seeds, device=device)
@@ -204,8 +215,8 @@ class LanguageModel(SeededTask):
     def training(self, seed: int, share: float, device: torch.device) -> train.TrainingSetup:
         recipe = train.fine_tuning(len(self._train_set), batch_size=8) if self.spec.source else abilities.RECIPE
         examples = [self._train_set[index] for index in self.division(seed).training]
-        order = self.seeds(seed).of("method's training order")
-        return train.TrainingSetup(examples, self._tokenizer, recipe.shortened(share), order, device)
+        order, initial = self.seeds(seed).of("method's training order"), self.initial_weights(seed)
+        return train.TrainingSetup(examples, self._tokenizer, recipe.shortened(share), order, device, initial)
 
     def probe(self, size: int, device: torch.device) -> Batch:
         return next(encode.batches(encode.median_length(self._test_set, size), self._tokenizer, size, device=device))

@@ -53,6 +53,7 @@ class TaskSpec(BaseModel):
     harness_tasks: Names = Field(
         (), title="TASK", description="tasks of lm-eval, or folders of task files, for --task harness"
     )
+    trust_task_code: bool = Field(False, description="run Python code that task files in --harness-tasks name")
     dtype: str = Field(
         "",
         title="float32|bfloat16|float16|auto",

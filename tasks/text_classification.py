@@ -91,7 +91,7 @@ class TextClassification(SeededTask):
         return self.dataset.majority_accuracy
 
     def validate(self) -> nn.Module:
-        for field in ("harness_tasks", "dtype", "device_map"):
+        for field in ("harness_tasks", "trust_task_code", "dtype", "device_map"):
             if getattr(self.spec, field):
                 flag = f"--{field.replace('_', '-')}"
                 raise TaskError(f"{self.spec.task}: {flag} is for language models: use --task harness")
@@ -152,16 +152,19 @@ class TextClassification(SeededTask):
         """Tokenizer and untrained small model for the data."""
         return small.build(self.dataset, seed, pieces=self._pieces, max_length=self._recipe.max_length)
 
-    def fit(self, seed: int, device: torch.device) -> Trained:
-        seeds = self.seeds(seed)
+    def initial(self, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+        drawn = self.seeds(seed).of("initial weights")
         if self.folder is None:
-            tokenizer, model = self._small(seeds.of("initial weights"))
+            tokenizer, model = self._small(drawn)
         else:
             tokenizer = checkpoint.load_tokenizer(self.folder)
-            initial = seeds.of("initial weights")
-            model = checkpoint.load_for_training(self.folder, self.dataset.labels, tokenizer, initial)
+            model = checkpoint.load_for_training(self.folder, self.dataset.labels, tokenizer, drawn)
+        return model, tokenizer
+
+    def fit(self, seed: int, device: torch.device) -> Trained:
+        model, tokenizer = self.initial(seed)
         data = replace(self.dataset, train=tuple(self.dataset.train[index] for index in self.division(seed).training))
-        return model, tokenizer, train.train(model, tokenizer, data, self._recipe, seeds, device=device)
+        return model, tokenizer, train.train(model, tokenizer, data, self._recipe, self.seeds(seed), device=device)
 
     def save_tokenizer(self, folder: Path) -> None:
         self._tokenizer.save_pretrained(folder)
@@ -181,8 +184,9 @@ class TextClassification(SeededTask):
 
     def training(self, seed: int, share: float, device: torch.device) -> train.TrainingSetup:
         examples = [self._train_set[index] for index in self.division(seed).training]
-        order = self.seeds(seed).of("method's training order")
-        return train.TrainingSetup(examples, self._tokenizer, self._recipe.shortened(share), order, device)
+        order, initial = self.seeds(seed).of("method's training order"), self.initial_weights(seed)
+        recipe = self._recipe.shortened(share)
+        return train.TrainingSetup(examples, self._tokenizer, recipe, order, device, initial)
 
     def probe(self, size: int, device: torch.device) -> Batch:
         return next(encode.batches(encode.median_length(self._test, size), self._tokenizer, size, device=device))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench.analysis.costs import forward_speedup, generation_speedup, level_index, units_removed
-from bench.analysis.curves import area, curve, parameters_removed, removes
+from bench.analysis.curves import area_to, curve, parameters_removed, removes, share_emptied
 from bench.analysis.quality import ACCURACY, is_above_chance, quality_name
 from bench.records.schema import FinishedRecord
 
@@ -25,6 +25,8 @@ def metrics(record: FinishedRecord) -> dict[str, float]:
 
     area: mean quality over the share removed (trapezoids), scaled so that chance is 0 and the unpruned model 1. NaN if
     that model is not above chance.
+    area50: the same over the shares up to a half, where models are still of use.
+    emptied50: share of draws in which some attention module has no unit left with half of the units removed.
     within1, within5: largest share removed such that no level up to it loses more than 1 or 5 points of accuracy, among
     the levels measured. NaN if texts are scored, where a point may be most of a byte's probability.
     """
@@ -32,12 +34,19 @@ def metrics(record: FinishedRecord) -> dict[str, float]:
     shares, quality = curve(record)
     base, chance = quality[0], result.chance
     accuracy = quality_name(record) == ACCURACY
+
+    def scaled(largest: float) -> float:
+        if not is_above_chance(result):
+            return NAN
+        return float((area_to(largest, shares, quality) - chance) / (base - chance))
+
     return {
         "base": base,
         "chance": chance,
         "at50": _at(record, 0.5, quality),
         "at75": _at(record, 0.75, quality),
-        "area": float((area(shares, quality) - chance) / (base - chance)) if is_above_chance(result) else NAN,
+        "area": scaled(float(shares[-1])),
+        "area50": scaled(0.5),
         "within1": _safe_share(units_removed(record), base - quality, 0.01) if accuracy else NAN,
         "within5": _safe_share(units_removed(record), base - quality, 0.05) if accuracy else NAN,
         "mb": _at(record, SIZE_LEVEL, [size["model"] for size in result.megabytes]),
@@ -50,6 +59,7 @@ def metrics(record: FinishedRecord) -> dict[str, float]:
         "forward": result.passes.forward,
         "backward": result.passes.backward,
         "training_seconds": measured.method_training_seconds,
+        "emptied50": share_emptied(record, 0.5),
         "parameters50": _at(record, SIZE_LEVEL, parameters_removed(record)),
     }
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.analysis.curves import area, area_to, removes
-from bench.analysis.naming import seeds_in_words
+from bench.analysis.curves import area_to, removes
 from bench.analysis.paired_methods import PairedMethods, SeedPairs, largest_share, pair_methods
 from bench.analysis.quality import POINTS, quality_name
 from bench.analysis.run_results import FinishedCell
@@ -62,39 +61,60 @@ class Comparison:
 
     a: str
     b: str
+    unlike: str  # how they differ in what they remove, and what is compared then; empty if they remove the same parts
     where: str  # at which level, as the end of a sentence
     quality: str  # the name of what is compared
     alpha: float
     tasks: tuple[TaskComparison, ...]
-    overall: Difference | None  # of the mean over tasks, in the seeds that all tasks share; None without any
+    overall: Difference  # of the mean over tasks
     caveats: tuple[str, ...]  # without which the result would mislead
     remarks: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Scope:
+    """What is compared of two curves: the value at one ``level``, or the mean up to a share (to the end without)."""
+
+    level: float | None = None
+    up_to: float | None = None
+    by_parameters: bool = False  # shares are of all parameters, otherwise of what the methods remove
+
+
 def compare(
-    folder: Path, a: str, b: str, tasks: Sequence[str] = (), level: float | None = None, alpha: float = 0.05
+    folder: Path,
+    a: str,
+    b: str,
+    tasks: Sequence[str] = (),
+    level: float | None = None,
+    alpha: float = 0.05,
+    up_to: float | None = None,
 ) -> Comparison:
     """Compare the methods labelled ``a`` and ``b``, from the records in ``folder``.
 
-    They are compared by mean quality over the shares removed (not scaled by chance, as the leaderboard's area is), or
-    at one ``level``, on all tasks or on those named by their adapter or data. If they do not remove the same parts,
-    they are compared at equal shares of parameters removed, up to the largest that both reach. Raises InputError for
-    unknown names, levels that were not measured, and records that cannot be compared.
+    They are compared by mean quality over the shares removed (not scaled by chance, as the leaderboard's area is), all
+    of them or those ``up_to`` one, or at one ``level``, on all tasks or on those named by their adapter or data. If
+    they do not remove the same parts, they are compared at equal shares of parameters removed, up to the largest that
+    both reach. Raises InputError for unknown names, levels that were not measured, shares that the methods do not
+    reach, and records that cannot be compared.
     """
     if not 0 < alpha < 1:
         raise InputError(f"--alpha {alpha:g}: expected a probability between 0 and 1")
+    if up_to is not None and (level is not None or not 0 < up_to <= 1):
+        given = "one of --level and --up-to" if level is not None else f"a share above 0, at most 1, not {up_to:g}"
+        raise InputError(f"--up-to: expected {given}")
     both = pair_methods(folder, a, b, tasks)
-    pairs, by_parameters = both.tasks, bool(both.unlike)
-    caveats = [_equal_parameters(both, level)] if by_parameters else []
-    caveats += both.caveats
-    values = {task: _points(pair, level, by_parameters) for task, pair in pairs.items()}  # (2, seeds)
-    differences = [difference(one, other, alpha, tests=len(pairs)) for one, other in values.values()]
+    pairs, by_parameters = both.tasks, both.removed[0] != both.removed[1]
+    scope = Scope(level, up_to, by_parameters)
+    unlike = _unlike(a, b, both, scope) if by_parameters else ""
+    values = {task: _points(pair, scope) for task, pair in pairs.items()}  # (2, seeds)
+    differences = [difference([one], [other], alpha, tests=len(pairs)) for one, other in values.values()]
     adjusted = holm([1.0 if each.p is None else each.p for each in differences])
-    overall, remarks = _overall(values, pairs, alpha)
+    of_a, of_b = zip(*values.values(), strict=True)
     return Comparison(
         a=a,
         b=b,
-        where=_where(pairs, level, by_parameters),
+        unlike=unlike,
+        where=_where(pairs, scope),
         quality=_quality(pairs),
         alpha=alpha,
         tasks=tuple(
@@ -111,25 +131,10 @@ def compare(
             )
             for (task, pair), each, p in zip(pairs.items(), differences, adjusted, strict=True)
         ),
-        overall=overall,
-        caveats=tuple(caveats),
-        remarks=(*both.remarks, *remarks),
+        overall=difference(of_a, of_b, alpha),
+        caveats=both.caveats,
+        remarks=both.remarks,
     )
-
-
-def _overall(
-    values: dict[TaskKey, np.ndarray], pairs: dict[TaskKey, SeedPairs], alpha: float
-) -> tuple[Difference | None, list[str]]:
-    """The difference of the means over tasks in the seeds that all share, and a remark if they do not share all."""
-    common = sorted(set.intersection(*(set(pair) for pair in pairs.values())))
-    remarks = []
-    if not common:
-        return None, []
-    if any(len(pair) > len(common) for pair in pairs.values()):
-        remarks = [f"the tasks do not share all seeds: the mean over tasks is that of {seeds_in_words(common)}"]
-    rows = [values[task][:, [list(pair).index(seed) for seed in common]] for task, pair in pairs.items()]
-    of_a, of_b = np.mean(rows, axis=0)  # (seeds,)
-    return difference(of_a, of_b, alpha), remarks
 
 
 def _quality(pairs: dict[TaskKey, SeedPairs]) -> str:
@@ -138,47 +143,63 @@ def _quality(pairs: dict[TaskKey, SeedPairs]) -> str:
     return names.pop() if len(names) == 1 else "quality"
 
 
-def _where(pairs: dict[TaskKey, SeedPairs], level: float | None, by_parameters: bool) -> str:
+def _where(pairs: dict[TaskKey, SeedPairs], scope: Scope) -> str:
     cells = [next(iter(pair.values()))[0] for pair in pairs.values()]
-    removed = "parameters" if by_parameters else removes(cells[0].record)
-    if level is None:
-        return f"on average over the shares of {removed} removed"
-    if by_parameters:
-        return f"at {100 * level:g} % of {removed} removed"
-    shares = [100 * cell.shares[_level_index(cell, level)] for cell in cells]
+    removed = "parameters" if scope.by_parameters else removes(cells[0].record)
+    if scope.level is None:
+        to = "" if scope.up_to is None else f" up to {100 * scope.up_to:g} %"
+        return f"on average over the shares of {removed} removed{to}"
+    if scope.by_parameters:
+        return f"at {100 * scope.level:g} % of {removed} removed"
+    shares = [100 * cell.shares[_level_index(cell, scope.level)] for cell in cells]
     low, high = f"{min(shares):.3g}", f"{max(shares):.3g}"
     if low == high:
         return f"at {low} % of {removed} removed"
-    return f"with {low} to {high} % of {removed} removed (the nearest to {100 * level:g} %)"
+    return f"with {low} to {high} % of {removed} removed (the nearest to {100 * scope.level:g} %)"
 
 
-def _equal_parameters(both: PairedMethods, level: float | None) -> str:
-    """How methods that remove unlike parts are compared, as a caveat. Raises InputError if they cannot be."""
+def _unlike(a: str, b: str, both: PairedMethods, scope: Scope) -> str:
+    """How methods that remove unlike parts differ, and how they are compared, as a sentence.
+
+    Raises InputError if they cannot be compared: nothing is said about shares that one of them does not reach.
+    """
+    parts = f"{a} removes {both.removed[0]}, {b} {both.removed[1]}"
     most = [largest_share(pair) for pair in both.tasks.values()]
     if not min(most):
-        raise InputError(f"{both.unlike}, and one of them removes no parameters: they cannot be compared")
-    if level is not None and level > min(most):
-        raise InputError(
-            f"{both.unlike}: a level is then a share of parameters, and both reach only {min(most):.3f}, not {level:g}"
-        )
-    low, high = f"{100 * min(most):.1f}", f"{100 * max(most):.1f}"
-    reach = low if low == high else f"{low} to {high}"
-    to = "" if level is not None else f", up to the {reach} % that both reach"
-    return f"{both.unlike}: they were compared at equal shares of parameters removed{to}, linear between levels"
+        raise InputError(f"{parts}, and one of them removes no parameters: they cannot be compared")
+    for flag, share in (("level", scope.level), ("up-to", scope.up_to)):
+        if share is not None and share > min(most):
+            raise InputError(
+                f"--{flag} {share:g}: {parts}: this is a share of parameters, and both reach only {min(most):.3f}"
+            )
+    cells = [both_cells for pair in both.tasks.values() for both_cells in pair.values()]
+    whole = [100 * np.mean([cell.parameters[-1] for cell in side]) for side in zip(*cells, strict=True)]
+    reach = (
+        "" if scope.level is not None or scope.up_to is not None else f", up to the {_range(most)} % that both reach"
+    )
+    return (
+        f"{parts}: they differ in parameters removed ({whole[0]:.1f} % and {whole[1]:.1f} % of all where nothing is "
+        f"kept), so they are compared at equal shares of parameters removed{reach}, linear between measured levels"
+    )
 
 
-def _points(pair: SeedPairs, level: float | None, by_parameters: bool) -> np.ndarray:
-    """Quality of both methods by seed, (2, seeds), in points: the mean over shares removed, or at ``level``."""
-    most = largest_share(pair)
+def _range(shares: Sequence[float]) -> str:
+    """The smallest and the largest of ``shares``, in per cent."""
+    low, high = f"{100 * min(shares):.1f}", f"{100 * max(shares):.1f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _points(pair: SeedPairs, scope: Scope) -> np.ndarray:
+    """Quality of both methods by seed, (2, seeds), in points: the mean over shares removed, or at one level."""
+    most = largest_share(pair) if scope.by_parameters else 1.0
 
     def quality(cell: FinishedCell) -> float:
-        if level is None:
-            if by_parameters:
-                return area_to(most, cell.parameters, cell.quality)
-            return float(area(cell.shares, cell.quality))
-        if by_parameters:
-            return float(np.interp(level, cell.parameters, cell.quality))
-        return float(cell.quality[_level_index(cell, level)])
+        shares = cell.parameters if scope.by_parameters else cell.shares
+        if scope.level is None:
+            return area_to(scope.up_to or most, shares, cell.quality)
+        if scope.by_parameters:
+            return float(np.interp(scope.level, shares, cell.quality))
+        return float(cell.quality[_level_index(cell, scope.level)])
 
     return POINTS * np.array([[quality(cell) for cell in both] for both in pair.values()]).T
 

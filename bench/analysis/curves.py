@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord
 
 
@@ -26,6 +27,25 @@ def removes(record: FinishedRecord) -> str:
         return "heads"
     some_heads = result.orders or any(len(kept) < result.units for kept in result.kept or ())
     return "heads and neurons" if some_heads else "neurons"
+
+
+def share_emptied(record: FinishedRecord, level: float) -> float:
+    """Share of draws in which some attention module has no unit left with the share ``level`` of the units removed.
+
+    NaN if the level was not measured, or the record does not say which units are in which module.
+    """
+    result = record.result
+    removed = count_at(level, result.units)
+    if removed not in result.removed or sum(result.shape) != result.units:
+        return float("nan")
+    if result.orders:
+        kept = [order[removed:] for order in result.orders]
+    else:
+        kept = [result.kept[result.removed.index(removed)]] if result.kept else []
+    module = np.repeat(np.arange(len(result.shape)), result.shape)  # of each unit
+    left = [np.bincount(module[units], minlength=len(result.shape)) for units in kept]  # units of each module
+    some = np.array(result.shape) > 0
+    return float(np.mean([(each[some] == 0).any() for each in left])) if left else 0.0
 
 
 def area(shares: np.ndarray, quality: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.analysis.comparable import check_comparable
+from bench.analysis.controls import RANDOM, random_control
 from bench.analysis.curves import removes
 from bench.analysis.naming import seeds_in_words, short_names
 from bench.analysis.run_results import FinishedCell, RunResults, read_results
@@ -22,7 +23,7 @@ class PairedMethods:
 
     tasks: dict[TaskKey, SeedPairs]
     names: dict[TaskKey, str]  # the shortest clear ones
-    unlike: str  # how the methods differ in the parts that they remove; empty if they do not
+    removed: tuple[str, str]  # the parts that each removes
     caveats: tuple[str, ...]  # that only one of the methods was trained, or that one removes nothing
     remarks: tuple[str, ...]  # cells left out, and cells with other weights: a line each
 
@@ -46,11 +47,12 @@ def pair_methods(folder: Path, a: str, b: str, tasks: Sequence[str] = ()) -> Pai
     check_comparable(cell.record for side in sides for cell in side)
     names = short_names(chosen)
     removed_a, removed_b = (removes(side[0].record) for side in sides)
+    unlike = _controls(results, (a, removed_a), (b, removed_b)) if removed_a != removed_b else []
     return PairedMethods(
         tasks=pairs,
         names=names,
-        unlike=f"{a} removes {removed_a}, {b} {removed_b}" if removed_a != removed_b else "",
-        caveats=(*_trained(*sides), *(caveat for side in sides for caveat in _removes_nothing(side))),
+        removed=(removed_a, removed_b),
+        caveats=(*unlike, *_trained(*sides), *(caveat for side in sides for caveat in _removes_nothing(side))),
         remarks=tuple(_remarks(results, names, a, b)),
     )
 
@@ -121,6 +123,16 @@ def _trained(a: Sequence[FinishedCell], b: Sequence[FinishedCell]) -> list[str]:
                 f"{others[0].record.cell.label} was not: part of the difference is due to training"
             )
     return caveats
+
+
+def _controls(results: RunResults, *methods: tuple[str, str]) -> list[str]:
+    """For a random control among ``methods``, a label and its parts each: the control of the other's own kind."""
+    records = {cell.record.cell.label: cell.record for cell in results.cells}
+    return [
+        f"the random control that removes {parts}, as {label} does, is {own}"
+        for (label, parts), (other, _) in (methods, methods[::-1])
+        if records[other].cell.method in RANDOM and (own := random_control(records, parts)) not in ("", label)
+    ]
 
 
 def _removes_nothing(cells: Sequence[FinishedCell]) -> list[str]:

@@ -69,6 +69,7 @@ def _run(parsers) -> None:
     _add_own(parser, "your own model and data (instead of a suite's tasks)")
     add = parser.add_argument
     add("--jobs", type=types.positive, metavar="N", help="processes, one thread each (default: one per core; 1 on GPU)")
+    add("--timeout", type=types.seconds, metavar="SECONDS", help="end a cell that takes longer; it counts as failed")
     add("--retry-failed", action="store_true", help="run cells again that failed before")
     add("--dry-run", action="store_true", help="show the cells, which have a record already, and the expected time")
     add("--no-cache", action="store_true", help="train models for this run only")
@@ -126,7 +127,10 @@ def _leaderboard(parsers) -> None:
     parser = _verb(parsers, "leaderboard", "draw the leaderboard from records alone", verbs.leaderboard)
     _add_folder(parser, "folder of a run")
     formats = ("md", "csv", "html", "latex")
-    parser.add_argument("--format", choices=formats, default="md", help="what to print (default: md)")
+    add = parser.add_argument
+    add("--format", choices=formats, default="md", help="what to print (default: md)")
+    add("--by", choices=("schedule",), help="a row for each score, and columns for the schedules that it ran under")
+    add("--sort", choices=("area", "area50"), default="area", help="by the area over all shares, or to 50 %% removed")
 
 
 def _report(parsers) -> None:
@@ -144,6 +148,12 @@ def _compare(parsers) -> None:
     _add_folder(parser, "folder of a run")
     add("--task", type=types.filled, metavar="A,B", help="only these tasks, by adapter or data (default: all)")
     add("--level", type=types.level, metavar="0.5|50%", help="at this share removed (default: mean over all shares)")
+    add(
+        "--up-to",
+        type=types.level,
+        metavar="0.5|50%",
+        help="mean over the shares up to this one (default: all)",
+    )
     add("--alpha", type=types.share, default=0.05, metavar="P", help="level of tests and intervals (default: 0.05)")
 
 

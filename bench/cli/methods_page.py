@@ -32,11 +32,14 @@ How to read comparisons:
 - An **inverse** removes first what its score holds most important. The accuracy of a useful score collapses then.
 - **Joint methods** train on the training split, for a share of the steps in which the task trains its own model:
   `--training 0.1` in the default suite, 1 for a task of your own. They start from the trained model, so in total they
-  train longer than the others. Compare them with `michel-retrained` and `random-retrained`, which choose the heads
+  train longer than the others; with `start=pretrained` they start from the model before its own training, which their
+  training then replaces. How gates are cooled in short trainings was [studied](joint-schedules.md) on validation data.
+  Compare them with `michel-retrained` and `random-retrained`, which choose the heads
   first and then train for as many steps on the same batches. `dsp-pipelined` changes no weights: compare it with the
   scorers, but note that it sees the training split and not only the calibration set.
-- **Methods that remove neurons** (`amp`, `amp-mlp`, `amp-recovered`, and `random:parts=both` or `neurons`) compare
-  with the others by parameters removed, not by the share of heads.
+- **Methods that remove neurons** (`amp`, `amp-mlp`, `amp-recovered`, `random-both`) compare with the others by
+  parameters removed, not by the share of heads. The control of `amp` is `random-both`, that of `amp-mlp`
+  `random:parts=neurons,allocation=layer`.
 - Where a **paper and its published code** differ, the default is the paper's definition, and an option has the other
   one.
 """

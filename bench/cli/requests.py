@@ -27,6 +27,8 @@ def suite_of(options: argparse.Namespace):
         values |= {"name": f"own-{options.task}", "tasks": (task,), "training": training}
     mirror = _mirror(options)
     tasks = [task.model_copy(update={"mirror": task.mirror or mirror}) for task in values["tasks"]]
+    if options.trust_task_code and not options.task:
+        tasks = [task.model_copy(update={"trust_task_code": bool(task.harness_tasks)}) for task in tasks]
     if options.tasks is not None:
         wanted = [check_task(name.strip()) for name in options.tasks.split(",")]
         for name in wanted:
@@ -43,7 +45,7 @@ def own_task(options: argparse.Namespace) -> TaskSpec | None:
     """Your own task that the flags ask for; None if they do not. Raises InputError."""
     given = {name: value for name in TaskSpec.model_fields if (value := getattr(options, name)) not in (None, False)}
     if not options.task:
-        if others := given.keys() - {"mirror"}:
+        if others := given.keys() - {"mirror", "trust_task_code"}:
             first = next(name for name in given if name in others)
             raise InputError(f"--{first.replace('_', '-')} is for a task of your own: add --task NAME")
         return None

@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 
+from bench import signals
 from bench.cli.requests import device_of, out_of, own_task, suite_of
 from bench.records.errors import InputError
 
@@ -35,6 +36,7 @@ def run(options: argparse.Namespace) -> int:
             dry_run=options.dry_run,
             no_cache=options.no_cache,
             latency=not options.no_latency,
+            timeout=options.timeout,
         ),
     )
 
@@ -64,6 +66,7 @@ def prune(options: argparse.Namespace) -> int:
         training=options.training,
         device=device_of(options),
     )
+    signals.at_work()
     return prune(wanted, Cache(default_root()))
 
 
@@ -104,12 +107,18 @@ def leaderboard(options: argparse.Namespace) -> int:
     """Write the leaderboard of a run again, and print it."""
     from bench.report import leaderboard
 
-    if options.format in ("html", "latex"):
+    if options.format == "csv" and options.sort != "area":
+        raise InputError("--sort: csv has a line for each seed, in the order of tasks and methods")
+    if options.by:
+        if options.sort != "area":
+            raise InputError("--by schedule: its rows are in the order of the scores' names, so --sort changes nothing")
+        text = leaderboard.by_schedule(options.folder, options.format)
+    elif options.format in ("html", "latex"):
         from bench.report.write import main_table_as
 
-        text = main_table_as(options.folder, options.format)
+        text = main_table_as(options.folder, options.format, options.sort)
     else:
-        text = leaderboard.show(options.folder, options.format)
+        text = leaderboard.show(options.folder, options.format, options.sort)
     leaderboard.write(options.folder)
     print(text, end="")
     return 0
@@ -129,7 +138,8 @@ def compare(options: argparse.Namespace) -> int:
     from bench.report.comparison_text import text
 
     tasks = [name.strip() for name in options.task.split(",")] if options.task else []
-    print(text(compare(options.folder, options.a, options.b, tasks, options.level, options.alpha)))
+    found = compare(options.folder, options.a, options.b, tasks, options.level, options.alpha, options.up_to)
+    print(text(found))
     return 0
 
 

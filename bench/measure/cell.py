@@ -23,8 +23,10 @@ from methods import METHODS
 from methods.contract.choosing import choose
 from methods.contract.side_effects import no_side_effects
 from tasks.models.cache import Cache
+from tasks.models.steps import steps_told_to
 
 Arrays = dict[str, np.ndarray]
+LONGEST_REASON = 500  # characters
 
 
 def run_cell(cell: Cell, cache: Cache) -> tuple[Record, Arrays]:
@@ -33,17 +35,29 @@ def run_cell(cell: Cell, cache: Cache) -> tuple[Record, Arrays]:
     Raises OSError: a full disk or a missing permission says nothing about a cell.
     """
     try:
-        with Status(f"{cell.method.label} on {cell.where}") as status:
+        with (
+            Status(f"{cell.method.label} on {cell.where}") as status,
+            steps_told_to(lambda steps: status.now(f"training, {steps}")),
+        ):
             return _run(cell, cache, status)
     except OSError:
         raise
     except (Exception, SystemExit) as error:  # a method's own fault must not stop the others
-        return failed_record(cell, reason_of(error), traceback.format_exc()), {}
+        return failed_record(cell, reason_of(error), _printable(traceback.format_exc())), {}
 
 
 def reason_of(error: BaseException) -> str:
-    """Why something failed, in one line."""
-    return f"{type(error).__name__}: {str(error).strip() or 'no message'}".splitlines()[0]
+    """Why something failed, in one line that any terminal and file can hold."""
+    try:
+        said = str(error).strip() or "no message"
+    except BaseException as another:  # an error's text is code of whoever wrote it
+        said = f"its message cannot be shown ({type(another).__name__})"
+    return _printable(f"{type(error).__name__}: {said}".splitlines()[0][:LONGEST_REASON])
+
+
+def _printable(text: str) -> str:
+    """``text`` with what UTF-8 cannot encode written as its number."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def failed_record(cell: Cell, reason: str, trace: str | None = None) -> FailedRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 import numpy as np
@@ -27,16 +28,19 @@ def time_cell(
 
     Time depends on shapes, not on the values of weights: what a joint method trained need not be kept for it.
     """
+    started = time.perf_counter()
     device = torch.device(cell.device)
     task = open_task(cell.task)
-    with Status(f"{cell.method.label} on {cell.where}") as status:
-        status.now("timing")
+    with Status(f"timing {cell.method.label} on {cell.where}"):
         task.prepare(cell.seed, cache, device)
         model = task.open(cell.seed, cache, device).requires_grad_(False)
         choices = recorded_choices(model, HeadMap.of(model, cell.task.unit), record.result, arrays, cell.generate)
         latency = forward_latency(task, groups(choices), device).model_copy(update={"alone": alone})
         generation = generation_latency(task, groups(choices), device) if cell.generate else None
-    measured = record.measured.model_copy(update={"latency": latency, "generation": generation})
+    seconds = time.perf_counter() - started
+    measured = record.measured.model_copy(
+        update={"latency": latency, "generation": generation, "timing_seconds": seconds}
+    )
     return record.model_copy(update={"measured": measured})
 
 

@@ -15,7 +15,7 @@ from bench.records.schema import Latency
 from tasks.contract import Task
 
 BATCHES = (1, 8, 32)  # 8 is that of Li, Cotterell & Sachan 2021
-WARM_UPS, REPEATS = 2, 20
+WARM_UPS, REPEATS = 2, 10
 PATIENCE = 20.0  # seconds after which the repeats of slow models end
 
 

@@ -1,4 +1,4 @@
-"""Long work prints its status every minute."""
+"""Long work tells what it is doing: to whoever runs it or, every minute, to standard error."""
 
 from __future__ import annotations
 
@@ -9,23 +9,33 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TextIO
 
-EVERY = 60.0  # seconds
+EVERY = 60.0  # seconds between two printed lines
+TOLD_EVERY = 0.5  # seconds between two messages to a listener
+
+_listener: Callable[[str], None] | None = None
+
+
+def tell(listener: Callable[[str], None] | None) -> None:
+    """From now on, give what work of this process is doing to ``listener``, instead of printing it."""
+    global _listener
+    _listener = listener
 
 
 class Status:
-    """While it is entered, prints every minute to standard error what is being done, and for how long already.
+    """While it is entered, tells what is being done.
 
-    Shorter work prints nothing. The stream is that of the process, as ``sys.stderr`` may be redirected.
+    Without a listener it prints a line every minute to standard error, with the time that has passed; shorter work
+    prints nothing. The stream is that of the process, as ``sys.stderr`` may be redirected.
     """
 
     def __init__(self, what: str, *, every: float = EVERY, to: TextIO | None = None):
         self._what, self._every, self._to = what, every, to or sys.__stderr__
         self._doing: Callable[[], str] | None = None
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._print, daemon=True)
+        self._thread = threading.Thread(target=self._tell if _listener else self._print, daemon=True)
 
     def now(self, doing: str | Callable[[], str]) -> None:
-        """Set what is being done from now on: a text, or a function that gives it whenever it is printed."""
+        """Set what is being done from now on: a text, or a function that gives it whenever it is told."""
         self._doing = doing if callable(doing) else lambda: doing
 
     def __enter__(self) -> Status:
@@ -37,6 +47,13 @@ class Status:
     ) -> None:
         self._ended.set()
         self._thread.join()
+
+    def _tell(self) -> None:
+        told = ""
+        while not self._ended.wait(TOLD_EVERY):
+            if _listener and self._doing and (doing := self._doing()) != told:
+                _listener(doing)
+                told = doing
 
     def _print(self) -> None:
         begin = time.perf_counter()

@@ -19,7 +19,7 @@ from bench.prune.times import times_of
 from bench.records.errors import InputError
 from bench.records.files import check_writable
 from bench.records.protocol import count_at
-from bench.suites.cells import calibration_source, open_task
+from bench.suites.cells import calibration_source, check_start, open_task
 from bench.suites.parse import MethodSpec
 from bench.suites.shares import fraction
 from methods import METHODS, OptionError
@@ -56,6 +56,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     torch.set_num_threads(1)  # as in a run, whose trained models this shares
     device = torch.device(options.device)
     task = open_task(options.task)
+    check_start(options.method, task)
     source = calibration_source(task, options.calibration, options.calibration_from)
     keep = units_to_keep(options.keep, len(HeadMap.of(task.validate(), task.spec.unit)))
     with _one_line(options):
@@ -129,7 +130,7 @@ def _trained(report: Mapping[str, float]) -> str:
 
 def _save(smaller: Any, task: Task, pruned: Pruned, out: Path) -> str:
     """Write checkpoint, tokenizer and card to a temporary folder, then rename it to ``out``; returns the card."""
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary, system_errors():
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary, system_errors(out):
         folder = Path(temporary) / out.name
         text = card(pruned, out.name, plain=save_pruned(smaller.cpu(), folder))
         task.save_tokenizer(folder)

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import Any
 
 from bench.records.errors import InputError
 
-TEMPORARY = ".tmp"
+TEMPORARY = ".headbench-tmp"  # of no file but our own
 
 
 def digest_of(value: Any) -> str:
@@ -29,7 +30,7 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
     The kernel releases the lock when the process ends, even if it is killed. Raises FileNotFoundError if ``path`` does
     not exist.
     """
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would otherwise wait for its other end
     try:
         fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
@@ -37,10 +38,45 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
         os.close(handle)
 
 
+class NotAFile(ValueError):
+    """A folder, pipe, socket or device where a file was expected."""
+
+
+def read_file(path: Path) -> bytes:
+    """Content of the file at ``path``, or that a symbolic link leads to. Never waits.
+
+    Raises NotAFile for anything but a file, FileNotFoundError, or another OSError that names ``path``.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):  # to open a device may do something
+        raise NotAFile(f"{path}: not a file")
+    with naming(path), os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        return file.read()
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Inside, an OSError is one about ``path``: writing to a full disk names no file by itself."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
+
+
+def temporary(path: Path) -> Path:
+    """Where ``path`` is written before it is renamed."""
+    return path.with_name(f".{path.name}{TEMPORARY}")
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether ``path`` is a file that a writer left when it was killed, going by its name."""
+    return path.name.startswith(".") and path.name.endswith(TEMPORARY) and path.is_file() and not path.is_symlink()
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write ``content`` to ``path`` completely or not at all, even if the machine crashes.
 
-    Raises OSError (disk full, no permission) after removing its temporary file.
+    Raises OSError (disk full, no permission), which names ``path``, after removing its temporary file.
     """
     write_together({path: content})
 
@@ -49,23 +85,24 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
     """Write several files, each completely or not at all.
 
     The last file refers to the others, so it never exists beside older versions of them. Raises OSError (disk full, no
-    permission) after removing its temporary files; the old files are then unchanged.
+    permission), which names the file, after removing its temporary files; the old files are then unchanged.
     """
-    temporary = {path: path.with_name(path.name + TEMPORARY) for path in contents}
     *others, last = contents
     try:
         for path, content in contents.items():
-            with temporary[path].open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            with naming(path):
+                temporary(path).unlink(missing_ok=True)  # of a killed writer
+                with temporary(path).open("xb") as file:  # never through a link
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
         if others:
             last.unlink(missing_ok=True)
         for path in contents:
-            temporary[path].replace(path)
+            temporary(path).replace(path)
     except BaseException:
-        for path in temporary.values():
-            path.unlink(missing_ok=True)
+        for path in contents:
+            temporary(path).unlink(missing_ok=True)
         raise
 
 

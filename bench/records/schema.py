@@ -6,13 +6,27 @@ methods have one draw. Arrays that would be bulky as text are stored beside the 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, TypeAdapter, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    TypeAdapter,
+    field_validator,
+    model_validator,
+)
+
+from bench.records.consistency import check_result, check_samples
 
 Share = Annotated[float, Field(ge=0, le=1)]
-Seconds = float
-Samples = dict[int, list[Seconds]]  # raw seconds, by number of units removed
+Value = str | int | float | bool | None
+Count = Annotated[int, Field(ge=0, le=2**53)]  # exact as a float
+Units = Annotated[int, Field(ge=0, le=10**6)]
+Seconds = Annotated[float, Field(ge=0)]
+Samples = dict[Units, list[Seconds]]  # raw seconds, by number of units removed
 
 
 class TaskKey(NamedTuple):
@@ -24,9 +38,9 @@ class TaskKey(NamedTuple):
 
 
 class Part(BaseModel):
-    """A part of a record: immutable, and without fields that are not declared."""
+    """A part of a record: immutable, and without numbers that are not finite and fields that are not declared."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
 
 class CellInfo(Part):
@@ -39,7 +53,7 @@ class CellInfo(Part):
     origin: str | None = Field(None, description="digest of the data and of a model that was not trained here")
     method: str = Field(description="registered name of the method")
     label: str = Field(description="name of the method with the options that differ from its defaults")
-    options: dict[str, Any] = Field(description="every option of the method with its value")
+    options: dict[str, Value] = Field(description="every option of the method with its value")
     source: str = Field("", description="paper and equation that define the method")
     shape: Literal["scorer", "selector", "joint"] | None = Field(None, description="shape of the method's contract")
     control: bool = Field(description="whether the method is only there to compare others with")
@@ -54,7 +68,7 @@ class CellInfo(Part):
         description="share of the task's own training that a joint method takes at each level; null for other methods"
     )
     device: str = Field(description="cpu or cuda")
-    asked: dict[str, Any] = Field(description="the request for the task, by the suite or the command line")
+    asked: dict[str, Value | list[str]] = Field(description="the request for the task, by a suite or the command line")
 
 
 class Provenance(Part):
@@ -71,8 +85,8 @@ class Provenance(Part):
 class Passes(Part):
     """Examples sent through the model: a cost free of noise."""
 
-    forward: NonNegativeInt = Field(description="examples sent forward")
-    backward: NonNegativeInt = Field(description="examples whose gradients were computed")
+    forward: Count = Field(description="examples sent forward")
+    backward: Count = Field(description="examples whose gradients were computed")
 
     @property
     def total(self) -> int:
@@ -83,7 +97,7 @@ class Passes(Part):
 class ModelTraining(BaseModel):
     """How the task's own model was trained; empty if the model was taken as it is. Adapters may add fields."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
     steps: int | None = Field(None, description="optimizer steps")
     validation_accuracy: float | None = Field(None, description="accuracy on validation, 0 to 1")
@@ -96,46 +110,46 @@ class MethodTraining(Part):
     """What a joint method trained."""
 
     passes: Passes = Field(description="examples sent through the model in training, over all levels")
-    reports: dict[int, dict[str, float]] = Field(description="numbers that the method reports, by level")
+    reports: dict[Units, dict[str, float]] = Field(description="numbers that the method reports, by level")
 
 
 class Result(Part):
     """What was removed and what that does to the model: the same for the same key, machine and versions."""
 
-    units: NonNegativeInt = Field(description="units of the model: what can be removed one by one")
-    shape: list[NonNegativeInt] = Field([], description="units of each attention module, (modules,)")
-    removed: list[NonNegativeInt] = Field(min_length=1, description="units removed at each level, (levels,)")
-    orders: list[list[int]] | None = Field(
+    units: Units = Field(gt=0, description="units of the model: what can be removed one by one")
+    shape: list[Units] = Field([], description="units of each attention module, (modules,)")
+    removed: list[Units] = Field(min_length=2, description="units removed at each level, (levels,)")
+    orders: list[list[Units]] | None = Field(
         None, description="removal order of the units, (draws, units), first removed first; null for chosen masks"
     )
-    ties: list[NonNegativeInt] | None = Field(
+    ties: list[Units] | None = Field(
         None,
         description="removals, by draw, in whose place another unit of exactly the same importance could have gone: "
         "the one with the lower index did; null if there are no removal orders",
     )
-    kept: list[list[int]] | None = Field(
+    kept: list[list[Units]] | None = Field(
         None, description="units kept at each level, (levels, as many as are kept); null if there are removal orders"
     )
     neurons: bool = Field(description="whether neurons of feed-forward layers are removed too")
-    calibration: NonNegativeInt | None = Field(
+    calibration: Count | None = Field(
         None, description="examples in the calibration set: fewer than requested where the data has fewer"
     )
-    quality: list[list[float]] = Field(
+    quality: list[list[Share]] = Field(
         min_length=1,
         description="test quality, (draws, levels), 0 to 1: accuracy, averaged over sub-tasks; if texts are only "
         "scored, the probability of a byte",
     )
-    parts: dict[str, PositiveInt] = Field(
+    parts: dict[str, Annotated[Count, Field(gt=0)]] = Field(
         description="test examples of each sub-task, in the order of the outcomes; empty if texts are only scored"
     )
     metrics: list[list[dict[str, float]]] = Field(
         min_length=1, description="metrics of the sub-tasks, (draws, levels), by SUB-TASK/METRIC"
     )
     chance: Share = Field(description="quality of always predicting the most frequent label of the test split")
-    parameters: list[dict[str, int]] = Field(
+    parameters: list[dict[str, Count]] = Field(
         description="parameters by module at each level, (levels,), of the first draw; 'model' is the whole model"
     )
-    megabytes: list[dict[str, float]] = Field(description="the same in MB of 2**20 bytes")
+    megabytes: list[dict[str, Annotated[float, Field(ge=0)]]] = Field(description="the same in MB of 2**20 bytes")
     passes: Passes = Field(description="cost of scoring; 0 for a joint method, whose cost is that of its training")
     gap: float = Field(
         0.0,
@@ -145,14 +159,8 @@ class Result(Part):
     method_training: MethodTraining | None = Field(None, description="what a joint method trained; null for others")
 
     @model_validator(mode="after")
-    def _check_levels(self) -> Result:
-        levels = len(self.removed)
-        for name, rows in (("quality", self.quality), ("metrics", self.metrics)):
-            if any(len(row) != levels for row in rows):
-                raise ValueError(f"{name} has rows that are not {levels} levels long")
-        for name, values in (("parameters", self.parameters), ("megabytes", self.megabytes)):
-            if len(values) != levels:
-                raise ValueError(f"{name} has {len(values)} entries for {levels} levels")
+    def _check(self) -> Result:
+        check_result(self)
         return self
 
 
@@ -166,13 +174,20 @@ class ProcessorSeconds(Part):
 class Latency(Part):
     """Raw seconds of a forward pass of the smaller models."""
 
-    samples: dict[int, Samples] = Field(description="by batch size, by number of units removed: seconds, (repeats,)")
+    samples: dict[Count, Samples] = Field(description="by batch size, by number of units removed: seconds, (repeats,)")
     interleaved: bool = Field(True, description="whether each repeat timed all smaller models in turn")
     length: dict[int, int] = Field({}, description="tokens of each example, by batch size")
     dtype: str = Field("", description="data type of the weights")
     device: str = Field("", description="cpu, or the name of the GPU")
     threads: int | None = Field(None, description="number of torch threads")
     alone: bool | None = Field(None, description="whether no other run of the user was active; null if not known")
+
+    @field_validator("samples")
+    @classmethod
+    def _check(cls, samples: dict[int, Samples]) -> dict[int, Samples]:
+        for of_batch in samples.values():
+            check_samples(of_batch)
+        return samples
 
 
 class Generation(Part):
@@ -181,6 +196,12 @@ class Generation(Part):
     samples: Samples = Field(description="by number of units removed: seconds, (repeats,)")
     prompt: int = Field(description="tokens of the prompt")
     new: int = Field(description="tokens generated")
+
+    @field_validator("samples")
+    @classmethod
+    def _check(cls, samples: Samples) -> Samples:
+        check_samples(samples)
+        return samples
 
 
 class Measured(Part):
@@ -192,6 +213,7 @@ class Measured(Part):
     evaluation_seconds: Seconds = Field(0.0, description="wall seconds of evaluating all levels")
     processor_seconds: ProcessorSeconds | None = None
     training_seconds: Seconds = Field(0.0, description="wall seconds of training the task's model, whenever that was")
+    timing_seconds: Seconds = Field(0.0, description="wall seconds of timing the smaller models; 0 if not timed")
     peak_bytes: dict[str, int] = Field({}, description="peak memory of the process and, with CUDA, of the device")
     latency: Latency | None = Field(None, description="forward passes of the smaller models; null if not timed")
     generation: Generation | None = Field(None, description="generation of text; null if not timed")

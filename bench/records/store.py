@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,10 +17,13 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from bench.records.consistency import check_outcomes
 from bench.records.errors import InputError
-from bench.records.files import TEMPORARY, digest_of, locked, write_together, write_whole
+from bench.records.files import NotAFile, digest_of, is_temporary, locked, read_file, write_together, write_whole
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import RECORD, FinishedRecord, Record
+
+ODD = (ValueError, KeyError, AttributeError, TypeError)  # raised where content is of an unexpected kind
 
 
 class CorruptRecord(InputError):
@@ -31,7 +37,8 @@ class OtherProtocol(ValueError):
 class Store:
     """The records in a folder: ``records/NAME.json``, each with its arrays beside it in ``NAME.safetensors``.
 
-    NAME is the name of a cell, ``TASK/METHOD/SEED``.
+    NAME is the name of a cell, ``TASK/METHOD/SEED``. Records are also read through symbolic links, but nothing is
+    written, renamed or removed below a folder that is one: it may belong to another run.
     """
 
     def __init__(self, folder: Path):
@@ -45,9 +52,11 @@ class Store:
         """Write a record and its ``arrays``, so that a record that exists is always complete.
 
         ``arrays["outcomes"]``, (draws, levels, N) bool, is stored as bits. Raises OSError, or ValueError for a number
-        in ``record`` that is not finite; the old record, if any, then stays as it was.
+        in ``record`` that is not finite; the old record, if any, then stays as it was. Raises InputError as
+        ``check_own`` does.
         """
         path = self.path(name)
+        self.check_own(path)
         beside = path.with_suffix(".safetensors")
         files: dict[Path, bytes] = {}
         content = record.model_dump(exclude={"digest"})
@@ -64,7 +73,8 @@ class Store:
                 beside.unlink(missing_ok=True)
 
     def update(self, name: str, record: FinishedRecord) -> None:
-        """Replace a record by one with the same arrays. Raises OSError and ValueError, as ``write`` does."""
+        """Replace a record by one with the same arrays. Raises what ``write`` does."""
+        self.check_own(self.path(name))
         content = json.loads(_text(record.model_dump(exclude={"digest"})))
         with locked(self.folder):
             write_whole(self.path(name), _text(content | {"digest": digest_of(content)}).encode())
@@ -82,29 +92,63 @@ class Store:
             raise CorruptRecord(f"{path}: no such file") from error
 
     def _read(self, path: Path) -> Record:
+        arrays = b""
         try:
-            text = path.read_text(encoding="utf-8")
-            content = json.loads(text)
+            text = read_file(path)
+            content = json.loads(text, parse_constant=_not_finite)
             whole = content.pop("digest") == digest_of(content)
             if whole and content["status"] == "done":
-                whole = content["outcomes"] == sha256(path.with_suffix(".safetensors").read_bytes()).hexdigest()
-        except (ValueError, KeyError, AttributeError, TypeError, FileNotFoundError) as error:
+                arrays = read_file(path.with_suffix(".safetensors"))
+                whole = content["outcomes"] == sha256(arrays).hexdigest()
+        except NotAFile as error:
+            raise CorruptRecord(str(error)) from error
+        except RecursionError as error:
+            raise CorruptRecord(f"{path}: too deeply nested") from error
+        except (*ODD, FileNotFoundError) as error:
             raise CorruptRecord(f"{path}: {type(error).__name__}: {error}") from error
         if not whole:
             raise CorruptRecord(f"{path}: the digest does not match the content")
         if (protocol := _protocol(content)) != PROTOCOL:
             raise OtherProtocol(f"{path}: made under protocol {protocol}, this is protocol {PROTOCOL}")
         try:
-            return RECORD.validate_json(text, strict=True)
+            record = RECORD.validate_json(text, strict=True)
         except ValidationError as error:
             raise CorruptRecord(f"{path}: {_first_complaint(error)}") from error
+        if isinstance(record, FinishedRecord):
+            shape = _decoded(arrays, path.with_suffix(".safetensors"))["outcomes"].shape
+            try:
+                check_outcomes(record.result, shape)
+            except ValueError as error:
+                raise CorruptRecord(f"{path}: the arrays beside it do not belong to it: {error}") from error
+        return record
 
     def paths(self) -> list[Path]:
-        """The files of all records, sorted."""
-        return sorted(self.folder.glob("*/*/*.json"))
+        """The files of all records, sorted. Anything else with such a name, such as a pipe, is named and skipped."""
+        found = sorted(self.folder.glob("*/*/*.json"))
+        records = [path for path in found if path.is_file()]
+        for path in sorted(set(found) - set(records)):
+            _tell(f"skipped, as it is not a file: {path}")
+        return records
+
+    def link_above(self, path: Path) -> Path | None:
+        """The first folder that the record at ``path`` lies in, from ``records`` on, that is a symbolic link."""
+        folders = [folder for folder in reversed(path.parents) if folder.is_relative_to(self.folder)]
+        return next((folder for folder in folders if folder.is_symlink()), None)
+
+    def check_own(self, *paths: Path) -> None:
+        """Raise InputError where one of the records at ``paths`` is or would be below a symbolic link."""
+        if link := next(filter(None, map(self.link_above, paths)), None):
+            raise InputError(
+                f"{link}: a symbolic link, to {link.readlink()}: a run writes only below its own folder; remove the "
+                "link, or give another folder by --out"
+            )
 
     def set_aside(self, path: Path) -> Path:
-        """Rename a corrupt record, so that it is kept but no longer read; returns its new path."""
+        """Rename a corrupt record, so that it is kept but no longer read; returns its new path.
+
+        Raises InputError as ``check_own`` does.
+        """
+        self.check_own(path)
         target = path.with_name(path.name + ".corrupt")
         with locked(self.folder):
             try:
@@ -120,30 +164,41 @@ class Store:
         """Remove the temporary files of killed writers; a running writer holds the lock while it has any."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with locked(self.folder):
-            for path in self.folder.rglob("*" + TEMPORARY):
-                path.unlink()
+            for folder, _, names in os.walk(self.folder):  # follows no symbolic links
+                for path in (Path(folder) / name for name in names):
+                    if is_temporary(path):
+                        path.unlink()
 
 
 def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
-    """The records in ``folder`` made under the current protocol, by path, and the number of all others.
+    """The records in ``folder`` made under the current protocol, by path, and the number of those of other protocols.
 
-    Raises InputError if there are none, or one is corrupt.
+    A corrupt one is named on standard error and left out. Raises InputError if no record is left.
     """
     store = Store(folder)
     records: dict[Path, Record] = {}
     paths = store.paths()
+    corrupt = 0
     for path in paths:
         try:
             records[path] = store.read(path)
         except OtherProtocol:
             continue
         except CorruptRecord as error:
-            raise InputError(f"corrupt record {error}; `headbench run` sets it aside and makes it again") from error
+            corrupt += 1
+            _tell(f"left out, a corrupt record, which `headbench run` sets aside and makes again: {error}")
     if not paths:
         raise InputError(f"{folder}: no records there (expected {store.folder}/TASK/METHOD/SEED.json)")
     if not records:
-        raise InputError(f"{folder}: its records were made under another protocol; `headbench run` makes them again")
-    return records, len(paths) - len(records)
+        what = "are corrupt" if corrupt == len(paths) else "were made under another protocol"
+        raise InputError(f"{folder}: its records {what}; `headbench run` makes them again")
+    return records, len(paths) - len(records) - corrupt
+
+
+@cache
+def _tell(remark: str) -> None:
+    """Say something about a file on standard error, once: a verb may read the records several times."""
+    print(f"headbench: {remark}", file=sys.stderr)
 
 
 def finished(records: Mapping[Path, Record]) -> Iterator[FinishedRecord]:
@@ -155,19 +210,32 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of the record at ``path``, by name; ``outcomes`` is (draws, levels, N) bool. Raises CorruptRecord."""
     beside = path.with_suffix(".safetensors")
     try:
-        content = beside.read_bytes()
+        return _decoded(read_file(beside), beside)
+    except (OSError, NotAFile) as error:
+        raise CorruptRecord(f"corrupt arrays {beside}: {error}") from error
+
+
+def _decoded(content: bytes, beside: Path) -> dict[str, np.ndarray]:
+    """The arrays in ``content``, which was read from ``beside``. Raises CorruptRecord."""
+    try:
         arrays = load(content)
         size = int.from_bytes(content[:8], "little")
         examples = int(json.loads(content[8 : 8 + size])["__metadata__"]["examples"])
-        outcomes = np.unpackbits(arrays["outcomes"], axis=-1, count=examples).astype(bool)
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        packed = arrays["outcomes"]
+        if packed.dtype != np.uint8 or packed.ndim != 3 or packed.shape[-1] != -(-examples // 8):
+            raise ValueError(f"outcomes of {packed.dtype} {packed.shape} for {examples} examples")
+        return arrays | {"outcomes": np.unpackbits(packed, axis=-1, count=examples).astype(bool)}
+    except (*ODD, RecursionError, SafetensorError) as error:
         raise CorruptRecord(f"corrupt arrays {beside}: {error}") from error
-    return arrays | {"outcomes": outcomes}
 
 
 def read_outcomes(path: Path) -> np.ndarray:
     """Per-example outcomes of the record at ``path``, (draws, levels, N) bool. Raises CorruptRecord."""
     return read_arrays(path)["outcomes"]
+
+
+def _not_finite(name: str) -> None:
+    raise ValueError(f"{name} is not a number")
 
 
 def _protocol(content: dict[str, Any]) -> Any:

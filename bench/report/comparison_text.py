@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from bench.analysis.comparison import Comparison, TaskComparison
 from bench.analysis.stats.pairs import Difference
 from bench.report.tables.markdown import aligned
@@ -13,7 +11,8 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 def text(comparison: Comparison) -> str:
     """The comparison in Markdown, without a final line break."""
-    parts = [words(comparison), _seed_table(comparison)]
+    parts = [f"{comparison.unlike}."] if comparison.unlike else []
+    parts += [words(comparison), _seed_table(comparison)]
     if any(task.documents for task in comparison.tasks):
         parts.append(_document_table(comparison))
     if any(task.agreement for task in comparison.tasks):
@@ -24,46 +23,40 @@ def text(comparison: Comparison) -> str:
 
 
 def words(comparison: Comparison) -> str:
-    """The result in sentences: the mean over tasks, then the tasks whose result is another.
-
-    Where there is no mean over tasks, one sentence on each.
-    """
-    tasks, where = comparison.tasks, comparison.where
-    overall = tasks[0].difference if len(tasks) == 1 else comparison.overall
-    if overall is None:
-        corrected = f", corrected for {_number(len(tasks))} tasks"
-        sentences = ["The tasks share no seed, so there is no mean over them."]
-        for task in tasks:
-            found = replace(task.difference, p=task.holm)
-            sentences.append(_whole(comparison, found, f"on {task.name}, {where}", corrected=corrected))
-    elif len(tasks) == 1:
-        sentences = [_whole(comparison, overall, where)]
-    else:
-        sentences = [_whole(comparison, overall, where, size=f"{_number(len(tasks))} tasks")]
-        sentences += _by_task(comparison, overall)
+    """The result in sentences: the mean over tasks, then the tasks whose result is another."""
+    sentences = [_whole(comparison)]
+    if len(comparison.tasks) > 1:
+        sentences += _by_task(comparison, comparison.overall)
     sentences += [f"Note that {caveat}." for caveat in comparison.caveats]
     return " ".join(sentences)
 
 
-def _whole(comparison: Comparison, overall: Difference, where: str, size: str = "", corrected: str = "") -> str:
-    """A sentence on one difference: its size, what it is of, how certain it is, and over how many seeds."""
-    a, b = comparison.a, comparison.b
+def _whole(comparison: Comparison) -> str:
+    """A sentence on the whole difference: its size, what it is of, how certain it is, and over how many seeds."""
+    a, b, overall, where = comparison.a, comparison.b, comparison.overall, comparison.where
     winner, loser = (a, b) if overall.mean >= 0 else (b, a)
-    seeds = f"{_number(overall.seeds)} seed{'s' * (overall.seeds > 1)}"
     points = f"{abs(overall.mean):.1f} points"
     kept = f"{winner} kept {points} more {comparison.quality} than {loser}"
     if points == "0.0 points":
         kept = f"{a} and {b} kept as much {comparison.quality}"
+    seeds = _seeds(overall.seeds)
     if overall.p is None:
-        these = "this one seed" if overall.seeds == 1 else f"these {seeds}"
-        these += f" ({size})" if size else ""
-        never = f"{seeds} cannot show a difference at the {100 * comparison.alpha:g} % level"
-        return f"In {these} {kept} {where}, but {never}: {_number(overall.needed)} seeds are needed{corrected}."
+        these = f"this {seeds}" if max(overall.seeds) == 1 else f"these {seeds}"
+        return (
+            f"In {these} {kept} {where}, but so few cannot show a difference at the {100 * comparison.alpha:g} % "
+            f"level: {_seeds((overall.seeds_needed,) * len(overall.seeds))} are needed."
+        )
     interval = _interval(overall, comparison.alpha, overall.mean < 0)
-    over = f"{seeds}, {size}" if size else seeds
     if _shown(overall, comparison):
-        return f"{winner} keeps {points} more {comparison.quality} than {loser} {where}, {interval}; {over}{corrected}."
-    return f"No difference was shown: {kept} {where}, {interval}, p = {_p(overall.p)}{corrected}; {over}."
+        return f"{winner} keeps {points} more {comparison.quality} than {loser} {where}, {interval}; {seeds}."
+    return f"No difference was shown: {kept} {where}, {interval}, p = {_p(overall.p)}; {seeds}."
+
+
+def _seeds(of_tasks: tuple[int, ...]) -> str:
+    """``ten seeds``, and of several tasks ``ten seeds on each of four tasks``."""
+    low, high = min(of_tasks), max(of_tasks)
+    seeds = f"{_number(low)} seed{'s' * (low > 1)}" if low == high else f"{_number(low)} to {_number(high)} seeds"
+    return f"{seeds} on each of {_number(len(of_tasks))} tasks" if len(of_tasks) > 1 else seeds
 
 
 def _by_task(comparison: Comparison, overall: Difference) -> list[str]:
@@ -91,7 +84,7 @@ def _by_task(comparison: Comparison, overall: Difference) -> list[str]:
     elif none:
         sentences.append(f"Nor was one shown on {_list(none)} alone.")
     if few:
-        needed, tasks = _number(few[0].difference.needed), _number(len(comparison.tasks))
+        needed, tasks = _number(few[0].difference.seeds_needed), _number(len(comparison.tasks))
         alone = "a single task" if len(few) == len(comparison.tasks) else f"{_list(few)} alone"
         sentences.append(f"For {alone}, {needed} seeds are needed, corrected for {tasks} tasks.")
     return sentences
@@ -105,15 +98,16 @@ def _seed_table(comparison: Comparison) -> str:
         rows[0].insert(7, "p (Holm)")
     for task in comparison.tasks:
         d = task.difference
-        row = [task.name, str(d.seeds), f"{task.a:.1f}", f"{task.b:.1f}", *_figures(d), f"{d.beats:.2f}"]
+        row = [task.name, *map(str, d.seeds), f"{task.a:.1f}", f"{task.b:.1f}", *_figures(d), f"{d.beats:.2f}"]
         if several:
             row.insert(7, "–" if task.holm is None else _p(task.holm))
         rows.append(row)
-    if several and (overall := comparison.overall):
-        rows.append(["mean of tasks", str(overall.seeds), "", "", *_figures(overall), "", f"{overall.beats:.2f}"])
+    if several:
+        overall = comparison.overall
+        rows.append(["mean of tasks", str(sum(overall.seeds)), "", "", *_figures(overall), "", f"{overall.beats:.2f}"])
     return (
         f"Across seeds, {comparison.where}; {comparison.quality} is not scaled by chance, unlike the leaderboard's "
-        "area; p is that of the sign-flip test on paired differences; P counts ties half\n\n" + aligned(rows)
+        "area; p is that of the sign-flip test on differences paired by seed; P counts ties half\n\n" + aligned(rows)
     )
 
 
@@ -150,7 +144,7 @@ def _order_table(comparison: Comparison) -> str:
 
 def _figures(d: Difference) -> list[str]:
     interval = "–" if d.interval is None else f"{d.interval[0]:.1f} to {d.interval[1]:.1f}"
-    return [f"{d.mean:+.1f}", interval, f"needs {d.needed} seeds" if d.p is None else _p(d.p)]
+    return [f"{d.mean:+.1f}", interval, f"needs {d.seeds_needed} seeds" if d.p is None else _p(d.p)]
 
 
 def _interval(d: Difference, alpha: float, turned: bool) -> str:

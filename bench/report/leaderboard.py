@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -9,12 +10,18 @@ import pandas as pd
 from bench.analysis.excluded_tasks import exclusion_note, rows_to_average
 from bench.analysis.quality import quality_name
 from bench.analysis.summary import over_seeds
+from bench.records.errors import InputError
 from bench.records.files import locked, write_whole
-from bench.report.board import Board, read
+from bench.report.area_orders import area_orders
+from bench.report.board import Board, read, read_finished
+from bench.report.notes import mixed_settings
 from bench.report.tables.columns import COLUMNS
-from bench.report.tables.markdown import aligned, literal
+from bench.report.tables.markdown import aligned, literal, table_in_markdown
 from bench.report.tables.metrics import metric_tables
 from bench.report.tables.published import in_markdown, side_by_side
+from bench.report.tables.schedules import schedules
+from bench.report.tables.table import Table, latex
+from bench.report.tables.table import to_csv as table_to_csv
 
 TASK = ["task", "data", "model"]
 ROW = ["label", "control", "removes", "trained"]
@@ -22,19 +29,20 @@ PICTURE = "curves.svg"
 LEGEND = """\
 How to read it. *acc. at 50 %*, *75 %*: test accuracy with that share of the heads removed. *area*: mean accuracy over
 all shares removed, scaled so that chance (always giving the commonest answer of the test split) is 0 and the unpruned
-model is 1. For a language model, accuracy is the mean over its sub-tasks or, where texts are only scored, the
-probability of a byte (geometric mean). *heads off*: largest share removed, among the levels measured, before accuracy
-falls by more than 1 or 5 points. *MB* (2^20 bytes) and *speed-up*: of the physically smaller model with half of its
-heads; speed-ups are relative to the unpruned model in the same interleaved repeats. *scoring*: wall seconds, and
-calibration examples sent forward and backward through the model. Numbers are means over seeds, followed by ± and the
-standard deviation over seeds; without ± there is only one seed. Random draws are averaged within a seed; size and speed
-are those of the first draw. Controls give the scale: `none` removes nothing, `random` needs no score, and an inverse
-method removes the heads first that its score calls most important. Rows marked *neurons* remove the same share of the
-neurons of every feed-forward layer, with the heads or instead of them. They come last: compare them by *parameters
-off*, not at the same share of heads. Rows marked *trained* had gates, or gates and weights, trained at each level for
-that share of the steps that the task allows its own model; *training*: wall seconds of that over all levels. Compare
-them with the retrained controls, as the other methods leave the weights alone. No difference in these tables has been
-tested: use `headbench compare A B`. With few seeds, read close rows as ties."""
+model is 1; *area to 50 %*: the same over the shares up to a half, where models are still of use. For a language model,
+accuracy is the mean over its sub-tasks or, where texts are only scored, the probability of a byte (geometric mean).
+*heads off*: largest share removed, among the levels measured, before accuracy falls by more than 1 or 5 points. *MB*
+(2^20 bytes) and *speed-up*: of the physically smaller model with half of its heads; speed-ups are relative to the
+unpruned model in the same interleaved repeats. *scoring*: wall seconds, and calibration examples sent forward and
+backward through the model. Numbers are means over seeds, followed by ± and the standard deviation over seeds; without ±
+there is only one seed. Random draws are averaged within a seed; size and speed are those of the first draw. Controls
+give the scale: `none` removes nothing, `random` needs no score, and an inverse method removes the heads first that its
+score calls most important. Rows marked *neurons* remove the same share of the neurons of every feed-forward layer, with
+the heads or instead of them. They come last: compare them by *parameters off*, not at the same share of heads, and with
+`random-both`, which removes heads and neurons at random. Rows marked *trained* had gates, or gates and weights, trained
+at each level for that share of the steps that the task allows its own model; *training*: wall seconds of that over all
+levels. Compare them with the retrained controls, as the other methods leave the weights alone. No difference in these
+tables has been tested: use `headbench compare A B`. With few seeds, read close rows as ties."""
 
 
 def write(folder: Path) -> list[Path]:
@@ -53,23 +61,41 @@ def write(folder: Path) -> list[Path]:
     return [folder / name for name in files]
 
 
-def show(folder: Path, form: str) -> str:
+def show(folder: Path, form: str, sort: str = "area") -> str:
     """The leaderboard of the records in ``folder`` as text, ``md`` or ``csv``. Raises InputError if there are none."""
-    return markdown(read(folder)) if form == "md" else to_csv(read(folder))
+    return markdown(read(folder), sort) if form == "md" else to_csv(read(folder))
+
+
+def by_schedule(folder: Path, form: str) -> str:
+    """The scores of the records in ``folder`` by the schedules they ran under, as ``md``, ``csv`` or ``latex``.
+
+    Raises InputError if there are none.
+    """
+    forms: dict[str, Callable[[Table], str]] = {
+        "md": table_in_markdown,
+        "csv": lambda table: table_to_csv(table).decode(),
+        "latex": lambda table: latex(table).decode(),
+    }
+    if form not in forms:
+        raise InputError(f"--by schedule: expected --format {', '.join(forms)}, not {form}")
+    return forms[form](schedules(read_finished(folder)))
 
 
 def summary(folder: Path) -> str:
-    """The overall table, for a terminal."""
+    """The overall table, for a terminal, with a remark if records of several settings are ranked together in it."""
     board = read(folder)
-    return _overall(board) if board.records else "no cell has a result yet"
+    if not board.records:
+        return "no cell has a result yet"
+    mixed = [f"- {literal(note)}" for note in mixed_settings(list(board.records.values()))]
+    return "\n".join([_overall(board), *(["", *mixed] if mixed else [])])
 
 
-def markdown(board: Board) -> str:
-    """The whole leaderboard in Markdown."""
+def markdown(board: Board, sort: str = "area") -> str:
+    """The whole leaderboard in Markdown, with the methods of each table in the order of the column ``sort``."""
     parts = ["# Leaderboard", ""]
     if board.records:
         parts += [f"![Quality against the shares of heads and of parameters removed]({PICTURE})", ""]
-        parts += [_overall(board), ""]
+        parts += [_overall(board, sort), ""]
         for task in board.tasks:
             of_task = board.of_task(task)
             part = board.table[(board.table[TASK] == list(task)).all(axis=1)]
@@ -81,7 +107,7 @@ def markdown(board: Board) -> str:
                 f"chance {100 * first['chance']:.1f} %, {first['mb_base']:.3f} MB; "
                 f"seeds {', '.join(map(str, sorted(set(part['seed']))))}.",
                 "",
-                _table(part.groupby([*ROW, "seed"], sort=False)[list(COLUMNS)].mean()),
+                _table(part.groupby([*ROW, "seed"], sort=False)[list(COLUMNS)].mean(), sort),
                 "",
             ]
             for heading, rows in metric_tables(of_task):
@@ -102,13 +128,15 @@ def to_csv(board: Board) -> str:
     return table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
 
 
-def _overall(board: Board) -> str:
+def _overall(board: Board, sort: str = "area") -> str:
     """Means over the tasks above chance, of the methods that have all of them; those left out are named below."""
     table = rows_to_average(board.table)
     tasks = table.groupby(TASK).ngroups
     per_seed = table.groupby([*ROW, "seed"])[list(COLUMNS)].mean(skipna=False)
     whole = table.groupby([*ROW, "seed"]).size() == tasks
-    parts = [f"## Overall: mean over {tasks} {'task' if tasks == 1 else 'tasks'}", "", _table(per_seed[whole])]
+    parts = [f"## Overall: mean over {tasks} {'task' if tasks == 1 else 'tasks'}", "", _table(per_seed[whole], sort)]
+    if orders := area_orders(board):
+        parts += ["", orders]
     if not whole.all():
         missing = sorted({f"{label} (seed {seed})" for label, *_, seed in per_seed[~whole].index})
         parts += ["", f"Not shown, as some task is missing: {literal(', '.join(missing))}."]
@@ -118,11 +146,11 @@ def _overall(board: Board) -> str:
     return "\n".join(parts)
 
 
-def _table(per_seed: pd.DataFrame) -> str:
-    """Methods by area, with mean and standard deviation over the seeds in ``per_seed``, indexed by (ROW, seed)."""
+def _table(per_seed: pd.DataFrame, sort: str) -> str:
+    """Methods by ``sort``, with mean and standard deviation over the seeds in ``per_seed``, indexed by (ROW, seed)."""
     columns = {name: column for name, column in COLUMNS.items() if per_seed[name].notna().any()}
     means, spreads = over_seeds(per_seed, ROW)
-    order = means.sort_index().sort_values("area", ascending=False, kind="stable")
+    order = means.sort_index().sort_values(sort, ascending=False, kind="stable")
     order = order.loc[sorted(order.index, key=lambda row: row[2] != "heads")]  # others cannot be compared: last
     rows = [["method", *(column.heading for column in columns.values())]]
     for row in order.index:

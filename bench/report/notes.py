@@ -14,10 +14,10 @@ def notes(records: Sequence[Record]) -> list[str]:
     """Notes on these records, one line each."""
     done = [record for record in records if isinstance(record, FinishedRecord)]
     found = [f"failed: {_where(r)}: {r.reason}" for r in records if isinstance(r, FailedRecord)]
-    found += _targets_missed(done) + _cut(done) + _ties(done) + _fewer_seeds(done) + _mixed_settings(done)
+    found += _targets_missed(done) + _cut(done) + _ties(done) + _fewer_seeds(done) + mixed_settings(done)
     for what, values in (
         ("processors", Counter(r.provenance.processor for r in records)),
-        ("torch versions", Counter(r.provenance.packages["torch"] for r in records)),
+        ("torch versions", Counter(r.provenance.packages.get("torch", "") for r in records)),
         ("devices", Counter(r.cell.device for r in records)),
         ("commits", Counter(r.provenance.commit[:12] for r in records)),
     ):
@@ -88,7 +88,7 @@ def _fewer_seeds(records: Sequence[FinishedRecord]) -> list[str]:
     return found
 
 
-def _mixed_settings(records: Sequence[FinishedRecord]) -> list[str]:
+def mixed_settings(records: Sequence[FinishedRecord]) -> list[str]:
     """Tasks whose records were measured under different settings: their means should not be compared."""
     found = differences_in_words(records, len)
     return [f"{', '.join(task)}: records of several settings: {settings}" for task, settings in found.items()]

@@ -27,20 +27,20 @@ class Standing:
     scores: Scores  # for each task normalised areas, (methods, seeds)
     area: Estimate  # mean over tasks, (methods,)
     iqm: Estimate  # interquartile mean over tasks, (methods,)
-    tiers: Tiers | None  # None where tasks share no seed
+    tiers: Tiers
     ranking: Ranking | None  # blocks are the tasks or, of one task, its seeds; None with a single method
     unranked: dict[str, str]  # methods that remove heads, and why they are not among ``labels``
     left_out: str  # a sentence on the tasks without an area; empty where each has one
 
     def tier(self, label: str) -> int | None:
-        """1 for the first tier; None where there are no tiers or the method is not ranked."""
-        if self.tiers is None or label not in self.labels:
+        """1 for the first tier; None where the method is not ranked."""
+        if label not in self.labels:
             return None
         place = self.labels.index(label)
         return next(number for number, members in enumerate(self.tiers.members, 1) if place in members)
 
     def largest(self, labels: Sequence[str]) -> int:
-        """Index of the largest area among ``labels``: not always the first, as tiers are made of shared seeds."""
+        """Index of the largest area among ``labels``: not always the first, as a tier may hold less than one below."""
         places = [self.labels.index(label) for label in labels]
         return max(places, key=lambda place: self.area.value[place].round(9))
 
@@ -55,8 +55,7 @@ def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
     if not found:
         return None
     order = sorted(found, key=lambda label: -np.mean([row.mean() for row in found[label]]))
-    if by_area := _tiers(seeds, _scores(found, order)):
-        order = [order[place] for members in by_area.members for place in members]
+    order = [order[place] for members in _tiers(_scores(found, order)).members for place in members]
     scores = _scores(found, order)
     return Standing(
         labels=tuple(order),
@@ -64,7 +63,7 @@ def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
         scores=scores,
         area=seed_bootstrap(lambda drawn: task_means(drawn).mean(-1), scores),
         iqm=seed_bootstrap(iqm, scores),
-        tiers=_tiers(seeds, scores),
+        tiers=_tiers(scores),
         ranking=_ranking(scores),
         unranked=unranked,
         left_out=_left_out(board, tasks),
@@ -119,13 +118,8 @@ def _scores(found: dict[str, list[np.ndarray]], order: Sequence[str]) -> list[np
     return [np.stack(rows) for rows in zip(*(found[label] for label in order), strict=True)]
 
 
-def _tiers(seeds: list[tuple[int, ...]], scores: Scores) -> Tiers | None:
-    """Tiers by the mean over tasks in each seed that all tasks share."""
-    common = sorted(set.intersection(*map(set, seeds)))
-    if not common:
-        return None
-    rows = [task[:, [own.index(seed) for seed in common]] for own, task in zip(seeds, scores, strict=True)]
-    return tiers(100 * np.mean(rows, axis=0).T, MARGIN)
+def _tiers(scores: Scores) -> Tiers:
+    return tiers([100 * task for task in scores], MARGIN)
 
 
 def _ranking(scores: Scores) -> Ranking | None:
@@ -145,45 +139,34 @@ def _alone(found: Standing) -> list[str]:
 
 
 def _best(found: Standing) -> list[str]:
-    top = found.largest(found.labels)
-    best, area = found.labels[top], found.area
+    best, area = found.labels[0], found.area
     numbers = sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})
     seeds = count(numbers[0], "seed") if len(numbers) == 1 else f"{numbers[0]} to {numbers[1]} seeds per task"
     if area.low is None or area.high is None:
         return [
-            f"{best} has the largest area, {area.value[top]:.3f}, in {seeds}; intervals need at least {FEWEST} seeds, "
+            f"{best} has the largest area, {area.value[0]:.3f}, in {seeds}; intervals need at least {FEWEST} seeds, "
             "so the standard deviation over seeds is shown instead."
         ]
-    interval = f"95 % interval {area.low[top]:.3f} to {area.high[top]:.3f}"
-    return [f"{best} has the largest area, {area.value[top]:.3f} ({interval} over {seeds})."]
+    interval = f"95 % interval {area.low[0]:.3f} to {area.high[0]:.3f}"
+    return [f"{best} has the largest area, {area.value[0]:.3f} ({interval} over {seeds})."]
 
 
 def _by_tier(found: Standing) -> list[str]:
-    """What the first tier shows: its first method has the largest area in the seeds that the tiers are made of."""
-    if found.tiers is None:
-        return ["The tasks share no seed, so there are no tiers."]
-    head, number = found.labels[0], found.tiers.seeds
-    shared = any(len(seeds) > number for seeds in found.seeds)
-    if number < found.tiers.needed:
-        which = f"The {count(number, 'seed')} that all tasks share" if shared else count(number, "seed")
+    """What the first tier shows."""
+    number, needed = sum(found.tiers.seeds), found.tiers.needed
+    if number < needed:
+        which = count(number, "seed") + (" of all tasks together" if len(found.seeds) > 1 else "")
         return [
-            f"{which} cannot show any method to be better than another at the 5 % level, so all ranked methods are "
-            f"in one tier ({found.tiers.needed} seeds are needed)."
+            f"{which} cannot show any method to be better than another at the 5 % level, so all ranked methods are in "
+            f"one tier ({needed} are needed)."
         ]
-    said, there = [], " there" if shared else ""
-    if shared:
-        verb = "also has" if found.largest(found.labels) == 0 else "has"
-        said.append(
-            f"Tiers are made of the {number} seeds that all tasks share, in which {head} {verb} the largest area."
-        )
     alike = len(found.tiers.members[0]) - 1
-    said.append(
+    if not alike:
+        return [f"Each other ranked method was shown to keep less, by more than {MARGIN:g} points."]
+    return [
         f"{count(alike, 'other method')} in its tier cannot be distinguished from it, or "
         f"{'keeps' if alike == 1 else 'keep'} less by at most {MARGIN:g} points."
-        if alike
-        else f"Each other ranked method was shown to keep less{there}, by more than {MARGIN:g} points."
-    )
-    return said
+    ]
 
 
 def _not_ranked(unranked: dict[str, str]) -> list[str]:

@@ -1,73 +1,79 @@
-"""Run jobs one after another, or in processes that outlive a job that kills its process."""
+"""Run jobs in processes of their own, so that no job can end the run: neither by ending its process nor by hanging."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-import threading
+import sys
 import time
-import traceback
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from typing import Any, Protocol
 
-import torch
+from bench.run.worker import Begun, Doing, Done, interrupts_blocked, serve
 
 PATIENCE = 5.0  # seconds that an idle process has to end
+TICK = 0.25  # seconds between two looks at what the processes do
 
 
 class Job(Protocol):
-    """A piece of work that can be sent to another process."""
+    """A piece of work that can be sent to another process. One with a ``timeout``, in seconds, is ended after it."""
 
     def __call__(self) -> Any: ...
 
 
-@dataclass(frozen=True)
-class Done:
-    """The outcome of the job at ``index``: a value, or the reason why there is none."""
-
-    index: int
-    seconds: float
-    value: Any = None
-    died: str = ""  # how its process ended, if that is what happened
-    error: BaseException | None = None  # what it raised, which ends the run
-
-
 def run_jobs(
-    jobs: Sequence[Job], workers: int, start: Callable[[], None], own_process: bool = False
+    jobs: Sequence[Job],
+    workers: int,
+    start: Callable[[], None],
+    *,
+    fresh: bool = False,
+    watch: Callable[[Sequence[Worker]], None] = lambda busy: None,
 ) -> Generator[Done, None, None]:
     """Run ``jobs`` in order on ``workers`` processes of one thread each; yield their outcomes as they finish.
 
-    A single worker is this process, unless ``own_process`` is set. ``start`` is called first in every process. A job
-    whose process dies is reported as such, and a new process replaces it. When the caller stops iterating, the
-    processes are ended. A pool of the standard library would not do: one dead process breaks a whole
-    ``ProcessPoolExecutor``, and ``multiprocessing.Pool`` waits forever for the job that died.
+    ``start`` is called first in every process. A job whose process dies is reported as such, and a new process
+    replaces it. When the caller stops iterating, the processes are ended. A pool of the standard library would not do:
+    one dead process breaks a whole ``ProcessPoolExecutor``, and ``multiprocessing.Pool`` waits forever for the job
+    that died.
+
+    Args:
+        fresh: start processes that import everything anew, as CUDA needs; elsewhere than on Linux they always do.
+            Else they are forked from this process, which takes milliseconds instead of seconds.
+        watch: called several times a second with the workers that have a job, which it may stop.
     """
-    if workers == 1 and not own_process:
-        torch.set_num_threads(1)
-        start()
-        for index, job in enumerate(jobs):
-            yield _run(index, job)
-        return
-    context = get_context("spawn")
+    context = get_context("spawn" if fresh or sys.platform != "linux" else "fork")
     waiting = list(range(len(jobs)))[::-1]
-    crew: list[_Worker] = []
+    crew: list[Worker] = []
+    again: set[int] = set()
+
+    def hire() -> None:
+        worker = Worker(context, start, [other.pipe for other in crew])
+        crew.append(worker)
+        worker.give(waiting.pop(), jobs)
+
     try:
-        crew = [_Worker(context, start) for _ in range(min(workers, len(jobs)))]
-        for worker in crew:
-            worker.give(waiting.pop(), jobs)
+        for _ in range(min(workers, len(jobs))):
+            hire()
         while busy := [worker for worker in crew if worker.index is not None]:
-            ready = wait([worker.pipe for worker in busy])
-            for worker in [worker for worker in busy if worker.pipe in ready]:
-                done = worker.take()
-                if done.died and waiting:
+            watch(busy)
+            wait([worker.pipe for worker in busy], TICK)
+            for worker in busy:
+                if (done := worker.outcome()) is None:
+                    continue
+                if not worker.alive:
                     crew.remove(worker)
-                    worker = _Worker(context, start)
-                    crew.append(worker)
-                if waiting:
+                    worker.end()
+                    if done.died and not worker.began and done.index not in again:
+                        again.add(done.index)  # it died of what an earlier job left behind
+                        waiting.append(done.index)
+                        hire()
+                        continue
+                    if waiting:
+                        hire()
+                elif waiting:
                     worker.give(waiting.pop(), jobs)
                 yield done
     finally:
@@ -75,68 +81,79 @@ def run_jobs(
             worker.end()
 
 
-class _Worker:
+class Worker:
     """One process and the pipe to it."""
 
-    def __init__(self, context, start: Callable[[], None]):
+    def __init__(self, context: Any, start: Callable[[], None], others: list[Any]):
+        self.alive = True
+        self.index: int | None = None  # of the job that it was given
+        self.job: Job | None = None
+        self.doing = ""  # what the job says that it does
+        self._begin: float | None = None
+        self._reason = ""
         self.pipe, other = context.Pipe()
-        self.process = context.Process(target=_serve, args=(other, start, os.getpid()), daemon=True)
-        self.process.start()
+        inherited = [] if context.get_start_method() == "spawn" else [*others, self.pipe]
+        self._process = context.Process(target=serve, args=(other, inherited, start, os.getpid()), daemon=True)
+        with interrupts_blocked():
+            self._process.start()
         other.close()
-        self.index: int | None = None
-        self.begin = 0.0
+
+    @property
+    def began(self) -> bool:
+        """Whether the job has begun."""
+        return self._begin is not None
+
+    @property
+    def seconds(self) -> float:
+        """How long the job has been running; 0 while the process still starts."""
+        return 0.0 if self._begin is None else time.perf_counter() - self._begin
 
     def give(self, index: int, jobs: Sequence[Job]) -> None:
-        self.index, self.begin = index, time.perf_counter()
-        with contextlib.suppress(BrokenPipeError):  # its end is then seen by take
+        """Give it a job."""
+        self.index, self.job, self.doing, self._begin, self._reason = index, jobs[index], "", None, ""
+        with contextlib.suppress(OSError):  # its end is then seen by outcome
             self.pipe.send((index, jobs[index]))
 
-    def take(self) -> Done:
-        """The outcome of the job that it was given."""
-        index, self.index = self.index, None
-        assert index is not None
+    def stop(self, reason: str) -> None:
+        """End the process at once; the outcome of the job is then ``reason``, unless it has ended already."""
+        if self.index is not None and not self._reason:
+            self._reason, self.alive = reason, False
+            self._process.kill()
+
+    def outcome(self) -> Done | None:
+        """The outcome of its job; None while the job is running."""
+        timeout = getattr(self.job, "timeout", None)
+        if timeout is not None and self.seconds > timeout:
+            self.stop(f"it took longer than {timeout:g} s (--timeout)")
+        ended = not self._process.is_alive()  # before the pipe is read: what it sent before its end counts
         try:
-            return self.pipe.recv()
+            while self.pipe.poll():
+                match self.pipe.recv():
+                    case Begun():
+                        self._begin = time.perf_counter()
+                    case Doing(text):
+                        self.doing = text
+                    case Done() as done:
+                        self.index = self.job = None
+                        return done
         except (EOFError, OSError):  # OSError where it ended in the middle of a message
-            self.process.join()
-            code = self.process.exitcode or 0
-            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            if code == -signal.SIGKILL:
-                how += ", as when memory runs out"
-            return Done(index, time.perf_counter() - self.begin, died=f"its process ended with {how}")
+            self._process.join()
+            ended = True
+        return self._death() if ended else None
+
+    def _death(self) -> Done:
+        index, seconds, self.index, self.job, self.alive = self.index, self.seconds, None, None, False
+        assert index is not None
+        code = self._process.exitcode or 0
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        if code == -signal.SIGKILL:
+            how += ", as when memory runs out"
+        return Done(index, seconds, died=self._reason or f"its process ended with {how}")
 
     def end(self) -> None:
+        """End the process; one without a job has a moment to release what it holds."""
         self.pipe.close()
-        if self.index is None:  # idle: it ends when the pipe closes, and releases what it holds
-            self.process.join(PATIENCE)
-        self.process.terminate()
-        self.process.join()
-
-
-def _serve(pipe: Connection, start: Callable[[], None], parent: int) -> None:
-    """The loop of a worker process: take jobs until the pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    torch.set_num_threads(1)
-    start()
-    with contextlib.suppress(EOFError, BrokenPipeError):
-        while True:
-            index, job = pipe.recv()
-            pipe.send(_run(index, job))
-
-
-def _end_with(parent: int) -> None:
-    """End this process soon after its parent, however that died."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
-
-
-def _run(index: int, job: Job) -> Done:
-    begin = time.perf_counter()
-    try:
-        value = job()
-    except Exception as error:
-        error.add_note(traceback.format_exc())  # a traceback does not survive the way to another process
-        return Done(index, time.perf_counter() - begin, error=error)
-    return Done(index, time.perf_counter() - begin, value)
+        if self.index is None:
+            self._process.join(PATIENCE)
+        self._process.kill()
+        self._process.join()

@@ -17,6 +17,7 @@ from bench.run.other_runs import other_runs
 from bench.suites.cells import Cell, open_task
 from bench.suites.plugins import load_plugins, quiet_libraries
 from tasks.models.cache import Cache
+from tasks.models.steps import steps_told_to
 
 
 @dataclass(frozen=True)
@@ -26,17 +27,22 @@ class TrainJob:
     cell: Cell
     cache: Path
 
+    @property
+    def name(self) -> str:
+        """What it does, for messages."""
+        return f"training {self.cell.where}"
+
     def __call__(self) -> dict[str, Any]:
         """The report of the training; a failure is reported by each cell that needs the model. Raises OSError."""
         try:
-            with Status(f"training {self.cell.where}"):
+            with Status(self.name) as status, steps_told_to(status.now):
                 return open_task(self.cell.task).prepare(
                     self.cell.seed, Cache(self.cache), torch.device(self.cell.device)
                 )
         except OSError:
             raise
         except Exception as error:
-            return {"failure": str(error).strip() or type(error).__name__}
+            return {"failure": reason_of(error)}
 
     def died(self, reason: str) -> dict[str, Any]:
         """The report where its process ended."""
@@ -50,11 +56,22 @@ class CellJob:
     cell: Cell
     cache: Path
     out: Path
+    timeout: float | None = None  # seconds
+
+    @property
+    def name(self) -> str:
+        """What it does, for messages."""
+        return f"{self.cell.method.label} on {self.cell.where}"
 
     def __call__(self) -> Record:
-        """The record, as written."""
+        """The record, as written. Raises OSError."""
         record, arrays = run_cell(self.cell, Cache(self.cache))
-        Store(self.out).write(self.cell.name, record, arrays)
+        try:
+            Store(self.out).write(self.cell.name, record, arrays)
+        except OSError:
+            raise
+        except Exception as error:  # what a method reports may be nothing that can be written
+            return self.died(reason_of(error))
         return record
 
     def died(self, reason: str) -> Record:
@@ -71,6 +88,12 @@ class TimingJob:
     cell: Cell
     cache: Path
     out: Path
+    timeout: float | None = None  # seconds
+
+    @property
+    def name(self) -> str:
+        """What it does, for messages."""
+        return f"timing {self.cell.method.label} on {self.cell.where}"
 
     def __call__(self) -> str:
         """Why it failed, in one line; empty where it did not. Raises OSError."""
@@ -95,22 +118,31 @@ class TimingJob:
 Job = TrainJob | CellJob | TimingJob
 
 
-def ordered(cells: list[Cell], cache: Path, out: Path, workers: int) -> list[TrainJob | CellJob]:
-    """Jobs for ``cells``: a first model and a first cell for each worker, then all other models, then all other cells.
+def ordered(
+    cells: list[Cell], cache: Path, out: Path, workers: int, timeout: float | None = None
+) -> list[TrainJob | CellJob]:
+    """Jobs for ``cells``, seed by seed: the models of the next seed are trained before the cells of one are run.
 
-    So the first results come early, and problems show early.
+    So the first seed of all tasks is done early, and no process waits for a model that another one still trains. A
+    first model and a first cell for each worker go ahead of all, so that problems show early.
     """
     models: dict[tuple, Cell] = {}
     for cell in cells:
         if not open_task(cell.task).prepared(cell.seed, Cache(cache)):
             models.setdefault((cell.task, cell.seed), cell)
-    # Different tasks first, so that every task is seen to work before the second seed of any.
-    training = sorted(models, key=lambda model: [seed for _, seed in models].index(model[1]))
-    first = [TrainJob(models[model], cache) for model in training[:workers]]
-    early = [next(cell for cell in cells if (cell.task, cell.seed) == model) for model in training[:workers]]
-    rest = [TrainJob(models[model], cache) for model in training[workers:]]
-    late = [CellJob(cell, cache, out) for cell in cells if cell not in early]
-    return [*first, *(CellJob(cell, cache, out) for cell in early), *rest, *late]
+    seeds = list(dict.fromkeys(cell.seed for cell in cells))
+    training = sorted(models, key=lambda model: seeds.index(model[1]))
+    first = training[:workers]
+    early = [next(cell for cell in cells if (cell.task, cell.seed) == model) for model in first]
+    jobs: list[TrainJob | CellJob] = [TrainJob(models[model], cache) for model in first]
+    jobs += [CellJob(cell, cache, out, timeout) for cell in early]
+    trained = len(first)
+    for place, seed in enumerate(seeds):
+        wanted = [model for model in training[trained:] if model[1] in seeds[: place + 2]]
+        trained += len(wanted)
+        jobs += [TrainJob(models[model], cache) for model in wanted]
+        jobs += [CellJob(cell, cache, out, timeout) for cell in cells if cell.seed == seed and cell not in early]
+    return jobs
 
 
 def start_process() -> None:

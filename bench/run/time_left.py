@@ -1,56 +1,169 @@
-"""Estimate the time that jobs take, before and during a run, from the jobs and records seen so far."""
+"""Estimate the time that jobs take: relative costs that are known beforehand, scaled by what this run has seen.
+
+The costs of jobs differ a hundredfold between methods, and the first jobs of a run are no fair sample of the others.
+So a job's cost relative to other jobs is taken from :mod:`bench.run.costs`, and is corrected step by step: for the
+speed of the machine, and for what kinds of jobs, shapes of methods, models, methods and cells turn out to take here.
+"""
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from typing import NamedTuple
 
 from bench.records.schema import FinishedRecord, Record
-from bench.run.jobs import Job, TrainJob
+from bench.run.costs import Costs
+from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
+from methods import METHODS
 
-ALIKE = 3  # parts of a job's description that must agree for jobs on a user's own model: kind, data and model
-NOMINAL = {"train": 25.0, "cell": 5.0}  # seconds for a small model on one thread, until something was measured
+UNIT = 5.0  # seconds of an average cell on one thread, until something was seen
+OF_BEFORE = (
+    0.2  # weight of a record of an earlier run, whose circumstances may have differed, against a job of this one
+)
+# How many average jobs must have been seen until half of what they differ from the expected is believed: for a kind of
+# job; a shape of methods in it; a model; a method; one method on one model, of which other seeds were seen.
+CAUTION = (0.5, 0.5, 0.5, 0.5, 0.25)
+
+
+class Work(NamedTuple):
+    """What a job's cost depends on."""
+
+    kind: str  # train, cell or timing
+    task: str
+    model: tuple[str, str]  # data and model
+    own: bool  # whether it is a model of the user's
+    label: str
+    trains: bool  # whether the method does
+
+    def groups(self) -> tuple[Hashable, ...]:
+        """From wide to narrow, the groups of jobs whose costs are likely to be off by the same factor."""
+        return (
+            self.kind,
+            (self.kind, self.trains),
+            (self.kind, self.model),
+            (self.kind, self.label),
+            (self.kind, self.model, self.label),
+        )
+
+
+class Seen(NamedTuple):
+    """A job that has ended."""
+
+    work: Work
+    seconds: float
+    weight: float
 
 
 class Estimator:
-    """Expected seconds of a job: the mean of the most similar jobs seen."""
+    """Expected seconds of jobs, from those seen so far."""
 
-    def __init__(self, records: Iterable[Record] = ()):
-        self._seen: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    def __init__(self, costs: Costs, records: Iterable[Record] = ()):
+        self._costs = costs
+        self._priors: dict[Work, float] = {}
+        self._seen: list[Seen] = []
+        self._factors: dict[Hashable, float] | None = None  # by group; None when it must be computed anew
         for record in records:
             if isinstance(record, FinishedRecord):
-                cell = record.cell
-                path = (cell.data, cell.model, cell.label)
-                self._add(("cell", *path), record.measured.seconds)
-                if record.measured.training_seconds:
-                    self._add(("train", *path[:2]), record.measured.training_seconds)
+                self._learn_of(record)
 
     def saw(self, job: Job, seconds: float) -> None:
         """Learn that ``job`` took ``seconds``."""
-        self._add(_similar(job), seconds)
+        self._add(_work_of(job), seconds)
 
-    def seconds(self, jobs: Iterable[Job], workers: int) -> float | None:
-        """Expected wall seconds of ``jobs`` on ``workers`` processes; None if it is not known for one of them.
+    def seconds(self, job: Job) -> float | None:
+        """Expected seconds of ``job`` on one process; None if it is on a user's own model that nothing is known of."""
+        work = _work_of(job)
+        if work.own and not any(seen.work.model == work.model for seen in self._seen):
+            return None
+        if self._factors is None:
+            self._factors = self._fit()
+        return self._expected(work)
 
-        The time for a user's own model is estimated only from jobs with that model on that data.
+    def left(
+        self, waiting: Iterable[Job], workers: int, after: Iterable[Job] = (), running: Iterable[tuple[Job, float]] = ()
+    ) -> float | None:
+        """Wall seconds until all is done; None if that is not known for some job.
+
+        waiting: jobs to start, in their order. after: jobs that run one by one when all others have ended. running:
+        jobs at work, each with the seconds it has taken so far.
         """
-        expected = [self._expected(_similar(job), own=bool(job.cell.task.model)) for job in jobs]
-        known = [seconds for seconds in expected if seconds is not None]
-        return sum(known) / workers if len(known) == len(expected) else None
+        loads: list[float] = []
+        for job, spent in running:
+            if (whole := self.seconds(job)) is None:
+                return None
+            # What takes longer than expected has some way to go still.
+            loads.append(max(whole - spent, whole / 10))
+        loads += [0.0] * (workers - len(loads))
+        heapq.heapify(loads)
+        for job in waiting:
+            if (whole := self.seconds(job)) is None:
+                return None
+            heapq.heapreplace(loads, loads[0] + whole)
+        one_by_one = [self.seconds(job) for job in after]
+        known = [seconds for seconds in one_by_one if seconds is not None]
+        return max(loads) + sum(known) if len(known) == len(one_by_one) else None
 
-    def _add(self, path: tuple[str, ...], seconds: float) -> None:
-        for length in range(1, len(path) + 1):
-            self._seen[path[:length]].append(seconds)
+    def _learn_of(self, record: FinishedRecord) -> None:
+        cell, measured = record.cell, record.measured
+        work = Work("cell", cell.task, (cell.data, cell.model), False, cell.label, cell.shape == "joint")
+        self._add(work, measured.seconds, OF_BEFORE)
+        self._add(work._replace(kind="timing"), measured.timing_seconds, OF_BEFORE)
+        self._add(work._replace(kind="train", label="", trains=False), measured.training_seconds, OF_BEFORE)
 
-    def _expected(self, path: tuple[str, ...], own: bool) -> float | None:
-        for length in range(len(path), ALIKE - 1 if own else 0, -1):
-            if seen := self._seen.get(path[:length]):
-                return sum(seen) / len(seen)
-        return None if own else NOMINAL[path[0]]
+    def _add(self, work: Work, seconds: float, weight: float = 1.0) -> None:
+        if seconds > 0:
+            self._seen.append(Seen(work, seconds, weight))
+            self._factors = None
+
+    def _fit(self) -> dict[Hashable, float]:
+        """The factor of each group on the expected costs of its jobs; of ``None``, the group of all, seconds per unit.
+
+        Groups are corrected from wide to narrow. A group's factor is observed over expected seconds, where both are
+        raised by some jobs that took what was expected, so that few jobs change little.
+        """
+        observed = [seen.seconds * seen.weight for seen in self._seen]
+        expected = [self._prior(seen.work) * seen.weight for seen in self._seen]
+        if not observed:
+            return {None: UNIT}
+        groups_of = [seen.work.groups() for seen in self._seen]
+        scale = sum(observed) / sum(expected)
+        factors: dict[Hashable, float] = {None: scale}
+        expected = [seconds * scale for seconds in expected]
+        for level, caution in enumerate(CAUTION):
+            keys = [groups[level] for groups in groups_of]
+            sums: dict[Hashable, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+            for key, seen, took, likely in zip(keys, self._seen, observed, expected, strict=True):
+                for place, value in enumerate((took, likely, seen.weight)):
+                    sums[key][place] += value
+            for key, (took, likely, weight) in sums.items():
+                as_expected = caution * likely / weight
+                factors[key] = (took + as_expected) / (likely + as_expected)
+            expected = [likely * factors[key] for key, likely in zip(keys, expected, strict=True)]
+        return factors
+
+    def _prior(self, work: Work) -> float:
+        if work not in self._priors:
+            self._priors[work] = self._costs.of(work.kind, work.task, work.label, work.trains)
+        return self._priors[work]
+
+    def _expected(self, work: Work) -> float:
+        factors = self._factors or {}
+        seconds = self._prior(work) * factors.get(None, UNIT)
+        for group in work.groups():
+            seconds *= factors.get(group, 1.0)
+        return seconds
 
 
-def _similar(job: Job) -> tuple[str, ...]:
-    """Kind, data and model, method: jobs with a longer common beginning are more alike."""
+def _work_of(job: Job) -> Work:
     cell = job.cell
-    kind = ("train", cell.data, cell.model)
-    return kind if isinstance(job, TrainJob) else ("cell", cell.data, cell.model, cell.method.label)
+    kind = {TrainJob: "train", CellJob: "cell", TimingJob: "timing"}[type(job)]
+    work = Work(
+        kind,
+        cell.task.task,
+        (cell.data, cell.model),
+        bool(cell.task.model),
+        cell.method.label,
+        METHODS[cell.method.name].shape == "joint",
+    )
+    return work._replace(label="", trains=False) if kind == "train" else work

@@ -14,6 +14,7 @@ from bench.suites.keys import method_part, shared_code
 from bench.suites.parse import MethodSpec
 from bench.suites.plugins import plugin_fault
 from bench.suites.suite import Suite
+from methods import METHODS
 from methods.heads import HeadMap
 from tasks.contract import TASKS, Task
 from tasks.data.calibration import LEAST
@@ -116,6 +117,7 @@ def _cells_of(spec: TaskSpec, suite: Suite, device: str) -> Iterator[Cell]:
             "device": device,
         }
         for method in suite.methods:
+            check_start(method, task)
             yield Cell(
                 task=spec,
                 data=data_name,
@@ -131,6 +133,15 @@ def _cells_of(spec: TaskSpec, suite: Suite, device: str) -> Iterator[Cell]:
                 generate=suite.generate,
                 origin=digest_of([fingerprint["data"], fingerprint["model"].get("weights")]),
             )
+
+
+def check_start(method: MethodSpec, task: Task) -> None:
+    """Raise InputError where a method starts from the model before its training, and the task takes it as it is."""
+    if METHODS[method.name].shape == "joint" and method.options.get("start") == "pretrained" and not task.trains:
+        raise InputError(
+            f"{method.label}: {task.model_name} is taken as it is, so there is no training to take the place of: add "
+            "--finetune, or leave out start=pretrained"
+        )
 
 
 def _file_name(text: str) -> str:

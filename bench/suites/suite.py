@@ -58,6 +58,8 @@ def _task(entry: Mapping[str, Any]) -> TaskSpec:
     for key in entry:
         if key not in TaskSpec.model_fields:
             raise unknown("key of a task", key, TaskSpec.model_fields)
+    if "trust_task_code" in entry:
+        raise InputError("trust_task_code is for the command line: a suite file cannot trust code on its own")
     if "task" not in entry:
         raise InputError(f"a [[tasks]] table has no task = NAME; available: {', '.join(sorted(TASKS))}")
     spec = task_spec(entry, lambda key, value: f"task key {key} = {value!r}")

@@ -14,7 +14,7 @@ from methods import View
 from methods.checks.case import ConfiguredMethod, Failure, check
 from methods.checks.isolation import random_states
 from methods.checks.tiny_models import TinyModel
-from methods.contract.side_effects import switches
+from methods.contract.side_effects import count_hooks, switches
 
 SHOWN = 3  # changes that a message names
 
@@ -64,7 +64,8 @@ def _unchanged(view: View, where: str) -> Iterator[None]:
 def _state(view: View) -> dict[str, Any]:
     """Everything that a method could change, by its name in messages."""
     model = view.model
-    state = switches() | random_states() | {"view.kept": _bits(view.kept), "number of batches": len(view.batches)}
+    state = switches() | random_states() | {f"number of {name}": count for name, count in count_hooks(model).items()}
+    state |= {"view.kept": _bits(view.kept), "number of batches": len(view.batches)}
     for name, parameter in model.named_parameters():
         state[f"weight {name}"] = _bits(parameter)
         state[f"requires_grad of {name}"] = parameter.requires_grad
@@ -75,10 +76,8 @@ def _state(view: View) -> dict[str, Any]:
         name = path or "the model"
         state[f"class of {name}"] = type(module).__name__
         state[f"training mode of {name}"] = module.training
-        for attribute, entries in vars(module).items():
-            if attribute.endswith("_hooks"):
-                state[f"number of {attribute.strip('_').replace('_', ' ')} of {name}"] = len(entries)
-            else:
+        for attribute in vars(module):
+            if not attribute.endswith("_hooks"):
                 state[f"attribute {attribute} of {name}"] = ""
         if hasattr(module, "config"):
             state[f"attention implementation of {name}"] = module.config._attn_implementation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 
@@ -53,8 +53,10 @@ class TinyTraining:
 
     examples: Sequence[Batch]
     steps: int = 2
+    epoch_steps: int = 3
     clip: float = 1.0
     learning_rate: float = 0.01
+    initial: Mapping[str, Tensor] | None = None
 
     def batches(self) -> Iterator[Batch]:
         return cycle(self.examples)
@@ -70,6 +72,14 @@ class TinyTraining:
     def optimizer(self, model: nn.Module) -> tuple[AdamW, LambdaLR]:
         optimizer = AdamW(model.parameters(), lr=self.learning_rate)
         return optimizer, LambdaLR(optimizer, lambda step: 1 - step / self.steps)
+
+    def with_steps(self, steps: int) -> TinyTraining:
+        return replace(self, steps=steps)
+
+    def initial_weights(self) -> Mapping[str, Tensor]:
+        if self.initial is None:
+            raise ValueError("the model is taken as it is")
+        return self.initial
 
 
 class Tiny:

@@ -34,13 +34,26 @@ class Importance:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How importances become a removal order. By default, units are scored once and the least important go first."""
+    """How importances become a removal order. By default, units are scored once and the least important go first.
+
+    The norm of a layer is for scores whose layers differ in scale. It should not be used where units are scored again,
+    as the last unit of a layer then always scores 1 (or -1), so ``auto`` leaves it out there.
+    """
 
     recompute: Annotated[int, "score again after removing this many units, 1 is greedy; 0 scores once", AtLeast(0)] = 0
     inverse: Annotated[bool, "remove the most important first"] = False
     allocation: Annotated[Literal["global", "layer"], "rank all units together, or remove equally from every layer"] = (
         "global"
     )
+    layer_norm: Annotated[
+        Literal["auto", True, False],
+        "divide importances by the L2 norm over the units left in their layer; auto: where units are scored once",
+    ] = False
+
+    @property
+    def normed(self) -> bool:
+        """Whether importances are divided by the norm of their layer."""
+        return self.layer_norm is True or (self.layer_norm == "auto" and not self.recompute)
 
 
 @dataclass(frozen=True)
@@ -95,7 +108,7 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
     paths = [Trajectory(None)]
     if importance.units is not None:
         names = [view.heads.name(unit) for unit in range(len(view.heads))]
-        rows = _checked(importance.units, view, names)
+        rows = _scaled(_checked(importance.units, view, names), view, plan)
         orders = [_order(row, view, plan) for row in rows]
         paths = [
             Trajectory(order, scores=row[None], ties=_ties(order, row, view, plan, len(order)))
@@ -132,7 +145,7 @@ def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Sche
         scores = score(now)
         if isinstance(scores, Importance):
             raise OptionError("a greedy schedule removes heads only, this method ranks neurons too: use recompute=0")
-        draws = _checked(scores, now, [view.heads.name(unit) for unit in units.tolist()])
+        draws = _scaled(_checked(scores, now, [view.heads.name(unit) for unit in units.tolist()]), now, plan)
         if len(draws) > 1:
             raise OptionError(f"a greedy schedule needs one draw, not {len(draws)}: use draws=1")
         rows.append(torch.full((len(view.heads),), torch.nan, dtype=torch.float64).index_copy(0, units, draws[0]))
@@ -170,6 +183,16 @@ def _checked(scores: Tensor, view: View, names: list[str]) -> Tensor:
         value = draws[draw, unit].item()
         raise NonFiniteScore(f"importance {value} for {names[unit]} ({len(bad)} such)")
     return draws
+
+
+def _scaled(scores: Tensor, view: View, plan: Schedule) -> Tensor:
+    """``scores``, (draws, units), as ``plan`` ranks them: divided by the norm of their layer, or as they are."""
+    if not plan.normed:
+        return scores
+    site = view.heads.site_of_unit
+    squares = torch.zeros(len(scores), len(view.heads.sites), dtype=torch.float64)
+    squares.index_add_(1, site, torch.where(view.kept, scores.square(), 0.0))
+    return scores / squares.sqrt().clamp_min(torch.finfo(torch.float64).tiny)[:, site]
 
 
 def _check_real(scores: object, what: str, shape: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,6 +35,10 @@ class Training(Protocol):
         """Steps that a method may take per budget: a share of the most that the task's own training takes."""
 
     @property
+    def epoch_steps(self) -> int:
+        """Steps of one pass over the training split."""
+
+    @property
     def clip(self) -> float:
         """Largest norm of the gradient of all weights together, to clip at."""
 
@@ -46,6 +50,16 @@ class Training(Protocol):
 
     def optimizer(self, model: nn.Module) -> tuple[Optimizer, LRScheduler]:
         """The task's own optimizer for the weights of ``model``, with its schedule over ``steps``."""
+
+    def with_steps(self, steps: int) -> Training:
+        """The same training with another number of steps, 1 or more."""
+
+    def initial_weights(self) -> Mapping[str, Tensor]:
+        """The weights that the task's own training of the model starts from, as a state dict of the view's model.
+
+        Those of the pretrained model with the head of the seed, or of the untrained model if there is none pretrained.
+        Raises ValueError if the task takes its model as it is.
+        """
 
 
 @dataclass(frozen=True)
@@ -73,11 +87,6 @@ class View:
     loss_of_logits: Callable[[Tensor, Any], Tensor]
     training: Training | None = None
     memory: dict[Any, Any] | None = None
-
-    @property
-    def greedy(self) -> bool:
-        """Whether a scorer is asked again after some units have been removed."""
-        return self.memory is not None
 
     def generator_for(self, purpose: str) -> torch.Generator:
         """A new generator on the CPU for draws that must not be those of other methods under the same seed."""

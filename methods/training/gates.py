@@ -31,6 +31,29 @@ class Seeds:
         return torch.Generator().manual_seed(self.gates)
 
 
+class LearningSteps:
+    """Counts the steps at which a parameter still learns.
+
+    Those are the steps whose own gradient is, for some entry, at least a tenth of the root mean square of its gradients
+    so far, by which Adam divides (with its moving average in place of the mean). Below that, Adam moves the parameter
+    by what earlier steps have left in its momentum.
+    """
+
+    SHARE, DECAY = 0.1, 0.999  # of Adam's second moment
+
+    def __init__(self, parameter: Tensor):
+        self.parameter, self.count = parameter, 0
+        self._squares, self._weight = torch.zeros_like(parameter, requires_grad=False), 0.0
+
+    def step(self) -> None:
+        """Look at the gradient of one step, after clipping."""
+        gradient = self.parameter.grad
+        squares = torch.zeros_like(self._squares) if gradient is None else gradient.square()
+        self._squares.lerp_(squares, 1 - self.DECAY)
+        self._weight += (1 - self.DECAY) * (1 - self._weight)
+        self.count += bool((squares > self.SHARE**2 * self._squares / self._weight).any())
+
+
 def train_gates(
     view: View,
     parameter: Tensor,
@@ -40,6 +63,7 @@ def train_gates(
     frozen: bool,
     seeds: Seeds,
     penalty: Callable[[], Tensor] | None = None,
+    before_update: Stepper | None = None,
 ) -> nn.Module:
     """Train ``parameter`` in place and, unless ``frozen``, the weights of a copy of the model. Returns the copy.
 
@@ -56,7 +80,8 @@ def train_gates(
     """
     training = training_of(view)
     adam = torch.optim.Adam([parameter], lr=learning_rate)
-    steppers: list[Stepper] = [adam, LambdaLR(adam, lambda step: 1 - step / training.steps)]
+    steppers: list[Stepper] = [before_update] if before_update else []
+    steppers += [adam, LambdaLR(adam, lambda step: 1 - step / training.steps)]
     with (
         training_copy(view, seeds.dropout) as model,
         gated(model, torch.ones(len(view.heads)), view.heads) as set_gates,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Protocol
+from typing import Annotated, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from methods.contract.options import OptionError
 from methods.contract.view import Training, View
 
 HALF_PRECISION = (torch.bfloat16, torch.float16)
@@ -27,6 +29,36 @@ def training_of(view: View) -> Training:
     if view.training is None:
         raise ValueError("this method trains, and the view has no training examples")
     return view.training
+
+
+Start = Annotated[
+    Literal["finetuned", "pretrained"],
+    "train from the task's model, or from the model that its training started from",
+]
+
+
+def started(view: View, start: Literal["finetuned", "pretrained"]) -> View:
+    """The view to train from: its own model, or a copy with the weights from which the task's own training started.
+
+    Raises OptionError if the task takes its model as it is.
+    """
+    if start == "finetuned":
+        return view
+    try:
+        weights = training_of(view).initial_weights()
+    except ValueError as error:
+        raise OptionError(f"start={start}: {error}") from error
+    model = copy.deepcopy(view.model)
+    model.load_state_dict(weights)
+    return dataclasses.replace(view, model=model)
+
+
+def for_epochs(view: View, epochs: float) -> View:
+    """The view with a training of ``epochs`` passes over the training split; as it is if that is 0."""
+    if not epochs:
+        return view
+    training = training_of(view)
+    return dataclasses.replace(view, training=training.with_steps(max(1, round(epochs * training.epoch_steps))))
 
 
 @contextmanager

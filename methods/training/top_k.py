@@ -59,10 +59,3 @@ def _log_complement(logits: Tensor, log_sum: Tensor, p: Tensor) -> Tensor:
 def gumbel(units: int, generator: torch.Generator) -> Tensor:
     """Standard Gumbel noise, (units,) in float64: mean 0.577, standard deviation 1.283."""
     return -torch.empty(units, dtype=torch.float64).exponential_(generator=generator).log()
-
-
-def annealed(step: int, cooldown: int, start: float, end: float) -> float:
-    """Temperature at ``step``, from 0: log-linear from ``start`` to ``end`` over ``cooldown`` steps, then ``end``."""
-    if step >= cooldown:
-        return end
-    return math.exp(math.log(start) + step / cooldown * (math.log(end) - math.log(start)))

@@ -18,7 +18,7 @@ def streamed(data: str, label: str) -> Iterator[Split]:
 
     name, _, configuration = data.partition(":")
     try:
-        found = datasets.load_dataset(name, configuration or None, streaming=True)
+        found = datasets.load_dataset(name, configuration or None, streaming=True, trust_remote_code=False)
     except Exception as error:
         raise TaskError(
             f"{data}: no such file or folder, and it cannot be loaded from the hub ({first_line(error)}); "

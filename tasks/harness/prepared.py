@@ -20,6 +20,7 @@ from tasks.data.source import resolve
 from tasks.digest import digest_of_files
 from tasks.errors import TaskError, first_line
 from tasks.harness import data
+from tasks.harness.trust import check_code, confine_templates
 
 FOLDER = Path(__file__).parent  # with the YAML files of our own tasks
 LM_EVAL = Path(lm_eval.tasks.__file__).parent
@@ -88,9 +89,12 @@ def names_in(name_or_folder: str) -> list[str]:
 
 
 def load(
-    names: Sequence[str], folders: Sequence[str | Path], mirror: str, own: Mapping[str, Any]
+    names: Sequence[str], folders: Sequence[str | Path], mirror: str, own: Mapping[str, Any], trust: bool
 ) -> dict[str, PreparedTask]:
     """The tasks ``names``: ours, lm-eval's, or those of task files in ``folders``. For the rest see ``Harness``."""
+    if not trust:
+        check_code(folders)
+    confine_templates()
     with silenced():
         manager = _manager(names, folders)
         tasks = {name: _load(manager, name, mirror, own) for name in names}

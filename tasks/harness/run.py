@@ -42,6 +42,7 @@ class Harness:
         mirror: str = "",
         limit: int | None = None,
         own: Mapping[str, Any] | None = None,
+        trust: bool = False,
     ):
         """Load the tasks ``names``: ours, lm-eval's own, or those of task files in ``folders``.
 
@@ -49,13 +50,14 @@ class Harness:
             mirror: folder with local copies of hub data sets, by id or by a name that ``tasks.harness.data`` knows.
             limit: use only the first ``limit`` documents of each task.
             own: arguments of ``tasks.harness.data.own``, for ``headbench_own_texts``.
+            trust: whether task files in ``folders`` may run Python code.
 
         Raises TaskError for an unknown name, for a task whose documents cannot be loaded, and for one with neither
         accuracy nor perplexity among its metrics.
         """
         self.limit = limit
         self._cache = TokenCache()
-        self.tasks = load(names, folders, mirror, own or {})
+        self.tasks = load(names, folders, mirror, own or {}, trust)
 
     def __call__(
         self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, batch_size: int = 64

@@ -1,19 +1,23 @@
-"""The cache of trained models: one folder each, built once even if several processes need it."""
+"""The cache of trained models: one folder each, built once even if several processes need it, checked when opened."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import platformdirs
 from filelock import FileLock
-from safetensors import SafetensorError
 
-TEMPORARY, LOCK = ".tmp", ".lock"  # suffixes
+TEMPORARY, LOCK, DAMAGED = ".tmp", ".lock", ".damaged"  # suffixes
+DIGESTS = "digests.json"  # in each folder: the digest of each of its other files
 
 
 def default_root() -> Path:
@@ -34,21 +38,26 @@ class Cache:
     def folder(self, key: str, build: Callable[[Path], None]) -> Path:
         """The folder of ``key``, built by ``build(empty folder)`` if it does not exist yet.
 
-        A second process that needs the same key waits for the first. Leftovers of a killed process are removed.
+        A second process that needs the same key waits for the first. Leftovers of a killed process are removed. Each
+        time, all files are read (0.5 to 2 seconds per GB) and compared with their digests: a folder that is not as it
+        was built, or has no digests, is set aside, named on standard error, and built again.
         """
         path = self.path(key)
         temporary = path.with_name(path.name + TEMPORARY)
-        if path.is_dir():
+        if os.path.lexists(path) and not damage(path):
             return path
         self.root.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_name(path.name + LOCK)):  # released by the kernel if its holder dies
-            if path.is_dir():  # built by the process that we waited for
-                return path
+            if os.path.lexists(path):
+                if not (fault := damage(path)):  # built by the process that we waited for
+                    return path
+                print(f"headbench: {path}: {fault}: set aside as {_set_aside(path).name}", file=sys.stderr)
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
             try:
-                with system_errors():
+                with system_errors(path):
                     build(temporary)
+                    (temporary / DIGESTS).write_text(json.dumps(_digests(temporary), indent=1), encoding="utf-8")
                 temporary.rename(path)
             except BaseException:
                 shutil.rmtree(temporary, ignore_errors=True)
@@ -65,13 +74,56 @@ class Cache:
         return total
 
 
+def damage(folder: Path) -> str:
+    """What is wrong with a folder of the cache, in a few words; empty where it is as it was built. Raises OSError."""
+    if not folder.is_dir():
+        return "not a folder"
+    if not (folder / DIGESTS).is_file():
+        return f"no {DIGESTS}"
+    try:
+        built = dict(json.loads((folder / DIGESTS).read_text(encoding="utf-8")))
+    except (ValueError, TypeError, RecursionError):
+        return f"{DIGESTS} cannot be read"
+    found = _digests(folder)
+    for name in sorted(built.keys() | found.keys()):
+        if built.get(name) != found.get(name):
+            return f"{name} is {'missing' if name not in found else 'new' if name not in built else 'altered'}"
+    return ""
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """SHA-256 (hex) of each file in ``folder`` by its path there, without hidden ones, which nothing reads."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and name != DIGESTS and not path.name.startswith("."):
+            with path.open("rb") as file:
+                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def _set_aside(path: Path) -> Path:
+    """Rename ``path`` to a name that is free."""
+    number = 1
+    while os.path.lexists(target := path.with_name(f"{path.name}{DAMAGED}{number}")):
+        number += 1
+    return path.rename(target)
+
+
 @contextmanager
-def system_errors() -> Iterator[None]:
-    """Turn a SafetensorError about a full disk or a missing permission into an OSError."""
+def system_errors(path: Path) -> Iterator[None]:
+    """Turn an error of a library about a full disk or a missing permission into an OSError about ``path``.
+
+    Those of safetensors and tokenizers, which are written in Rust, say so in their message only.
+    """
     try:
         yield
-    except SafetensorError as error:
+    except Exception as error:
         found = re.search(r"\(os error (\d+)\)", str(error))
-        if not found:
+        if isinstance(error, OSError) and not error.filename:
+            number = error.errno or errno.EIO
+        elif found:
+            number = int(found[1])
+        else:
             raise
-        raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
+        raise OSError(number, os.strerror(number), str(path)) from error

@@ -66,12 +66,19 @@ def weight_files(folder: Path) -> list[Path]:
     return sorted(file for pattern in PATTERNS for file in folder.glob(pattern))
 
 
+def _why(error: Exception) -> str:
+    """The cause of ``error`` in one line. Where a model needs code of its own, transformers advises to trust it."""
+    if "trust_remote_code" in str(error):
+        return "it needs Python code that comes with it, which is never run"
+    return first_line(error)
+
+
 def load_config(folder: Path) -> PreTrainedConfig:
     """Configuration of the model in ``folder``. Raises TaskError if it cannot be read."""
     try:
-        return AutoConfig.from_pretrained(folder)
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:
-        raise TaskError(f"{folder}: config.json cannot be read: {first_line(error)}") from error
+        raise TaskError(f"{folder}: config.json cannot be read: {_why(error)}") from error
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
@@ -81,10 +88,10 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     """
     config = load_config(folder)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         padding_id(tokenizer)
     except Exception as error:
-        raise TaskError(f"{folder}: no usable tokenizer: {first_line(error)}") from error
+        raise TaskError(f"{folder}: no usable tokenizer: {_why(error)}") from error
     if set(tokenizer.get_vocab().values()) <= set(
         tokenizer.all_special_ids
     ):  # transformers makes such a tokenizer without any files
@@ -108,9 +115,9 @@ def skeleton(config: PreTrainedConfig, name: str, kind: Any = AutoModelForSequen
     label = "sequence classifier" if kind is AutoModelForSequenceClassification else "causal language model"
     try:
         with torch.device("meta"):
-            return kind.from_config(config)
+            return kind.from_config(config, trust_remote_code=False)
     except Exception as error:
-        raise TaskError(f"{name}: transformers has no {label} for it: {first_line(error)}") from error
+        raise TaskError(f"{name}: transformers has no {label} for it: {_why(error)}") from error
 
 
 def load_classifier(folder: Path) -> PreTrainedModel:
@@ -214,6 +221,7 @@ def _from_pretrained(
         model, report = kind.from_pretrained(
             folder,
             use_safetensors=True,
+            trust_remote_code=False,
             output_loading_info=True,
             ignore_mismatched_sizes=True,
             dtype=dtype,
@@ -221,7 +229,7 @@ def _from_pretrained(
             **config,
         )
     except Exception as error:
-        raise TaskError(f"{folder}: the weights cannot be loaded: {first_line(error)}") from error
+        raise TaskError(f"{folder}: the weights cannot be loaded: {_why(error)}") from error
     untrained = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
     body = [name for name in untrained if name.startswith(model.base_model_prefix + ".") and "pooler" not in name]
     if body:

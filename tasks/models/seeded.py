@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tasks.contract import Task
@@ -26,6 +27,10 @@ Trained = tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]  # wit
 
 class SeededTask(Task):
     """A task that finds or trains the model of a seed; adapters define the data, the training and the evaluation."""
+
+    @abstractmethod
+    def initial(self, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+        """The model that the training of ``seed`` starts from, and its tokenizer."""
 
     @abstractmethod
     def fit(self, seed: int, device: torch.device) -> Trained:
@@ -64,8 +69,11 @@ class SeededTask(Task):
 
     @property
     def trains(self) -> bool:
-        """Whether a model is trained, rather than used as it is."""
         return self.folder is None or self.spec.finetune
+
+    def initial_weights(self, seed: int) -> Callable[[], Mapping[str, Tensor]] | None:
+        """A function that gives the weights of ``initial``; None if no model is trained."""
+        return (lambda: self.initial(seed)[0].state_dict()) if self.trains else None
 
     def prepared(self, seed: int, cache: Cache) -> bool:
         return not self.trains or cache.path(self._key(seed)).is_dir()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tasks.data.dataset import Dataset
 from tasks.data.encode import Batch, Encoded, batches, collate, encode, padding_id
+from tasks.models.steps import Steps
 from tasks.seeds import Seeds
 
 EVALUATION_BATCH = 128
@@ -62,7 +63,8 @@ def fine_tuning(examples: int, *, epochs: int = 3, batch_size: int = 32, max_len
 class TrainingSetup:
     """Training examples in shuffled batches, and the optimizer of a recipe.
 
-    The seed determines the order of the examples: each call of ``batches`` yields the same ones.
+    The seed determines the order of the examples: each call of ``batches`` yields the same ones. initial: the weights
+    that the task's own training starts from; None if the task trains no model.
     """
 
     def __init__(
@@ -72,8 +74,11 @@ class TrainingSetup:
         recipe: Recipe,
         seed: int,
         device: torch.device | str,
+        initial: Callable[[], Mapping[str, Tensor]] | None = None,
     ):
         self.steps, self.clip = recipe.max_steps, recipe.clip
+        self.epoch_steps = -(-len(examples) // recipe.batch_size)
+        self._initial = initial
         self._examples, self._tokenizer, self._recipe = examples, tokenizer, recipe
         self._seed, self._device = seed, device
 
@@ -83,20 +88,33 @@ class TrainingSetup:
         share = -(-examples // size) / -(-examples // recipe.batch_size)
         steps, warmup = max(1, round(share * recipe.max_steps)), round(share * recipe.warmup_steps)
         recipe = replace(recipe, batch_size=size, max_steps=steps, warmup_steps=warmup)
-        return TrainingSetup(self._examples, self._tokenizer, recipe, self._seed, self._device)
+        return TrainingSetup(self._examples, self._tokenizer, recipe, self._seed, self._device, self._initial)
 
     def batches(self) -> Iterator[Batch]:
-        """Batches without end, epoch after epoch; the last one of an epoch may be smaller."""
+        """Batches without end, epoch after epoch, one for each step; the last one of an epoch may be smaller."""
+        steps = Steps(self.steps)
         pad_id, side = padding_id(self._tokenizer), self._tokenizer.padding_side
         generator = torch.Generator().manual_seed(self._seed)
         while True:
             for indices in torch.randperm(len(self._examples), generator=generator).split(self._recipe.batch_size):
+                steps.begin()
                 yield collate(self._examples, indices.tolist(), pad_id, side, self._device)
 
     def optimizer(self, model: nn.Module) -> tuple[torch.optim.AdamW, LambdaLR]:
         """AdamW over the weights of ``model`` that require gradients, and its schedule over ``steps``."""
         optimizer = _optimizer(model, self._recipe)
         return optimizer, LambdaLR(optimizer, lambda step: _rate(step, self._recipe))
+
+    def with_steps(self, steps: int) -> TrainingSetup:
+        """The same training with another number of steps, 1 or more, and as large a share of them for warm-up."""
+        recipe = self._recipe.shortened(steps / self.steps)
+        return TrainingSetup(self._examples, self._tokenizer, recipe, self._seed, self._device, self._initial)
+
+    def initial_weights(self) -> Mapping[str, Tensor]:
+        """The weights that the task's own training starts from. Raises ValueError if the task trains no model."""
+        if self._initial is None:
+            raise ValueError("the model is taken as it is, so there is no model that its training started from")
+        return self._initial()
 
 
 def train(

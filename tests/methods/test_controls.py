@@ -45,9 +45,9 @@ def test_heads_are_drawn_alike_with_or_without_neurons(tiny, architecture):
     assert len(torch.unique(torch.stack(rows), dim=0)) == len(rows)
 
 
-def test_random_takes_the_same_share_of_every_layer(tiny, architecture):
-    view, method = tiny.view(tiny.model(architecture), [], tiny.unit(architecture)), METHODS["random"]
-    options = method.configure({"parts": "both", "allocation": "layer", "draws": 3})
+def test_the_control_of_amp_takes_the_same_share_of_every_layer(tiny, architecture):
+    view, method = tiny.view(tiny.model(architecture), [], tiny.unit(architecture)), METHODS["random-both"]
+    options = method.configure({})
     layers, per_layer = len(view.heads.shape), view.heads.shape[0]
     for draw in select(method, options, view, [layers * count for count in range(per_layer + 1)]).choices:
         for count, choice in enumerate(draw):

@@ -66,13 +66,58 @@ def test_no_trained_model_is_held_after_it_is_yielded(tiny):
 
 
 @pytest.mark.parametrize(
-    ("cooldown", "steps", "final"), [(0.68, 7, 1e-8), (0.0, 0, 1e-8), (1.0, 10, 10 ** (3 - 0.9 * 11))]
+    ("given", "steps", "temperatures", "rate"),
+    [
+        ({}, 7, (1000, 1e-8), 0.5),
+        ({"cooldown": 1.0}, 10, (1000, 10 ** (3 - 0.9 * 11)), 0.5),
+        ({"start_temperature": 0.1, "end_temperature": 0.01, "learning_rate": 0.2}, 7, (0.1, 0.01), 0.2),
+    ],
 )
-def test_the_report_gives_the_final_temperature(tiny, cooldown, steps, final):
-    (found,) = train("dsp-joint", view_with(tiny, 10), [4], cooldown=cooldown)
-    assert (found.report["steps"], found.report["cooldown_steps"]) == (10, steps)
-    assert found.report["final_temperature"] == pytest.approx(final)
-    assert found.report["margin"] > 0
+def test_the_report_gives_the_schedule_and_options_change_it(tiny, given, steps, temperatures, rate):
+    (found,) = train("dsp-joint", view_with(tiny, 10), [4], schedule="paper", **given)
+    report = found.report
+    assert (report["steps"], report["cooldown_steps"], report["learning_rate"]) == (10, steps, rate)
+    assert (report["start_temperature"], report["final_temperature"]) == pytest.approx(temperatures)
+    assert report["margin"] > 0
+
+
+def test_the_default_schedule_follows_from_the_steps_that_are_taken(tiny):
+    short, long = (train("dsp-joint", view_with(tiny, 4), [4], epochs=epochs)[0].report for epochs in (0, 8))
+    assert (short["steps"], long["steps"]) == (4, 24)
+    assert 1 < short["start_temperature"] < long["start_temperature"]
+    assert short["learning_rate"] > long["learning_rate"] > 0.5
+
+
+def test_the_learning_rate_grows_where_weights_adapt_to_noisy_gates_and_falls_where_they_are_frozen(tiny):
+    rates = [train(name, view_with(tiny, 4), [4])[0].report["learning_rate"] for name in NAMES]
+    assert rates[0] > 0.5 > rates[1] and rates[2] == 0.5
+
+
+@pytest.mark.parametrize("name", ["dsp-joint", "ste"])
+def test_joint_training_can_start_where_the_tasks_own_training_did(tiny, name):
+    view = view_with(tiny, 3)
+    first = tiny.model("bert", seed=7)
+    from_there = dataclasses.replace(view.training, initial=first.state_dict())
+    (found,) = train(name, dataclasses.replace(view, training=from_there), [4], start="pretrained")
+    (expected,) = train(name, dataclasses.replace(view_with(tiny, 3), model=first), [4])
+    assert torch.equal(found.mask, expected.mask) and same_weights(found.model, expected.model)
+    assert same_weights(view.model, tiny.model("bert"))
+
+
+def test_a_model_taken_as_it_is_has_no_other_start(tiny):
+    with pytest.raises(OptionError, match="start=pretrained: the model is taken as it is"):
+        train("dsp-joint", view_with(tiny, 3), [4], start="pretrained")
+
+
+def test_frozen_weights_start_from_the_tasks_model(tiny):
+    with pytest.raises(OptionError, match="start=pretrained trains the weights"):
+        train("dsp-pipelined", view_with(tiny, 3), [4], start="pretrained")
+
+
+@pytest.mark.parametrize(("epochs", "steps"), [(0, 4), (1, 3), (2, 6), (0.01, 1)])
+def test_epochs_count_passes_over_the_training_split(tiny, epochs, steps):
+    (found,) = train("dsp-pipelined", view_with(tiny, 4), [4], epochs=epochs)
+    assert found.report["steps"] == steps
 
 
 def test_cooled_gates_are_the_mask(tiny):
@@ -85,7 +130,8 @@ def test_cooled_gates_are_the_mask(tiny):
         seen.append(logits.detach())
         return logits
 
-    options = {"learning_rate": 100.0, "cooldown": 0.5, "frozen": True}  # far beyond the noise
+    # Far beyond the noise.
+    options = {"learning_rate": 100.0, "cooldown": 0.5, "end_temperature": 1e-8, "frozen": True}
     watched = dataclasses.replace(view, forward=forward)
     for module in view.model.modules():
         if isinstance(module, torch.nn.Dropout):
@@ -97,7 +143,7 @@ def test_cooled_gates_are_the_mask(tiny):
 
 def test_straight_through_gates_have_no_temperature(tiny):
     (found,) = train("ste", view_with(tiny, 2), [4])
-    assert set(found.report) == {"steps", "margin"}
+    assert not [name for name in found.report if "temperature" in name or "cooldown" in name]
 
 
 def test_a_cooldown_beyond_the_steps_is_refused():

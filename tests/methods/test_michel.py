@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 from torch import nn
@@ -45,16 +43,13 @@ def per_layer(view, importance, kept):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("layer_norm", [False, True])
-def test_finite_differences_on_each_text(tiny, architecture, layer_norm, seed):
+def test_finite_differences_on_each_text(tiny, architecture, seed):
     model, sentences = tiny.model(architecture, seed, torch.float64), tiny.sentences(seed, count=5)
     first, second = tiny.sides(architecture)
     batches = [tiny.batch(sentences[:3], first, extra=seed), tiny.batch(sentences[3:], second)]
     view = tiny.view(model, batches, tiny.unit(architecture))
     expected = slow_sensitivity(view, tiny.alone(sentences))
-    if layer_norm:
-        expected = per_layer(view, expected, view.kept)
-    torch.testing.assert_close(michel(view, layer_norm=layer_norm), expected, rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(michel(view), expected, rtol=1e-5, atol=1e-7)
 
 
 def test_a_backward_for_each_text(tiny, architecture):
@@ -78,7 +73,7 @@ def test_a_backward_for_each_text(tiny, architecture):
                         block = slice(head * site.head_dim, (head + 1) * site.head_dim)
                         slopes[number] += (z[..., block] * gradient[..., block]).sum().item()
         expected += slopes.abs() / len(sentences)
-    torch.testing.assert_close(michel(view, layer_norm=False), expected, rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(michel(view), expected, rtol=1e-3, atol=1e-6)
 
 
 def _keep_context(output: nn.Module, contexts: list):
@@ -122,7 +117,7 @@ def test_by_default_only_a_single_scoring_is_normed(tiny, name, given, norm):
     options = method.configure(given)
     schedule = {option: options[option] for option in ("recompute", "inverse", "allocation")}
     (path,) = select(method, options, view, [0]).trajectories
-    (expected,) = trajectories(partial(michel, layer_norm=norm), view, Schedule(**schedule))
+    (expected,) = trajectories(michel, view, Schedule(**schedule, layer_norm=norm))
     assert torch.equal(path.order, expected.order)
     torch.testing.assert_close(path.scores, expected.scores, equal_nan=True)
     lengths = path.scores[0].square().unflatten(0, (2, 4)).sum(1)
@@ -144,12 +139,12 @@ def test_removed_heads_do_not_count(tiny, architecture, layer_norm):
     view = tiny.random_view(architecture, dtype=torch.float64)
     kept = torch.arange(len(view.heads)) % 2 == 1
     view = tiny.view(view.model, view.batches, view.heads.unit, kept)
-    raw = michel(view, layer_norm=False)
+    raw = michel(view)
     assert raw[~kept].min() > 0  # not gated here, so that only the norm can leave them out
-    actual = michel(view, layer_norm=layer_norm)
-    torch.testing.assert_close(actual, per_layer(view, raw, kept) if layer_norm else raw)
+    (path,) = trajectories(michel, view, Schedule(layer_norm=layer_norm))
+    torch.testing.assert_close(path.scores[0], per_layer(view, raw, kept) if layer_norm else raw)
     with gated(view.model, kept, view.heads):
-        assert michel(view, layer_norm=layer_norm)[~kept].abs().max() == 0
+        assert michel(view)[~kept].abs().max() == 0
 
 
 def test_a_layer_without_heads_has_no_nan(tiny):
@@ -157,6 +152,7 @@ def test_a_layer_without_heads_has_no_nan(tiny):
     kept = view.heads.site_of_unit != 0
     view = tiny.view(view.model, view.batches, kept=kept)
     with gated(view.model, kept, view.heads):
-        importance = michel(view)
+        (path,) = trajectories(michel, view, Schedule(layer_norm=True))
+    importance = path.scores[0]
     assert importance[~kept].eq(0).all()
     torch.testing.assert_close(importance[kept].square().sum().item(), 1.0)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
+import torch.nn.functional as F
 
 from methods import METHODS
 from methods.contract.choosing import select
@@ -61,3 +64,21 @@ def test_greedy_is_brute_force(tiny, architecture, step):
     method = METHODS["oracle-greedy"]
     assert method.control and method.configure({})["recompute"] == 1
     assert select(method, method.configure({"recompute": step}), view, [0]).orders == [expected]
+
+
+@pytest.mark.parametrize("method", ["leave-one-out", "oracle-greedy", "shapley"])
+def test_labels_with_several_entries(tiny, method):
+    """Scores as with one label for each example, if the loss is the same; and one line if it is not per example."""
+    view = tiny.random_view("bert", dtype=torch.float64)
+    (batch,) = view.batches
+    wide = dataclasses.replace(batch, labels=batch.labels[:, None].expand(-1, 5))
+    method = METHODS[method]
+
+    def order(batch, loss):
+        now = dataclasses.replace(view, batches=[batch], loss_of_logits=loss, generator=torch.Generator())
+        return select(method, method.configure({}), now, [3]).orders
+
+    expected = order(batch, view.loss_of_logits)
+    assert order(wide, lambda logits, batch: F.cross_entropy(logits, batch.labels[:, 0], reduction="none")) == expected
+    with pytest.raises(ValueError, match=r"must have shape \(\d+,\), not \(\d+, 5\)$"):
+        order(wide, lambda logits, batch: batch.labels.double())

@@ -31,6 +31,21 @@ def test_random_heads_are_nested_and_follow_the_seed(tiny):
     assert (masks[0][0] >= masks[0][1]).all()
 
 
+@pytest.mark.parametrize("choice", ["michel", "random"])
+def test_other_weights_to_start_from_leave_the_choice_of_heads_to_the_tasks_model(tiny, choice):
+    view, first = tiny.random_view("bert", seed=2), tiny.model("bert", seed=7)
+    from_there = replace(view, training=replace(view.training, initial=first.state_dict()))
+    method = METHODS[f"{choice}-retrained"]
+    (found,) = method.function(from_there, [5], **method.configure({"start": "pretrained"}))
+    (usual,) = method.function(tiny.random_view("bert", seed=2), [5], **method.configure({}))
+    assert torch.equal(found.mask, usual.mask)
+    # A learning rate of zero shows where it started.
+    still = replace(view.training, initial=first.state_dict(), learning_rate=0.0)
+    (start,) = method.function(replace(view, training=still), [5], **method.configure({"start": "pretrained"}))
+    for name, value in first.state_dict().items():
+        torch.testing.assert_close(start.model.state_dict()[name], value)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_random_heads_are_no_draw_of_random(tiny, seed):
     """Nor part of one: under one seed, the two controls would otherwise not be independent."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+import weakref
 from itertools import pairwise
 
 import pytest
@@ -38,11 +40,48 @@ def test_one_training_for_each_weight_serves_the_nearest_budgets(tiny):
     """Without a task, the penalty alone decides: a weight that is too small for Adam to see leaves all gates open."""
     view = view_with(tiny, 40)
     indifferent = dataclasses.replace(view, loss_of_logits=lambda logits, batch: 0 * logits.sum(1))
-    found = train(indifferent, [8, 5, 4, 3, 0], weakest=1e-12, spread=1e12, weights=2)
+    found = train(indifferent, [8, 5, 4, 3, 0], weakest=1e-12, spread=1e12, weights=2, most=2)
     assert [opened(each.report) for each in found] == [{1e-12: 8, 1.0: 0}] * 5
     assert [each.report["open"] for each in found] == [8, 8, 8, 0, 0]  # on a tie, the weaker penalty
+    assert [each.report["off_by"] for each in found] == [0, 3, 4, 3, 0]
     assert [each.report["weight"] for each in found] == pytest.approx([1e-12] * 3 + [1.0] * 2)
     assert found[0].model is found[1].model is found[2].model is not found[3].model is found[4].model
+
+
+def test_weights_between_those_of_the_grid_are_tried_while_a_budget_is_missed(tiny):
+    indifferent = dataclasses.replace(view_with(tiny, 40), loss_of_logits=lambda logits, batch: 0 * logits.sum(1))
+    coarse, fine = (
+        train(indifferent, [3], weakest=1e-12, spread=1e12, weights=2, most=most)[0].report for most in (2, 8)
+    )
+    assert coarse["off_by"] == 3 and len(opened(coarse)) == 2
+    assert fine["off_by"] < coarse["off_by"] and 2 < len(opened(fine)) <= 8
+
+
+def test_only_the_trainings_that_a_budget_takes_are_held(tiny, monkeypatch):
+    held = []
+    module = sys.modules[METHOD.function.__module__]
+    train_gates = module.train_gates
+
+    def counting(*args, **options):
+        held.append(sum(reference() is not None for reference in trained))
+        model = train_gates(*args, **options)
+        trained.append(weakref.ref(model))
+        return model
+
+    trained = []
+    monkeypatch.setattr(module, "train_gates", counting)
+    train(view_with(tiny, 1), [4], weights=5)
+    assert max(held) <= 1
+
+
+def test_it_can_start_where_the_tasks_own_training_did(tiny):
+    view, first = view_with(tiny, 3), tiny.model("bert", seed=7)
+    from_there = dataclasses.replace(view.training, initial=first.state_dict())
+    (found,) = train(dataclasses.replace(view, training=from_there), [4], weights=1, start="pretrained")
+    (expected,) = train(dataclasses.replace(view_with(tiny, 3), model=first), [4], weights=1)
+    assert torch.equal(found.mask, expected.mask)
+    for name, value in expected.model.state_dict().items():
+        assert torch.equal(found.model.state_dict()[name], value)
 
 
 def test_the_largest_gates_stay(tiny):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 import time
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
-from tasks.models.cache import Cache, default_root
+from tasks.models.cache import DIGESTS, Cache, damage, default_root
 
 
 @pytest.fixture
@@ -31,7 +34,7 @@ def test_a_folder_is_built_once(cache):
         path = cache.folder("key", lambda folder: built.append(folder) or build(folder))
     assert len(built) == 1
     assert path == cache.path("key") and (path / "weights").read_text() == "weights"
-    assert cache.size() == len("weights")
+    assert cache.size() > len("weights")
 
 
 def test_a_build_that_fails_leaves_nothing_and_may_be_tried_again(cache):
@@ -70,8 +73,98 @@ def test_what_a_killed_build_left_is_cleared(cache):
     (left / "half").touch()
     (left.parent / "half").touch()
     path = cache.folder("key", build)
-    assert [file.name for file in path.iterdir()] == ["weights"]
+    assert (path / "weights").read_text() == "weights" and not (path / "deep").exists()
     assert folders(cache) == ["key"]
+
+
+def truncate(folder: Path) -> None:
+    (folder / "weights").write_text("weigh")
+
+
+def alter(folder: Path) -> None:
+    (folder / "weights").write_text("weighty")
+
+
+def empty(folder: Path) -> None:
+    (folder / "weights").write_text("")
+
+
+def remove(folder: Path) -> None:
+    (folder / "weights").unlink()
+
+
+def empty_folder(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+
+
+def add(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text("{}")
+
+
+def pipe(folder: Path) -> None:
+    (folder / "weights").unlink()
+    os.mkfifo(folder / "weights")
+
+
+def replace(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("a file")
+
+
+def forget(folder: Path) -> None:
+    (folder / DIGESTS).unlink()
+
+
+def spoil(folder: Path) -> None:
+    (folder / DIGESTS).write_text("[" * 100_000)
+
+
+DAMAGES = [truncate, alter, empty, remove, empty_folder, add, pipe, replace, forget, spoil]
+
+
+@pytest.mark.parametrize("harm", DAMAGES, ids=lambda harm: harm.__name__)
+def test_a_damaged_folder_is_set_aside_named_and_built_again(cache, capsys, harm):
+    for number in (1, 2):
+        path = cache.folder("key", build)
+        assert capsys.readouterr().err == ""
+        harm(path)
+        assert cache.folder("key", build) == path and damage(path) == ""
+        assert (path / "weights").read_text() == "weights"
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and str(path) in error and f"set aside as key.damaged{number}" in error
+    assert (cache.root / "key.damaged1").exists() and (cache.root / "key.damaged2").exists()
+
+
+def ask_for_one(cache: Cache, counter: Path) -> None:
+    def count(folder: Path) -> None:
+        with counter.open("a") as file:
+            file.write("built\n")
+        build(folder)
+
+    for _ in range(20):
+        assert (cache.folder("key", count) / "weights").read_text() == "weights"
+
+
+def test_of_many_processes_that_find_damage_one_builds_again(cache, tmp_path):
+    alter(cache.folder("key", build))
+    context, counter = get_context("fork"), tmp_path / "counter"
+    processes = [context.Process(target=ask_for_one, args=(cache, counter)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 4
+    assert counter.read_text() == "built\n" and folders(cache) == ["key", "key.damaged1"]
+
+
+def test_what_libraries_say_of_a_full_disk_names_the_folder(cache):
+    def fails(folder: Path) -> None:
+        raise Exception("No space left on device (os error 28)")
+
+    with pytest.raises(OSError, match="No space left") as error:
+        cache.folder("key", fails)
+    assert error.value.errno == errno.ENOSPC and error.value.filename == str(cache.path("key"))
 
 
 def ask(cache: Cache, counter: Path, asked: int) -> None:

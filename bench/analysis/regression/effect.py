@@ -34,11 +34,14 @@ def effect(pairs: Sequence[Twin], alpha: float) -> Effect:
     """The effect on the mean quality of ``pairs``, finished cells of one method, at least one.
 
     Model, calibration set and documents are the same on both sides, so each cell gives one difference, which is as
-    likely to be d as -d if the change only added noise: the interval is that of the sign-flip test over cells. With too
-    few cells for it, the interval is a bootstrap over the documents of these models; there is none if the models were
-    trained to other weights, as on another processor, because documents say nothing about how models differ.
+    likely to be d as -d if the change only added noise: the interval is that of the sign-flip test over cells, for the
+    mean over tasks of the mean over seeds. With too few cells for it, the interval is a bootstrap over the documents of
+    these models; there is none if the models were trained to other weights, as on another processor, because documents
+    say nothing about how models differ.
     """
-    before, after = (np.array([POINTS * area(*curve(run.finished)) for run in side]) for side in _sides(pairs))
+    before, after = (
+        [np.array([POINTS * area(*curve(run.finished)) for run in runs]) for runs in side] for side in _sides(pairs)
+    )
     found = difference(after, before, alpha)
     count = f"{len(pairs)} cell{'s' * (len(pairs) > 1)}"
     if found.interval is not None:
@@ -53,22 +56,21 @@ def _weights(run: Run) -> str | None:
     return run.finished.result.training.weights
 
 
-def _sides(pairs: Sequence[Twin]) -> tuple[list[Run], list[Run]]:
-    return [twin.before for twin in pairs], [twin.after for twin in pairs]
+def _sides(pairs: Sequence[Twin]) -> tuple[list[list[Run]], list[list[Run]]]:
+    """The cells of the baseline and those of now, task by task."""
+    tasks: dict[TaskKey, list[Twin]] = defaultdict(list)
+    for twin in pairs:
+        tasks[twin.task].append(twin)
+    groups = tasks.values()
+    return [[twin.before for twin in group] for group in groups], [[twin.after for twin in group] for group in groups]
 
 
 def _over_documents(pairs: Sequence[Twin], alpha: float) -> tuple[float, float] | None:
     """A document is drawn with its outcomes in all seeds, within its task. None if texts are scored."""
     if not all(twin.after.finished.result.parts for twin in pairs):
         return None
-    tasks: dict[TaskKey, list[Twin]] = defaultdict(list)
-    for twin in pairs:
-        tasks[twin.task].append(twin)
-    before: list[np.ndarray] = []  # by task: (N,), averaged over seeds
-    after: list[np.ndarray] = []
-    for group in tasks.values():
-        for side, runs in zip((before, after), _sides(group), strict=True):
-            side.append(np.mean([_by_document(run) for run in runs], axis=0))
+    # Of each task (N,), averaged over seeds.
+    before, after = ([np.mean([_by_document(run) for run in runs], axis=0) for runs in side] for side in _sides(pairs))
     sizes = [len(documents) for documents in after]
     found = document_bootstrap(np.concatenate(after)[None], np.concatenate(before)[None], sizes, alpha)
     return found.low, found.high

@@ -86,7 +86,7 @@ def seed_bootstrap(
     of the spread, so seeds of the others do not help). No interval if a task has fewer than five seeds.
     Raises ValueError if a score is missing, or tasks differ in their methods.
     """
-    _check(scores)
+    check_scores(scores)
     value = statistic(scores)
     fewest = min(task.shape[-1] for task in scores)
     if fewest < FEWEST:
@@ -108,7 +108,8 @@ def _estimate(value: np.ndarray, drawn: np.ndarray, freedom: int, alpha: float) 
     return Estimate(value, low, high)
 
 
-def _check(scores: Scores) -> None:
+def check_scores(scores: Scores) -> None:
+    """Raise ValueError if a score is missing, or tasks differ in their methods."""
     if not len(scores) or len({task.shape[0] for task in scores}) > 1 or any(task.ndim != 2 for task in scores):
         raise ValueError(f"expected (methods, seeds) for each task, not {[task.shape for task in scores]}")
     if not all(task.size and np.isfinite(task).all() for task in scores):

@@ -1,4 +1,4 @@
-"""Two methods over seeds: how much more quality one keeps, and whether the seeds can show it."""
+"""Two methods over seeds and tasks: how much more quality one keeps, and whether the seeds can show it."""
 
 from __future__ import annotations
 
@@ -7,37 +7,58 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.analysis.stats.signflip import ROUNDING, check, samples_needed, sign_flip_interval, sign_flip_p
+from bench.analysis.stats.signflip import ROUNDING, samples_needed, sign_flip_interval, sign_flip_p
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Paired differences a - b over seeds, in the unit of what was given."""
+    """Paired differences a - b, in the unit of what was given: of seeds on one task, or of tasks with their seeds."""
 
-    mean: float
-    interval: tuple[float, float] | None  # None with too few seeds for any
-    p: float | None  # of the sign-flip test; None if so few seeds cannot reach the level
-    beats: float  # share of seeds in which a is above b, ties counted half
-    seeds: int
-    needed: int  # seeds with which the test could reach the level
+    mean: float  # over tasks of the mean over the seeds of each
+    interval: tuple[float, float] | None  # None with too few differences for any
+    p: float | None  # of the sign-flip test; None if so few differences cannot reach the level
+    beats: float  # share of seeds in which a is above b, ties counted half; tasks have the same weight
+    seeds: tuple[int, ...]  # of each task
+    needed: int  # differences with which the test could reach the level
+
+    @property
+    def seeds_needed(self) -> int:
+        """Seeds of each task with which the test could reach the level."""
+        return -(-self.needed // len(self.seeds))
 
 
-def difference(a: np.ndarray, b: np.ndarray, alpha: float = 0.05, tests: int = 1, seed: int = 0) -> Difference:
-    """Compare ``a`` and ``b``, (n,), paired by seed: the same trained model, calibration sample and test documents.
+def difference(
+    a: Sequence[np.ndarray], b: Sequence[np.ndarray], alpha: float = 0.05, tests: int = 1, seed: int = 0
+) -> Difference:
+    """Compare ``a`` and ``b``, for each task (seeds,), by the mean over tasks of the mean over seeds.
 
-    ``tests``: how many such tests are corrected for together; with n seeds p cannot go below 2 / 2^n, which has to
+    The two are paired by seed: the same trained model, calibration sample and test documents. Of different tasks
+    nothing is paired, as their models and draws are independent, so the sign of each seed's difference on each task is
+    flipped by itself. A task may have more seeds than another; they then weigh less.
+
+    tests: how many such tests are corrected for together; with n differences p cannot go below 2 / 2^n, which has to
     reach ``alpha / tests``. The interval is for one test. Raises ValueError if a value is missing.
     """
-    d = check(np.subtract(a, b))
+    by_task = [np.subtract(one, other) for one, other in zip(a, b, strict=True)]
+    d, weights = np.concatenate(by_task), task_weights([len(each) for each in by_task])
     needed = samples_needed(alpha, tests)
     return Difference(
-        mean=float(d.mean()),
-        interval=sign_flip_interval(d, alpha, seed),
-        p=sign_flip_p(d, seed) if len(d) >= needed else None,
-        beats=float(np.mean((d > ROUNDING) + (np.abs(d) <= ROUNDING) / 2)),
-        seeds=len(d),
+        mean=_mean(by_task),
+        interval=sign_flip_interval(d, alpha, weights, seed),
+        p=sign_flip_p(d, weights, seed) if len(d) >= needed else None,
+        beats=_mean([(each > ROUNDING) + (np.abs(each) <= ROUNDING) / 2 for each in by_task]),
+        seeds=tuple(map(len, by_task)),
         needed=needed,
     )
+
+
+def task_weights(seeds: Sequence[int]) -> np.ndarray:
+    """Weights of values in a mean over tasks of the mean over ``seeds``, a number for each task: (sum of seeds,)."""
+    return np.concatenate([np.full(count, 1 / (len(seeds) * count)) for count in seeds])
+
+
+def _mean(by_task: Sequence[np.ndarray]) -> float:
+    return float(np.mean([values.mean() for values in by_task]))
 
 
 def holm(p: Sequence[float] | np.ndarray) -> np.ndarray:

@@ -7,9 +7,11 @@ margin, than the head of each tier above its own. Within a tier a method cannot 
 it by less than the margin; two members that are not the head are not compared, so no chain of near ties is ever formed.
 
 "Shown" means: at the level alpha for all ordered pairs of methods together, as the head was picked by its mean. Each
-pair's differences are tested by flipping signs, of all pairs at once seed by seed, against the largest statistic among
-the pairs left (step-down max-T: Westfall & Young 1993; Romano & Wolf 2005). This keeps the dependence between pairs, so
-ten seeds can do for twenty methods, where Holm over 190 pairs would ask for thirteen before anything could be shown.
+pair's differences are tested by flipping signs against the largest statistic among the pairs left (step-down max-T:
+Westfall & Young 1993; Romano & Wolf 2005). A flip turns all pairs at once, in one seed of one task. This keeps the
+dependence between pairs, so ten differences can do for twenty methods, where Holm over 190 pairs would ask for thirteen
+before anything could be shown. Seeds of different tasks are independent, and flipped by themselves
+(``bench.analysis.stats.pairs``).
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from itertools import permutations
 
 import numpy as np
 
+from bench.analysis.stats.across import Scores, check_scores, task_means
+from bench.analysis.stats.pairs import task_weights
 from bench.analysis.stats.signflip import ROUNDING, samples_needed
 
-EXACT = 12  # seeds; beyond, 2^12 random flips (the identity among them) stand for all
+EXACT = 12  # differences; beyond, 2^12 random flips (the identity among them) stand for all
 
 
 @dataclass(frozen=True)
@@ -30,42 +34,44 @@ class Tiers:
 
     members: tuple[tuple[int, ...], ...]
     p: np.ndarray  # (methods i, methods j): that i keeps no more than ``margin`` more than j; 1 on the diagonal
-    seeds: int
-    needed: int  # seeds below which everything is one tier
+    seeds: tuple[int, ...]  # of each task
+    needed: int  # seeds of all tasks together below which everything is one tier
 
 
-def tiers(table: np.ndarray, margin: float, alpha: float = 0.05, seed: int = 0) -> Tiers:
-    """Tiers of the columns of ``table``, (seeds, methods), larger is better, ``margin`` in its unit and at least 0.
+def tiers(scores: Scores, margin: float, alpha: float = 0.05, seed: int = 0) -> Tiers:
+    """Tiers of methods by ``scores``, for each task (methods, seeds), larger is better.
 
-    Equal means keep the order of the columns. Raises ValueError if a value is missing.
+    They are compared by the mean over tasks of the mean over seeds. margin: in the unit of the scores, at least 0.
+    Equal means keep the order of the methods. Raises ValueError if a value is missing, or tasks differ in their
+    methods.
     """
-    values = np.asarray(table, dtype=float)
-    if values.ndim != 2 or not values.size or not np.isfinite(values).all() or margin < 0:
-        raise ValueError(
-            f"expected (seeds, methods) without gaps and a margin of at least 0, not {values.shape}, {margin}"
-        )
-    p = shown_better(values, margin, seed)
-    left = np.argsort(-values.mean(0), kind="stable").tolist()
+    check_scores(scores)
+    if margin < 0:
+        raise ValueError(f"expected a margin of at least 0, not {margin}")
+    p = shown_better(scores, margin, seed)
+    left = np.argsort(-task_means(scores).mean(-1), kind="stable").tolist()
     members = []
     while left:
         head = left[0]
         members.append(tuple(index for index in left if p[head, index] > alpha))
         left = [index for index in left if p[head, index] <= alpha]
-    return Tiers(tuple(members), p, len(values), samples_needed(alpha))
+    return Tiers(tuple(members), p, tuple(task.shape[1] for task in scores), samples_needed(alpha))
 
 
-def shown_better(table: np.ndarray, margin: float, seed: int = 0) -> np.ndarray:
+def shown_better(scores: Scores, margin: float, seed: int = 0) -> np.ndarray:
     """p-values of "i keeps at most ``margin`` more than j", for all ordered pairs together: (methods i, methods j).
 
-    Of a pair the statistic is the sum over seeds of d = x_i - x_j - margin over the root of the sum of d², which no
-    flip of signs changes. Step-down: a pair is compared with the largest among the pairs whose statistic is no larger.
+    Of a pair the statistic is the sum of d = w (x_i - x_j - margin) over the root of the sum of d², which no flip of
+    signs changes; w makes it the mean over tasks of the mean over seeds. Step-down: a pair is compared with the largest
+    among the pairs whose statistic is no larger.
     """
+    table, weights = np.concatenate(scores, 1).T, task_weights([task.shape[1] for task in scores])  # (n, methods)
     methods = table.shape[1]
     p = np.ones((methods, methods))
     pairs = np.array(list(permutations(range(methods), 2)))  # (P, 2)
     if not len(pairs):
         return p
-    d = table[:, pairs[:, 0]] - table[:, pairs[:, 1]] - margin  # (n, P)
+    d = weights[:, None] * (table[:, pairs[:, 0]] - table[:, pairs[:, 1]] - margin)  # (n, P)
     size = np.sqrt((d**2).sum(0))
     scaled = np.divide(d, size, out=np.zeros_like(d), where=size > 0)
     order = np.argsort(-scaled.sum(0), kind="stable")  # largest first

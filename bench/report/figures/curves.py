@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.analysis.curves import curve
+from bench.analysis.curves import curve, removes
 from bench.analysis.stats.across import performance_profile
 from bench.records.schema import FinishedRecord
 from bench.report.figures.canvas import canvas, legend, short
@@ -47,7 +47,7 @@ def boxes(
 
     A box is the middle half, its line the median; whiskers reach to the farthest draw within 1.5 times the box.
     """
-    figure, axis = canvas(title, "share of heads removed", scale.name)
+    figure, axis = canvas(title, f"share of {removes(records[0])} removed", scale.name)
     levels, _ = curve(records[0])
     draws = np.concatenate([record.result.quality for record in records if len(curve(record)[0]) == len(levels)])
     width = 0.6 * min(np.diff(levels), default=1.0)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from bench.analysis.curves import curve, removes
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.agreement import Agreement
-from bench.report.board import Board
+from bench.report.board import Board, keeps_all
 from bench.report.figures import curves as curve_figures
 from bench.report.figures import heads as head_figures
 from bench.report.figures import lines
@@ -178,9 +179,11 @@ def score_changes(board: Board, task: TaskKey, label: str) -> list[Picture]:
 
 
 def boxes(board: Board, task: TaskKey, label: str, look: lines.Look, forms: Sequence[str] = FORMS) -> list[Picture]:
-    """A method against random removal; none where one of them is missing."""
-    random, records = lines.control(board), board.of(task, label)
-    line = lines.of_method(board, task, label, lines.by_heads)
+    """A method against random removal of the same parts; none where one of them is missing."""
+    records = board.of(task, label)
+    if not records or keeps_all(records[0]):
+        return []
+    random, line = lines.control(board, removes(records[0])), lines.of_method(board, task, label, curve)
     if not random or label == random or not line or not board.of(task, random):
         return []
     scale = QualityAxis.of(records[0])

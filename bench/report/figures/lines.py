@@ -8,6 +8,7 @@ from statistics import median
 
 import numpy as np
 
+from bench.analysis.controls import random_control
 from bench.analysis.costs import forward_samples
 from bench.analysis.curves import curve, parameters_removed
 from bench.analysis.stats.across import normalise
@@ -64,11 +65,9 @@ def looks(board: Board) -> dict[str, Look]:
     return found | ({random: Look(MUTED, "x", ":")} if random else {})
 
 
-def control(board: Board) -> str:
-    """The control that removes heads at random, which every method should beat; empty where there is none."""
-    records = {label: board.any_of(label) for label in board.labels}
-    found = [label for label, each in records.items() if each.cell.method == "random" and removes_heads(each)]
-    return "random" if "random" in found else next(iter(found), "")
+def control(board: Board, parts: str = "heads") -> str:
+    """The control that removes these parts at random, which every method should beat; empty where there is none."""
+    return random_control({label: board.any_of(label) for label in board.labels}, parts)
 
 
 def by_heads(record: FinishedRecord) -> Points | None:

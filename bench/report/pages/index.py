@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bench.analysis.quality import CHANCE_ERRORS
+from bench.report.area_orders import area_orders
 from bench.report.board import Board, count, kind, removes_heads
 from bench.report.figures import gallery, lines
 from bench.report.figures.picture import Picture
@@ -12,6 +13,7 @@ from bench.report.files import Files, files_of
 from bench.report.pages.render import render
 from bench.report.standing import MARGIN, Standing, why_none, words
 from bench.report.tables import details, overview
+from bench.report.tables.columns import COLUMNS
 from bench.report.tables.published import side_by_side
 from bench.report.tables.table import Table
 
@@ -36,6 +38,7 @@ def index(board: Board, found: Standing | None, looks: Mapping[str, lines.Look],
         lead=" ".join([_size(board), *lead(board, found)]),
         main=main,
         table=table,
+        orders=area_orders(board),
         errors=CHANCE_ERRORS,
         margin=MARGIN,
         overall=overall[1:],
@@ -51,11 +54,13 @@ def index(board: Board, found: Standing | None, looks: Mapping[str, lines.Look],
     return {"index.html": page} | files_of([*main, *overall[1:], *ranks, *gates], [table, *others])
 
 
-def main_table(board: Board, found: Standing | None) -> Table:
-    """The table of all methods over all tasks that have an area."""
+def main_table(board: Board, found: Standing | None, sort: str = "area") -> Table:
+    """The table of all methods over all tasks that have an area, by tier and area or by another column."""
     over = board.averaged or board.tasks
     tasks = f"{len(over)} tasks" if len(over) > 1 else board.name(over[0])
-    return overview.standings(board, over, found, "overall", f"Mean over {tasks}, by tier and area")
+    order = "tier and area" if sort == "area" else COLUMNS[sort].heading
+    table = overview.standings(board, over, found, "overall", f"Mean over {tasks}, by {order}")
+    return table if sort == "area" else overview.sorted_by(table, sort)
 
 
 def lead(board: Board, found: Standing | None) -> list[str]:

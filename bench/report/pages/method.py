@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bench.analysis.curves import removes
 from bench.report.board import Board, kind, removes_heads
 from bench.report.figures import gallery, lines
 from bench.report.files import Files, files_of
@@ -28,7 +29,7 @@ def method_page(board: Board, label: str, found: Standing | None, looks: Mapping
         about=_facts(board, label, found),
         definition=definition("methods", method),
         by_task=table,
-        curves=[*(each for task in own for each in gallery.boxes(board, task, label, look, forms=())), *changes],
+        curves=[*(each for task in board.tasks for each in gallery.boxes(board, task, label, look, ())), *changes],
         layers=[details.by_layer(board, task, records) for task, records in own.items()],
         stability=details.stabilities(board, label, "../"),
     )
@@ -45,8 +46,10 @@ def _facts(board: Board, label: str, found: Standing | None) -> list[tuple[str, 
         ("options", options or "none"),
         ("shape", record.cell.shape or ""),
     ]
-    if found and found.tiers and (tier := found.tier(label)):
+    if found and (tier := found.tier(label)):
         facts.append(("tier", f"{tier} of {len(found.tiers.members)}"))
+    if (random := lines.control(board, removes(record))) not in ("", label):
+        facts.append(("random control", random))
     if found and label in found.unranked:
         facts.append(("not ranked", found.unranked[label]))
     return [(term, description) for term, description in facts if description]

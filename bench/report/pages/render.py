@@ -13,7 +13,7 @@ from markupsafe import Markup
 from bench.report import links
 
 FOLDER = Path(__file__).parent
-GENERATOR = "headbench report"  # marks a folder as a report, which may be replaced
+GENERATOR = "headbench report"
 
 
 def render(template: str, **values: Any) -> bytes:

@@ -19,6 +19,13 @@ COLUMNS = {
     "at50": Column("acc. at 50 %", "at 50 %", "Quality with half of the heads removed, per cent", 100, 1),
     "at75": Column("acc. at 75 %", "at 75 %", "Quality with three quarters of the heads removed, per cent", 100, 1),
     "area": Column("area", "area", "Mean quality over all shares removed; 0 is chance, 1 the unpruned model", 1, 3),
+    "area50": Column(
+        "area to 50 %",
+        "area to 50 %",
+        "Mean quality over the shares up to a half removed; 0 is chance, 1 the unpruned model",
+        1,
+        3,
+    ),
     "within1": Column(
         "heads off, -1 pt (%)",
         "off, −1 pt",

@@ -62,7 +62,7 @@ def by_layer(board: Board, task: TaskKey, records: Sequence[FinishedRecord]) -> 
     shape = records[0].result.shape
     budgets, numbers = kept_by_layer(records)
     rows = tuple(
-        (name(f"layer {row}"), *(Cell(mean_heads(n), float(n), heat=float(n) / size) for n in numbers[row]))
+        (name(f"layer {row}"), *(Cell(mean_heads(n), float(n), heat=float(n) / max(size, 1)) for n in numbers[row]))
         for row, size in enumerate(shape)
     )
     headings = (Heading("heads kept in all", "layer"), *(Heading(str(budget), str(budget)) for budget in budgets))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from bench.report.tables.table import Table
+
 
 def literal(text: str) -> str:
     """``text`` in one line, with characters that are markup in Markdown escaped."""
@@ -23,3 +25,10 @@ def aligned(rows: list[list[str]]) -> str:
 
     rule = "| " + " | ".join(["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]) + " |"
     return "\n".join([line(rows[0]), rule, *map(line, rows[1:])])
+
+
+def table_in_markdown(table: Table) -> str:
+    """A table under its caption."""
+    rows = [[f"{cell.shown}{cell.spread}" for cell in row] for row in table.rows]
+    heads = [heading.shown for heading in table.headings]
+    return f"{literal(table.caption)}\n\n{aligned([[literal(cell) for cell in row] for row in [heads, *rows]])}\n"

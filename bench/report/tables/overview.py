@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -62,6 +63,17 @@ def standings(
         *_headings(columns),
     )
     return Table(file, caption, headings, tuple(rows), tuple(marks))
+
+
+def sorted_by(table: Table, key: str) -> Table:
+    """The rows of ``standings`` by a column of numbers, largest first; those of neurons and those without stay last."""
+    place = [heading.key for heading in table.headings].index(key)
+
+    def rank(row: int) -> tuple[bool, float]:
+        return "neurons" in table.marks[row].split(), -np.nan_to_num(float(table.rows[row][place].value), nan=-np.inf)
+
+    order = sorted(range(len(table.rows)), key=rank)
+    return replace(table, rows=tuple(table.rows[row] for row in order), marks=tuple(table.marks[row] for row in order))
 
 
 def by_task(board: Board, label: str, file: str) -> Table:

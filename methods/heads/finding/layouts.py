@@ -43,7 +43,7 @@ class Layout:
     position_bias: bool = False  # takes a bias (1 or B, heads, T, S) computed for all heads of the unpruned model
     reads_config: bool = False  # reads its number of query heads from the configuration shared by all layers
     needs_heads: bool = False  # its forward fails when no head is left
-    after: str = ""  # module applied to the output projection's result (only used if needs_heads)
+    after: str = ""  # module, where there is one, applied to the output projection's result (only if needs_heads)
 
     def paths(self) -> tuple[str, str, str, str]:
         """Names of the query, key, value and output projections."""
@@ -66,8 +66,8 @@ LAYOUTS = (
     Layout("q_proj", "k_proj", "v_proj", "o_proj"),
     # Phi
     Layout("q_proj", "k_proj", "v_proj", "dense"),
-    # BART, Marian, OPT
-    Layout("q_proj", "k_proj", "v_proj", "out_proj", needs_heads=True),
+    # BART, Marian, OPT, GPT-Neo
+    Layout("q_proj", "k_proj", "v_proj", "out_proj", needs_heads=True, after="resid_dropout"),
     # T5, mT5, MPNet
     Layout("q", "k", "v", "o", position_bias=True, classes=("T5Attention", "MT5Attention", "MPNetSelfAttention")),
     # Phi-3

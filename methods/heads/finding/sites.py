@@ -23,7 +23,10 @@ from methods.heads.finding.verify import verify_model, verify_site
 
 
 def find_sites(model: nn.Module) -> tuple[Site, ...]:
-    """Every attention module of ``model``, in the order in which the model registers them.
+    """Every attention module of ``model`` that it runs, in the order in which it registers them.
+
+    A decoder on its own has no sequence for its cross attention (``BartForCausalLM``), unless its configuration says
+    that it is given one (``add_cross_attention``).
 
     Raises UnsupportedArchitecture if there is none, or if one cannot be pruned exactly.
     """
@@ -45,7 +48,11 @@ def find_sites(model: nn.Module) -> tuple[Site, ...]:
             "add its names to methods/heads/finding/layouts.py"
         )
     verify_model(modules, paths, sites)
-    return tuple(sites)
+    config: Any = getattr(model, "config", None)
+    alone = getattr(config, "is_decoder", False) and not (
+        getattr(config, "is_encoder_decoder", False) or getattr(config, "add_cross_attention", False)
+    )
+    return tuple(site for site in sites if not (alone and site.kind == "cross"))
 
 
 def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:

@@ -15,6 +15,7 @@ from typing import Any
 from torch import nn
 
 from methods.heads.finding.layouts import HEAD_DIM, UnsupportedArchitecture, geometry
+from methods.heads.finding.numbers import may_count_heads
 from methods.heads.finding.site import Site
 
 # Arguments of an attention module's forward that have no entry per head.
@@ -60,9 +61,10 @@ def verify_site(site: Site, module: nn.Module) -> None:
         _refuse(site, module, f"takes {', '.join(sorted(unknown))}", "whether those have an entry per head")
     if "embed_dim" in inspect.unwrap(type(module).forward).__code__.co_varnames:
         _refuse(site, module, "shapes its contexts by the width of its input", "how to shape those of fewer heads")
-    read = _names_read(type(module).__mro__)
-    numbers = {name for name, value in vars(module).items() if type(value) is int}
-    if unknown := (read & numbers) - NUMBERS - set(geometry(1, 1, 1)):
+    classes = type(module).__mro__
+    read = _names_read(classes)
+    numbers = {name for name, value in vars(module).items() if type(value) is int} - NUMBERS - set(geometry(1, 1, 1))
+    if unknown := frozenset(name for name in read & numbers if may_count_heads(classes, name)):
         _refuse(site, module, f"reads {', '.join(sorted(unknown))}", "whether they depend on the number of heads")
     if not site.layout.reads_config and (unknown := (read & COUNTS) - set(vars(module))):
         _refuse(site, module, f"reads {', '.join(sorted(unknown))}", "how to change those for a single layer")
@@ -100,10 +102,16 @@ def verify_model(modules: dict[str, nn.Module], paths: list[tuple[str, nn.Module
                 )
 
 
-def reads_head_count(module: nn.Module) -> bool:
-    """Whether the module's code reshapes tensors by its number of heads, which torch rejects when that is 0."""
+def needs_heads(module: nn.Module) -> bool:
+    """Whether the module's code reshapes tensors in a way that torch rejects when no head is left.
+
+    It does by its number of heads, or by pairing the entries of a head as complex numbers, in a function of its file.
+    """
+    read = _names_read(type(module).__mro__)
     counts = {"num_attention_heads", "num_heads", "n_heads", "split_size"}
-    return bool(_names_read(type(module).__mro__) & counts & set(vars(module)))
+    functions = [vars(inspect.getmodule(type(module))).get(name) for name in read]
+    in_pairs = any("view_as_complex" in _names_in(each.__code__) for each in functions if inspect.isfunction(each))
+    return in_pairs or bool(read & counts & set(vars(module)))
 
 
 def _check_parameters(site: Site, module: nn.Module) -> None:

@@ -18,7 +18,7 @@ PASS_COST_ELSEWHERE = 2**36
 
 @dataclass(frozen=True)
 class LengthGroup:
-    """Examples of about the same length: inputs, (B, T) each, and labels, (B,)."""
+    """Examples of about the same length: inputs, (B, T) each, and labels, (B,) or (B, ...)."""
 
     inputs: dict[str, Tensor]
     labels: Tensor
@@ -29,15 +29,33 @@ class LengthGroup:
         return self.inputs["input_ids"].numel()
 
     def repeated(self, copies: int) -> LengthGroup:
-        """``copies`` of the group, one after the other: (copies * B, T) and (copies * B,)."""
-        inputs = {name: values.repeat(copies, *[1] * (values.dim() - 1)) for name, values in self.inputs.items()}
-        return LengthGroup(inputs, self.labels.repeat(copies))
+        """``copies`` of the group, one after the other: (copies * B, T) and (copies * B, ...)."""
+        inputs = {name: _repeat(values, copies) for name, values in self.inputs.items()}
+        return LengthGroup(inputs, _repeat(self.labels, copies))
+
+    def totals(self, losses: Tensor, copies: int) -> Tensor:
+        """Sum over the examples of each copy, (copies,) in float64 on the CPU, of the losses of ``repeated(copies)``.
+
+        losses: (copies * B,). Raises ValueError for losses of another shape.
+        """
+        examples = copies * len(self.labels)
+        if losses.shape != (examples,):
+            raise ValueError(
+                f"the loss of {examples} examples must have shape ({examples},), not {tuple(losses.shape)}"
+            )
+        return losses.unflatten(0, (copies, -1)).double().sum(1).cpu()
+
+
+def _repeat(values: Tensor, copies: int) -> Tensor:
+    """``copies`` of (B, ...), one after the other: (copies * B, ...)."""
+    return values.repeat(copies, *[1] * (values.dim() - 1))
 
 
 def group_by_length(batches: Iterable[Any], model: nn.Module, copies: int) -> list[LengthGroup]:
     """All examples of ``batches``, each batch split into groups of similar length, to run ``copies`` of each at once.
 
-    More groups mean less padding but more passes through ``model``; a batch is split where that saves time.
+    More groups mean less padding but more passes through ``model``; a batch is split where that saves time and where
+    each example has a single label.
     """
     weights = sum(cast(Linear, module).weight.numel() for module in model.modules() if is_linear(module))
     cost_of_token = copies * max(1, weights)
@@ -46,7 +64,7 @@ def group_by_length(batches: Iterable[Any], model: nn.Module, copies: int) -> li
 
 def _groups(batch: Any, cost_of_token: int) -> list[LengthGroup]:
     mask = batch.inputs.get("attention_mask")
-    if mask is None:
+    if mask is None or batch.labels.dim() > 1:  # labels may have an entry per token, to be cut as the logits are
         return [LengthGroup(batch.inputs, batch.labels)]
     places = torch.arange(1, mask.shape[1] + 1, device=mask.device)
     # Up to the last token that is not padding; an empty text keeps one token, as no model runs without any.

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import torch
 from torch import nn
-from transformers import Cache, DynamicLayer, EncoderDecoderCache
 
 from methods.heads.finding.layouts import UnsupportedArchitecture, geometry
-from methods.heads.finding.linear import Linear, features, update_features
+from methods.heads.finding.linear import Linear, update_features
 from methods.heads.finding.site import Site
-from methods.heads.finding.verify import reads_head_count
+from methods.heads.finding.verify import needs_heads
+from methods.heads.surgery.no_heads import count_cached_tokens, forward_without_heads
 
 
 def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
@@ -33,17 +33,16 @@ def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
     if site.layout.position_bias:
         _slice_position_bias(module, site)
     if site.num_heads and not kept:
-        if site.layout.needs_heads and reads_head_count(module):
-            module.forward = MethodType(_forward_without_heads, module)
+        if site.layout.needs_heads and needs_heads(module):
+            module.forward = MethodType(forward_without_heads, module)
             module.site_without_heads = site
-        if site.kind == "decoder":
-            module.register_forward_hook(_count_cached_tokens, with_kwargs=True)
+        module.register_forward_hook(count_cached_tokens, with_kwargs=True)
 
 
 def check_runs_without_heads(model: nn.Module, site: Site) -> None:
     """Raise UnsupportedArchitecture if the site cannot run without any head."""
     module = model.get_submodule(site.name)
-    if not reads_head_count(module) or site.layout.position_bias:  # T5 needs it only for that bias
+    if not needs_heads(module) or site.layout.position_bias:  # T5 needs it only for that bias
         return
     # It can be substituted if nothing follows its output projection but what the layout names.
     parts = {name.partition(".")[0] for name in (*site.layout.paths(), site.layout.after, "attn_dropout")}
@@ -112,37 +111,3 @@ def _return_position_bias(module: Any, args: tuple, output: tuple) -> tuple:
 def _drop_position_bias(module: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
     """T5's cross attention takes a bias of zeros with the heads of an earlier layer: let each layer make its own."""
     return args, {**kwargs, "position_bias": None}
-
-
-def _forward_without_heads(self: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
-    """The output of attention when no head is left: the output projection's bias."""
-    site: Site = self.site_without_heads
-    hidden_states = args[0] if args else kwargs["hidden_states"]  # (B, T, d)
-    cache = _self_attention_cache(args, kwargs)
-    if cache is not None and site.kind == "decoder":
-        nothing = hidden_states.new_zeros(len(hidden_states), 0, hidden_states.shape[1], site.head_dim)
-        cache.update(nothing, nothing, self.layer_idx)
-    output = self.get_submodule(site.layout.output)
-    result = hidden_states.new_zeros(*hidden_states.shape[:-1], features(output)[1])
-    if output.bias is not None:
-        result = result + output.bias
-    return self.get_submodule(site.layout.after)(result) if site.layout.after else result, None
-
-
-class LayerWithoutHeads(DynamicLayer):
-    """A cache layer that knows how many tokens it has seen, though it stores none of their keys and values."""
-
-    def get_seq_length(self) -> int:
-        return 0 if self.keys is None else self.keys.shape[-2]
-
-
-def _count_cached_tokens(module: Any, args: tuple, kwargs: dict[str, Any], output: Any) -> None:
-    """Generation reads the next position from the first layer's cache, which says 0 when it is empty."""
-    cache = _self_attention_cache(args, kwargs)
-    if cache is not None and type(cache.layers[module.layer_idx]) is DynamicLayer:
-        cache.layers[module.layer_idx].__class__ = LayerWithoutHeads
-
-
-def _self_attention_cache(args: tuple, kwargs: dict[str, Any]) -> Cache | None:
-    cache = next((value for value in (*args, *kwargs.values()) if isinstance(value, Cache | EncoderDecoderCache)), None)
-    return cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache

@@ -24,8 +24,12 @@ def remove_heads(
     Removed are rows of the query, key and value projections (with their biases) and columns of the output projection,
     whose bias stays. A layer may lose all its heads. Parameters keep dtype, device and requires_grad; those that shrink
     lose their ``grad``. ``model.config`` still has the original number of heads; ``HeadMap.of`` gives the present one.
-    Unless ``in_place``, the model is copied and not changed; hooks are copied too, so call this outside of ``gated``
-    and ``observed``.
+
+    Unless ``in_place``, the model is not changed. The smaller model has parameters of its own, but those that do not
+    shrink share the memory of the model's, so it takes little more. Backward gives a shared parameter of the smaller
+    model its own memory before an optimizer can change it, so the smaller model can be trained and the model stays as
+    it is. Any other change in place (training of the model itself, ``load_state_dict``, buffers) shows in both; use
+    ``copy.deepcopy`` where that matters. Hooks are copied too, so call this outside of ``gated`` and ``observed``.
 
     Raises ValueError for a mask of another shape or dtype, or for ``heads`` of another model, and
     UnsupportedArchitecture for a layer that would lose all its heads and cannot run without (in no tested family).
@@ -43,7 +47,8 @@ def keep_heads(model: nn.Module, sites: tuple[Site, ...], kept: dict[str, list[i
     for site in sites:
         if site.num_heads and not kept[site.name]:
             check_runs_without_heads(model, site)
-        narrowed |= _narrow_site(model, site, kept[site.name])
+        if len(kept[site.name]) < site.num_heads:
+            narrowed |= _narrow_site(model, site, kept[site.name])
     smaller = replace_parameters(model, narrowed, in_place=in_place)
     for site in sites:
         update_head_counts(smaller, site, kept[site.name])
@@ -51,15 +56,32 @@ def keep_heads(model: nn.Module, sites: tuple[Site, ...], kept: dict[str, list[i
 
 
 def replace_parameters(model: nn.Module, replaced: dict[int, nn.Parameter], *, in_place: bool) -> nn.Module:
-    """Replace the parameters with the given ids, in the model or in a copy of it."""
+    """Replace the parameters with the given ids, in the model or in a copy of it, which shares all others' memory."""
     if not in_place:
-        # With the new parameters in the memo, the old ones are never copied.
-        return copy.deepcopy(model, dict(replaced))
+        # What is in the memo is not copied.
+        memo: dict[int, torch.Tensor] = {id(buffer): buffer for buffer in model.buffers()}
+        memo |= {id(each): _shared(each) for each in model.parameters() if type(each) is nn.Parameter}
+        return copy.deepcopy(model, {**memo, **replaced})
     for module in model.modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
             if id(parameter) in replaced:
                 setattr(module, name, replaced[id(parameter)])
     return model
+
+
+def _shared(parameter: nn.Parameter) -> nn.Parameter:
+    """A parameter with the same values in the same memory, which becomes its own when it first gets a gradient."""
+    if not (parameter.is_floating_point() or parameter.is_complex()):  # never gets one
+        return nn.Parameter(parameter.detach(), requires_grad=False)
+    same = nn.Parameter(parameter.detach())
+
+    def separate(trained: torch.Tensor) -> None:
+        trained.data = trained.data.clone()
+        hook.remove()
+
+    hook = same.register_post_accumulate_grad_hook(separate)
+    same.requires_grad_(parameter.requires_grad)
+    return same
 
 
 def _narrow_site(model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.Parameter]:

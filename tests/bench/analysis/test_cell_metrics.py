@@ -31,6 +31,33 @@ def test_the_area_of_a_straight_line_from_whole_to_chance_is_a_half(figures):
     assert figures(removed=[0, 2, 8], quality=[[0.9, 0.7, 0.6]], chance=0.5)["area"] == pytest.approx(0.1875 / 0.4)
 
 
+def test_the_area_to_half_is_that_of_the_first_half(figures):
+    got = figures(removed=[0, 4, 8], quality=[[0.9, 0.7, 0.7]], chance=0.5)
+    assert got["area50"] == pytest.approx(0.75) and got["area"] == pytest.approx(0.625)
+    between = figures(removed=[0, 2, 6, 8], quality=[[0.9, 0.7, 0.5, 0.5]], chance=0.5)  # 0.6 at a half, linearly
+    assert between["area50"] == pytest.approx((0.8 + 0.65) / 2 / 0.4 - 0.5 / 0.4)
+    assert math.isnan(figures(quality=[[0.5, 0.5, 0.5]], chance=0.5)["area50"])
+
+
+@pytest.mark.parametrize(
+    ("orders", "share"),
+    [
+        ([[0, 1, 2, 3, 4, 5, 6, 7]], 1.0),  # the first module goes whole
+        ([[0, 4, 1, 5, 2, 6, 3, 7]], 0.0),
+        ([[0, 1, 2, 3, 4, 5, 6, 7], [0, 4, 1, 5, 2, 6, 3, 7]], 0.5),
+    ],
+)
+def test_the_share_of_draws_that_empty_a_module(figures, orders, share):
+    assert figures(result={"shape": [4, 0, 4], "orders": orders})["emptied50"] == share
+    kept = [list(range(8)), orders[0][4:], []]
+    assert figures(kept=kept, result={"shape": [4, 4], "orders": None})["emptied50"] == float(share > 0)
+
+
+def test_without_its_level_or_modules_nothing_is_said_of_emptied_ones(figures):
+    assert math.isnan(figures(removed=[0, 2, 8], result={"shape": [4, 4]})["emptied50"])
+    assert math.isnan(figures(result={"shape": []})["emptied50"])
+
+
 def test_a_model_no_better_than_chance_has_no_area(figures):
     assert math.isnan(figures(quality=[[0.5, 0.5, 0.5]], chance=0.5)["area"])
 

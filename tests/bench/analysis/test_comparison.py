@@ -37,9 +37,10 @@ def rows(answer: str, name: str) -> list[list[str]]:
 
 def test_a_difference_that_ten_seeds_show(ten_seeds):
     got = compare(ten_seeds, "michel", "ae", level=0.5)
+    low, high = sign_flip_interval(np.array([4, 5, 6, 7, 8] * 2 + [1, -1] * 5))
     assert words(got) == (
-        "michel keeps 3.0 points more accuracy than ae at 50 % of heads removed, 95 % interval 2.3 to 3.7; ten seeds, "
-        "two tasks. No difference was shown on second."
+        "michel keeps 3.0 points more accuracy than ae at 50 % of heads removed, 95 % interval "
+        f"{low:.1f} to {high:.1f}; ten seeds on each of two tasks. No difference was shown on second."
     )
     first, second = got.tasks
     d = np.array([4, 5, 6, 7, 8] * 2)
@@ -47,7 +48,7 @@ def test_a_difference_that_ten_seeds_show(ten_seeds):
     assert first.difference.p == sign_flip_p(d) == 2 / 2**10 and first.holm == pytest.approx(4 / 2**10)
     assert first.difference.interval == pytest.approx(sign_flip_interval(d))
     assert (second.difference.p, second.holm, second.difference.beats) == (1, 1, 0.5)
-    assert got.overall is not None and got.overall.mean == pytest.approx(3)
+    assert got.overall.mean == pytest.approx(3) and got.overall.seeds == (10, 10)
 
 
 def test_the_sides_can_be_changed(ten_seeds):
@@ -83,30 +84,44 @@ def test_one_task_is_not_corrected_for_others(ten_seeds):
     assert "p (Holm)" not in text(got).partition("On the same test examples")[0]
 
 
-@pytest.mark.parametrize(("seeds", "said"), [(1, "In this one seed"), (5, "In these five seeds")])
-def test_too_few_seeds_are_told_how_many_would_do(keep, seeds, said):
-    for seed in range(seeds):
-        for task in ("first", "second", "third"):
-            keep("ae", seed=seed, task=task)
-            folder = keep("michel", [0.9, 0.8, 0.5], seed=seed, task=task)
-    got = compare(folder, "michel", "ae")
-    assert words(got).startswith(f"{said} (three tasks) michel kept 5.0 points more accuracy than ae on average")
+@pytest.fixture
+def three_tasks(keep):
+    """michel keeps 5 points more than ae on average over the shares removed, in every seed of three tasks."""
+
+    def write(seeds: int):
+        for seed in range(seeds):
+            for task in ("first", "second", "third"):
+                keep("ae", seed=seed, task=task)
+                folder = keep("michel", [0.9, 0.8, 0.5], seed=seed, task=task)
+        return folder
+
+    return write
+
+
+def test_too_few_seeds_are_told_how_many_would_do(three_tasks):
+    got = compare(three_tasks(1), "michel", "ae")
+    assert words(got).startswith("In this one seed on each of three tasks michel kept 5.0 points more accuracy than ae")
     assert words(got).endswith(
-        "cannot show a difference at the 5 % level: six seeds are needed. "
+        "but so few cannot show a difference at the 5 % level: two seeds on each of three tasks are needed. "
         "For a single task, seven seeds are needed, corrected for three tasks."
     )
     assert rows(text(got), "first")[0][5:8] == ["–", "needs 7 seeds", "–"]
+    assert rows(text(got), "mean of tasks")[0][5:7] == ["–", "needs 2 seeds"]
     assert "p =" not in words(got) and "*" not in text(got)
 
 
-def test_six_seeds_do_for_the_mean_and_not_for_each_of_three_tasks(keep):
-    for seed in range(6):
-        for task in ("first", "second", "third"):
-            keep("ae", seed=seed, task=task)
-            folder = keep("michel", [0.9, 0.8, 0.5], seed=seed, task=task)
-    said = words(compare(folder, "michel", "ae"))
-    assert said.startswith("michel keeps 5.0 points more") and said.endswith(
-        "For a single task, seven seeds are needed, corrected for three tasks."
+def test_too_few_seeds_of_one_task(three_tasks):
+    said = words(compare(three_tasks(5), "michel", "ae", ["first"]))
+    assert said.startswith("In these five seeds michel kept 5.0 points more") and said.endswith(
+        "but so few cannot show a difference at the 5 % level: six seeds are needed."
+    )
+
+
+def test_three_seeds_do_for_the_mean_and_not_for_each_of_three_tasks(three_tasks):
+    got = compare(three_tasks(3), "michel", "ae")
+    assert got.overall.p == 2 / 2**9
+    assert words(got).startswith("michel keeps 5.0 points more") and words(got).endswith(
+        "three seeds on each of three tasks. For a single task, seven seeds are needed, corrected for three tasks."
     )
 
 
@@ -210,10 +225,41 @@ def test_heads_and_neurons_are_compared_by_parameters(keep):
     folder = keep("michel", [0.9, 0.8, 0.5])
     got = compare(folder, "michel", "amp")
     assert (got.tasks[0].a, got.tasks[0].b) == (pytest.approx(75), pytest.approx(90))
-    assert "equal shares of parameters removed, up to the 50.0 % that both reach" in words(got)
+    first = text(got).splitlines()[0]
+    assert first.startswith(
+        "michel removes heads, amp heads and neurons: they differ in parameters removed (50.0 % and"
+    )
+    assert "equal shares of parameters removed, up to the 50.0 % that both reach, linear between" in first
     at = compare(folder, "michel", "amp", level=0.375)
     assert (at.tasks[0].a, at.tasks[0].b) == (pytest.approx(65), pytest.approx(90))
     assert at.tasks[0].documents is None and "at 37.5 % of parameters removed" in words(at)
+    to = compare(folder, "michel", "amp", up_to=0.25)
+    assert (to.tasks[0].a, to.tasks[0].b) == (pytest.approx(85), pytest.approx(90))
+    assert "over the shares of parameters removed up to 25 %" in words(to)
+
+
+def test_methods_that_remove_the_same_parts_are_not_said_to_differ(ten_seeds):
+    assert "parameters" not in text(compare(ten_seeds, "michel", "ae")).partition("\n\n")[0]
+
+
+def test_beside_a_random_control_of_other_parts_that_of_its_own_is_named(keep):
+    keep("amp", neurons=True)
+    keep("random", control=True)
+    folder = keep("random-both", neurons=True, control=True)
+    own = "Note that the random control that removes heads and neurons, as amp does, is random-both."
+    assert own in words(compare(folder, "amp", "random")) and own in words(compare(folder, "random", "amp"))
+    assert "Note" not in words(compare(folder, "amp", "random-both"))
+    assert "as random" not in words(compare(folder, "random", "random-both"))
+
+
+def test_the_mean_may_end_at_a_share(ten_seeds):
+    got = compare(ten_seeds, "michel", "ae", ["first"], up_to=0.5)
+    assert got.tasks[0].difference.mean == pytest.approx(3)  # 6 points at the end of the shares, 0 at their beginning
+    assert "on average over the shares of heads removed up to 50 %, 95 %" in words(got)
+    between = compare(ten_seeds, "michel", "ae", ["first"], up_to=0.25)
+    assert between.tasks[0].difference.mean == pytest.approx(1.5)  # linear between the levels measured
+    whole, all_of_it = (compare(ten_seeds, "michel", "ae", up_to=share) for share in (None, 1.0))
+    assert whole.overall == all_of_it.overall
 
 
 def test_cells_without_a_partner_are_named(keep):
@@ -233,51 +279,18 @@ def test_cells_without_a_partner_are_named(keep):
     assert "- failed: ae on classification, seed 1: RuntimeError: no" in text(got)
 
 
-@pytest.mark.parametrize(
-    ("seeds", "told"), [((0, 1), "the mean over tasks is that of seed 1"), ((0,), "share no seed")]
-)
-def test_tasks_with_other_seeds(keep, seeds, told):
-    for method in ("michel", "ae"):
-        for seed in seeds:
-            keep(method, seed=seed, task="first")
-        folder = keep(method, seed=1, task="second")
-    got = compare(folder, "michel", "ae")
-    assert text(got).count(told) == 1
-    assert (got.overall is None) == (len(seeds) == 1)
-
-
-@pytest.fixture
-def no_seed_shared(keep):
-    """michel keeps 10 points more with half removed on ``first`` (seeds 0 to 6), and as much on ``second``."""
-    for task, seeds, more in (("first", range(7), 0.1), ("second", range(7, 14), 0.0), ("third", [20], -0.1)):
+def test_tasks_need_not_share_seeds(keep):
+    """michel keeps 10 points more on ``first`` (seeds 0 to 3), and as much on ``second`` (seeds 7 to 8)."""
+    for task, seeds, more in (("first", range(4), 0.1), ("second", range(7, 9), 0.0)):
         for seed in seeds:
             keep("ae", seed=seed, task=task)
             folder = keep("michel", [0.9, 0.7 + more, 0.5], seed=seed, task=task)
-    return folder
-
-
-def test_without_a_shared_seed_each_task_has_a_whole_sentence(no_seed_shared):
-    assert words(compare(no_seed_shared, "michel", "ae", level=0.5)) == (
-        "The tasks share no seed, so there is no mean over them. "
-        "michel keeps 10.0 points more accuracy than ae on first, at 50 % of heads removed, 95 % interval 10.0 to "
-        "10.0; seven seeds, corrected for three tasks. "
-        "No difference was shown: michel and ae kept as much accuracy on second, at 50 % of heads removed, 95 % "
-        "interval 0.0 to 0.0, p = 1.000, corrected for three tasks; seven seeds. "
-        "In this one seed ae kept 10.0 points more accuracy than michel on third, at 50 % of heads removed, but one "
-        "seed cannot show a difference at the 5 % level: seven seeds are needed, corrected for three tasks."
-    )
-
-
-def test_one_shared_seed_and_a_task_that_many_seeds_test(keep):
-    for seed in range(8):
-        keep("ae", seed=seed, task="first")
-        folder = keep("michel", seed=seed, task="first")
-    keep("ae", task="second")
-    keep("michel", task="second")
-    assert words(compare(folder, "michel", "ae")).endswith(
-        "six seeds are needed. No difference was shown on first. For second alone, seven seeds are needed, corrected "
-        "for two tasks."
-    )
+    got = compare(folder, "michel", "ae", level=0.5)
+    assert got.overall.mean == pytest.approx(5) and got.overall.seeds == (4, 2)
+    assert got.overall.p == 2 / 2**4  # the two seeds without a difference change nothing
+    assert words(got).startswith("No difference was shown: michel kept 5.0 points more")
+    assert "two to four seeds on each of two tasks." in words(got)
+    assert [row[1] for row in rows(text(got), "mean of tasks")] == ["6"]
 
 
 @pytest.mark.parametrize(("level", "told"), [(0.47, "at 50 % of heads"), (0.2, "at 25 % of heads"), (1, "at 100 %")])
@@ -358,7 +371,13 @@ def test_the_verb_prints_the_answer_first(ten_seeds, capsys):
         (["michel", "michel"], "michel is named twice"),
         (["michel", "tis"], "tis has no result: all of its 1 cells failed: it broke"),
         (["michel", "ste"], "no task and seed in common"),
-        (["michel", "amp", "--level", "0.9"], "both reach only 0.500, not 0.9"),
+        (
+            ["michel", "amp", "--level", "0.9"],
+            "--level 0.9: michel removes heads, amp heads and neurons: this",
+        ),
+        (["michel", "amp", "--up-to", "0.9"], "both reach only 0.500"),
+        (["michel", "ae", "--up-to", "0"], "--up-to: expected a share above 0, at most 1, not 0"),
+        (["michel", "ae", "--up-to", "50%", "--level", "0.5"], "--up-to: expected one of --level and --up-to"),
         (["none", "amp"], "removes no parameters"),
         (["michel", "ae", "--task", "classificatio"], "unknown task 'classificatio': did you mean 'classification'?"),
         (

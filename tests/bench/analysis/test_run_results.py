@@ -70,7 +70,7 @@ def test_no_records_and_corrupt_ones(keep, tmp_path):
     folder = keep("michel")
     (cell,) = read_results(folder).cells
     cell.path.with_suffix(".safetensors").write_bytes(b"other")
-    with pytest.raises(InputError, match="corrupt record"):
+    with pytest.raises(InputError, match="records are corrupt"):
         read_results(folder)
     with pytest.raises(InputError, match="corrupt arrays"):
         cell.outcomes(0)

@@ -71,7 +71,6 @@ def test_scores_are_taken_in_float32(opened):
             one.copy_(other)
     for name in SCORERS:
         method = METHODS[name]
-        options = {"layer_norm": False} if name == "michel" else {}
         scores = []
         for task, model in ((wide_task, wide), (half_task, half)):
             heads = HeadMap.of(model)
@@ -84,7 +83,7 @@ def test_scores_are_taken_in_float32(opened):
                 task.logits,
                 task.loss,
             )
-            found = method.function(view, **options)
+            found = method.function(view)
             scores.append(found if isinstance(found, torch.Tensor) else found.units)
         expected, found = scores
         assert found.dtype == torch.float64

@@ -143,3 +143,24 @@ def test_weights_are_let_go_once_they_are_measured(tiny_task):
         alike = evaluate_model(tiny_task.task, Choice(tiny_task.model, heads, level.mask).smaller())
         assert torch.equal(level.evaluation.outcomes.correct, alike.outcomes.correct)
         assert level.evaluation.parameters == alike.parameters
+
+
+def test_a_method_can_take_the_place_of_fine_tuning_where_there_is_any(place):
+    methods = ("--methods", "random-retrained:start=pretrained", "--seeds", "1", "--levels", "0.5")
+    assert place.run(*methods, "--finetune") == 0
+    (record,) = place.records().values()
+    assert "result" in record
+    assert record["cell"]["options"]["start"] == "pretrained"
+
+
+def test_a_model_taken_as_it_is_has_no_fine_tuning_to_take_the_place_of(place, complaint):
+    flags = ["--task", "classification", "--data", place.data, "--model", place.model]
+    expected = (
+        "random-retrained:start=pretrained: tiny-bert is taken as it is, so there is no training to take the place of: "
+        "add --finetune, or leave out start=pretrained"
+    )
+    run = complaint("run", *flags, "--methods", "none,random-retrained:start=pretrained", "--out", place.out)
+    assert run == expected and not place.out.exists()
+    out = place.out / "smaller"
+    prune = complaint("prune", *flags, "--method", "random-retrained:start=pretrained", "--keep", "0.5", "--out", out)
+    assert prune == expected

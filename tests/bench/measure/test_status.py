@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-import re
 import threading
 import time
 from contextlib import redirect_stderr
-from functools import partial
 
 import pytest
 
-from bench.measure import cell, cell_timing, status
+from bench.measure import status
 from bench.measure.status import Status, duration
 
 
@@ -70,15 +68,17 @@ def test_libraries_that_are_kept_quiet_do_not_quieten_it(capfd, no_time):
     assert "work: 0 s so far" in said() and not kept.getvalue()
 
 
-def test_a_cell_says_what_it_is_at_and_its_time_is_told_where_known(place, capsys, monkeypatch):
-    to = io.StringIO()
-    for module in (cell, cell_timing):
-        monkeypatch.setattr(module, "Status", partial(Status, every=0.001, to=to))
-    assert place.run("--methods", "leave-one-out,shapley") == 0
-    said = to.getvalue()
-    assert re.search(
-        r"^  shapley on .*, seed 0: choosing, \d+ examples sent forward and 0 backward, \d+ s so far$", said, re.M
-    )
-    assert ": timing, " in said
-    first, second = re.findall(r"^\[./2\] (?:leave|shapley).*", capsys.readouterr().out, re.M)
-    assert " left)" in first and " left)" not in second
+def test_a_listener_is_told_instead(capfd, monkeypatch):
+    monkeypatch.setattr(status, "TOLD_EVERY", 0.005)
+    told = []
+    status.tell(told.append)
+    try:
+        with Status("work", every=0.001) as status_line:
+            status_line.now("this")
+            end = time.monotonic() + 30
+            while not told and time.monotonic() < end:
+                time.sleep(0.005)
+    finally:
+        status.tell(None)
+    assert told == ["this"]  # once, as it did not change
+    assert capfd.readouterr() == ("", "")

@@ -32,7 +32,7 @@ def write(store, make_record):
 
     def one(quality: float = 0.5, right: bool = True, name: str = NAME, **fields) -> Path:
         record = make_record(quality=[[quality] * 3], **fields)
-        store.write(name, record, {"outcomes": np.full((1, 3, 9), right)})
+        store.write(name, record, {"outcomes": np.full((1, 3, 100), right)})
         return store.path(name)
 
     return one
@@ -51,7 +51,7 @@ def failure(record: FinishedRecord, reason: str = "RuntimeError: no") -> FailedR
 def test_a_finished_record_is_read_as_it_was_written(store, make_record):
     training = {"passes": {"forward": 1, "backward": 1}, "reports": {2: {"steps": 3.0}, 10: {"steps": 4.0}}}
     record = make_record(result={"method_training": training}, training={"steps": 5, "by an adapter": "x"})
-    store.write(NAME, record, {"outcomes": np.zeros((1, 3, 4), bool)})
+    store.write(NAME, record, {"outcomes": np.zeros((1, 3, 100), bool)})
     again = store.read(store.path(NAME))
     assert again == record.model_copy(update={"outcomes": again.outcomes, "digest": again.digest})
     assert again.result.method_training.reports[10] == {"steps": 4.0}  # JSON has text for keys, which sorts otherwise
@@ -82,7 +82,7 @@ def test_arrays_are_read_bit_for_bit(tmp_path_factory, make_record, draws, level
 def test_a_number_that_is_not_finite_is_refused_and_changes_nothing(store, write, value, files_of):
     write()
     before = files_of(store.folder)
-    with pytest.raises(ValueError, match="not JSON compliant"):
+    with pytest.raises(ValueError, match="finite number"):
         write(value, right=False)
     assert files_of(store.folder) == before
 
@@ -169,6 +169,14 @@ def change(path: Path, *field: str, value: object = None) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "complaint"),
     [
+        (["result", "removed"], [0, 8, 4], "result: Value error, removed is not an ascending list of levels from 0"),
+        (["result", "removed"], [], "result.removed: List should have at least 2 items"),
+        (["result", "orders"], [[0, 0, 2, 3, 4, 5, 6, 7]], "result: Value error, orders has an entry that is not"),
+        (["result", "kept"], [[0], [1]], "result: Value error, kept has 2 entries for 3 levels"),
+        (["result", "shape"], [4, 5], "result: Value error, shape has 9 units of 8"),
+        (["result", "parts"], {"data": 99}, "the arrays beside it do not belong to it: 100 examples, not 99"),
+        (["result", "units"], 0, "result.units: Input should be greater than 0"),
+        (["measured", "latency", "samples", "1", "4"], [], "measured.latency.samples: Value error, samples has no"),
         (["result"], None, "result: Field required"),
         (["result", "units"], None, "result.units: Field required"),
         (["result", "units"], True, "result.units: Input should be a valid integer"),

@@ -144,7 +144,7 @@ def writer(folder: Path, make_record: Callable[..., FinishedRecord]) -> Callable
             },
         )
         name = f"classification.{data}.model/{slug(label)}/seed{seed}"
-        Store(folder).write(name, record, {"outcomes": np.zeros((draws, len(REMOVED), 4), dtype=bool)})
+        Store(folder).write(name, record, {"outcomes": np.zeros((draws, len(REMOVED), 100), dtype=bool)})
         return folder
 
     return one

@@ -8,13 +8,17 @@ import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
+from bench.__main__ import main
 from bench.records.errors import InputError
 from bench.records.store import Store
 from bench.report.figures.overview import overview
 from bench.report.leaderboard import markdown, show, summary, to_csv, write
 from bench.report.tables.columns import COLUMNS
+
+OUTCOMES = {"outcomes": np.zeros((1, 3, 4), dtype=bool)}
 
 
 @pytest.fixture
@@ -51,6 +55,34 @@ def test_methods_are_in_order_of_area(make_record, board):
     records = [make_record(label=label, quality=[[0.9, at, 0.5]]) for label, at in (("low", 0.6), ("high", 0.8))]
     text = board(records)
     assert text.index("| high ") < text.index("| low ")
+
+
+def test_methods_can_be_in_order_of_the_area_to_half(make_record, board_of):
+    """One keeps more until half is removed, the other after that."""
+    shapes = {"early": (0.9, 0.8, 0.5), "late": (0.9, 0.7, 0.8), "last": (0.9, 0.6, 0.5)}
+    drawn = board_of([make_record(label=label, quality=[shape]) for label, shape in shapes.items()])
+    by_area, to_half = markdown(drawn), markdown(drawn, "area50")
+    assert by_area.index("| late ") < by_area.index("| early ") and to_half.index("| early ") < to_half.index("| late ")
+    assert "0.875" in row(by_area, "early")  # (0.9 + 0.8) / 2, from chance, 0.5, to 0.9
+    # Of three pairs of methods the two orders differ in one.
+    assert "Kendall's tau between the orders of the 3 methods that remove heads" in by_area
+    assert "by area and by area to 50 %: 0.33." in by_area
+
+
+def test_the_order_of_a_table_is_asked_for_by_its_column(make_record, tmp_path, capsys):
+    for label, shape in (("early", (0.9, 0.8, 0.5)), ("late", (0.9, 0.7, 0.8))):
+        Store(tmp_path).write(f"t/{label}/seed0", make_record(label=label, quality=[shape]), OUTCOMES)
+    written = []
+    for sort, first in (("area", "late"), ("area50", "early")):
+        for form in ("md", "html", "latex"):
+            assert main(["leaderboard", str(tmp_path), "--sort", sort, "--format", form]) == 0
+            text = capsys.readouterr().out
+            places = [text.rindex(label) for label in ("early", "late")]
+            assert (places[0] < places[1]) == (first == "early"), (sort, form)
+        written.append((tmp_path / "leaderboard.md").read_bytes())
+    assert written[0] == written[1]  # the file does not depend on what was printed
+    assert main(["leaderboard", str(tmp_path), "--sort", "area50", "--format", "csv"]) == 2
+    assert "--sort: csv has a line for each seed" in capsys.readouterr().err
 
 
 def test_a_number_that_some_seed_lacks_is_not_shown(make_record, board):
@@ -132,6 +164,13 @@ def test_records_measured_under_different_settings_are_named(make_record, board)
     assert "dtype bfloat16 (1)" in board([make_record(seed=0), make_record(seed=1, dtype="bfloat16")])
 
 
+def test_a_remark_on_mixed_settings_stands_under_the_table_of_a_run(make_record, tmp_path):
+    Store(tmp_path).write("t/m/seed0", make_record(), OUTCOMES)
+    assert "several settings" not in summary(tmp_path)
+    Store(tmp_path).write("t/m/seed1", make_record(seed=1, limit=100), OUTCOMES)
+    assert summary(tmp_path).splitlines()[-1].startswith("- classification, data, model: records of several settings: ")
+
+
 def test_methods_with_fewer_seeds_than_others_are_named(make_record, board):
     records = [make_record(label=label, seed=seed) for label in ("ae", "michel") for seed in range(3)]
     assert "of 3 seeds" not in board(records)
@@ -151,7 +190,7 @@ def test_odd_names_stay_in_their_cell(make_record, board_of, board, label):
     records = [make_record(label=label, data=label, model=label), make_record(label="m", data=label, model=label)]
     text = board(records)
     bars = [len(re.findall(r"(?<!\\)\|", line)) for line in text.splitlines() if line.startswith("|")]
-    assert len(bars) == 8 and set(bars) == {15}  # two tables: heading, rule and two methods, thirteen figures each
+    assert len(bars) == 8 and set(bars) == {16}  # two tables: heading, rule and two methods, fourteen figures each
     unescaped = re.sub(r"\\.", "", text.split("How to read it")[0].replace("![", "", 1))
     assert not re.search(r"[<>`*$]", unescaped) and "[x]" not in unescaped
     drawn = ElementTree.fromstring(overview(board_of(records)))

@@ -7,7 +7,6 @@ import re
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
 from bench.__main__ import main
@@ -97,7 +96,7 @@ def test_its_numbers_are_those_of_frame_and_statistics(made, parse):
     ]
     expected = seed_bootstrap(lambda drawn: task_means(drawn).mean(-1), scores)
     middle = seed_bootstrap(iqm, scores)
-    members = tiers(100 * np.mean(scores, axis=0).T, 0.5).members
+    members = tiers([100 * task for task in scores], 0.5).members
     across = next(found for found in page.tables if found[0][1][0].startswith("IQM"))
     for place, label in enumerate(ranked):
         got = row(page.tables[0], label)
@@ -217,18 +216,6 @@ def test_a_run_that_was_not_timed_has_no_speed(run, parse):
     assert "A, not timed" in (out / "records.html").read_text()
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_a_report_is_replaced_and_nothing_else_is(run, capsys):
-    folder = run(seeds=1, labels=("michel", "random"), data=("alpha",))
-    out = folder / "report"
-    assert main(["report", str(folder)]) == 0
-    (out / "methods" / "stale.html").write_text("old")
-    assert main(["report", str(folder)]) == 0 and not (out / "methods" / "stale.html").exists()
-    assert capsys.readouterr().out.splitlines()[-1] == str(out / "index.html")
-    assert main(["report", str(folder), "--out", str(folder / "records")]) == 2
-    assert "not a report" in capsys.readouterr().err and list((folder / "records").iterdir())
-
-
 def test_no_records_and_no_results_are_one_line(tmp_path, run, capsys):
     assert main(["report", str(tmp_path / "nothing")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
@@ -255,3 +242,15 @@ def test_what_is_not_markup_is_escaped():
 def test_each_name_has_a_file_of_its_own(pair):
     one, other = map(slug, pair)
     assert one != other and re.fullmatch(r"[a-z0-9._=+-]+", one) and one.strip(".") and len(one) < 80
+
+
+def test_a_method_stands_beside_the_random_control_of_its_own_parts(run, write, undrawn, parse):
+    folder = run(seeds=2, labels=("michel", "random", "amp"), data=("alpha",))
+    for seed in range(2):
+        write("random-both", 50, seed, "alpha", neurons=True, control=True)
+    out = report(folder, folder / "report").parent
+    for label, control in (("amp", "random-both"), ("michel", "random")):
+        page = parse((out / "methods" / f"{label}.html").read_text())
+        assert f"random control {control} " in page.text
+        assert f"{label} against random removal" in page.text or f"{label} (line, with a band" in page.text
+    assert "random control random-both" not in parse((out / "methods" / "random-both.html").read_text()).text

@@ -31,6 +31,8 @@ def fits(write, changed):
                 result={
                     "removed": [0, 3, 7, 10, 32],
                     "units": 32,
+                    "shape": [16, 16],
+                    "orders": record.result.orders and [list(range(32)) for _ in record.result.orders],
                     "metrics": [accuracies] * len(record.result.quality),
                 },
                 measured={"generation": generation},

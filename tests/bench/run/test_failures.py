@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 METHODS = """
-import os, signal
+import ctypes, faulthandler, os, signal, threading, time
 import torch
 from methods import scorer, selector
 
@@ -45,6 +45,51 @@ def writes(view):
 def leaves(view):
     raise SystemExit("enough")
 
+@scorer("exits", source="test")
+def exits(view):
+    os._exit(0)
+
+@scorer("crashes", source="test")
+def crashes(view):
+    faulthandler.disable()  # it would print a traceback
+    ctypes.string_at(0)
+
+@scorer("speechless", source="test")
+def speechless(view):
+    class Speechless(Exception):
+        def __str__(self):
+            raise SystemExit("no words")
+    raise Speechless("x")
+
+@scorer("unprintable", source="test")
+def unprintable(view):
+    raise ValueError("half a pair: " + chr(0xd800) + "\\n" + "x" * 10**6)
+
+@scorer("interrupts", source="test")
+def interrupts(view):
+    raise KeyboardInterrupt
+
+@scorer("hangs", source="test")
+def hangs(view):
+    while True:
+        time.sleep(60)
+
+@scorer("permutes", source="test")
+def permutes(view):
+    weight = next(view.model.parameters()).data
+    weight[[0, 1]] = weight[[1, 0]]
+    return torch.arange(8.0)
+
+@scorer("hooks", source="test")
+def hooks(view):
+    view.model.get_submodule("bert.encoder").register_forward_hook(lambda *_: None)
+    return torch.arange(8.0)
+
+@scorer("lingers", source="test")
+def lingers(view):
+    threading.Timer(0.2, os._exit, [3]).start()
+    return torch.arange(8.0)
+
 @selector("wrong-mask", source="test")
 def wrong_mask(view, keep):
     return torch.ones(8)
@@ -61,6 +106,42 @@ def test_a_method_that_ends_its_process_does_not_end_the_run(place, plugin, caps
     records = place.records()
     assert records["leaves/seed0"]["reason"] == "SystemExit: enough"
     assert records["none/seed0"]["status"] == "done"
+
+
+def test_every_cell_ends_in_a_record_whatever_its_method_does_to_the_process(place, plugin, capfd):
+    plugin(METHODS)
+    bad = ("exits", "crashes", "speechless", "unprintable", "interrupts", "hangs", "kills")
+    assert place.run("--methods", ",".join([*bad, "none"]), "--jobs", "1", "--timeout", "8", "--no-latency") == 1
+    records = {name.removesuffix("/seed0"): record for name, record in place.records().items()}
+    assert records.pop("none")["status"] == "done"
+    assert {name: record["reason"][:70] for name, record in records.items()} == {
+        "exits": "its process ended with exit code 0",
+        "crashes": "its process ended with signal SIGSEGV",
+        "speechless": "Speechless: its message cannot be shown (SystemExit)",
+        "unprintable": "ValueError: half a pair: \\ud800",
+        "interrupts": "it raised KeyboardInterrupt",
+        "hangs": "it took longer than 8 s (--timeout)",
+        "kills": "its process ended with signal SIGKILL, as when memory runs out",
+    }
+    assert not [name for name in place.files() if ".tmp" in name]
+    output = capfd.readouterr()
+    assert "Traceback" not in output.out + output.err
+    assert "  hangs on tiny-bert, tiny, seed 0: " in output.err  # named while it was at hand
+
+
+def test_a_process_that_dies_after_its_cell_costs_no_other_cell(place, plugin):
+    plugin(METHODS)
+    assert place.run("--methods", "lingers,none,random,michel,ae,gnorm,attr", "--jobs", "1", "--no-latency") in (0, 1)
+    failed = {name for name, record in place.records().items() if record["status"] == "failed"}
+    assert len(place.records()) == 7 and len(failed) <= 1
+
+
+def test_what_a_method_leaves_on_the_model_fails_its_cell(place, plugin):
+    plugin(METHODS)
+    assert place.run("--methods", "permutes,hooks", "--jobs", "1", "--no-latency") == 1
+    reasons = {name: record["reason"] for name, record in place.records().items()}
+    assert reasons["permutes/seed0"].startswith("SideEffect: the method changed weights of the model: bert.embeddings")
+    assert reasons["hooks/seed0"].endswith("forward hooks of bert.encoder, was 0, is 1")
 
 
 def test_what_a_method_leaves_behind_reaches_no_other(place, plugin):
@@ -127,7 +208,9 @@ def test_a_training_that_fails_is_reported_by_every_cell_that_needs_it(place, mo
     monkeypatch.setattr("tasks.models.train.train", diverges)
     assert place.run("--methods", "none,random", "--finetune") == 1
     assert {record["reason"] for record in place.records().values()} == {"FloatingPointError: loss is nan at step 3"}
-    assert "training tiny-bert, tiny, seed 0: failed: loss is nan at step 3" in capsys.readouterr().out
+    assert (
+        "training tiny-bert, tiny, seed 0: failed: FloatingPointError: loss is nan at step 3" in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize("error", [RuntimeError("out of memory"), RuntimeError()])

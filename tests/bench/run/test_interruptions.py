@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import time
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.fixtures.runs import Place
+
+# A few in the ordinary tests; many with, say, HEADBENCH_KILLS=100,40.
+KILLS_OF_A_RUN, KILLS_OF_A_WORKER = map(int, os.environ.get("HEADBENCH_KILLS", "4,2").split(","))
 
 FLAGS = ("--methods", "none,random,michel,gnorm", "--seeds", "2", "--finetune", "--jobs", "2")
 
@@ -47,36 +56,104 @@ def until_planned(process, jobs_done: int = 0) -> None:
             return
 
 
+@dataclass
+class Peace:
+    """What a run in peace leaves, and the seconds it takes."""
+
+    results: dict[str, dict[str, Any]]
+    seconds: float
+
+
 @pytest.fixture
-def undisturbed(place):
-    """Results of a run in peace, on one process."""
-    peace = place.folder / "peace"
-    assert place.run(*FLAGS, "--jobs", "1", out=peace) == 0
-    return place.results(peace)
+def peace(place) -> Peace:
+    """A run in peace, on one process."""
+    out, begin = place.folder / "peace", time.monotonic()
+    assert place.run(*FLAGS, "--jobs", "1", out=out) == 0
+    return Peace(place.results(out), time.monotonic() - begin)
 
 
-def test_kills_at_random_moments_change_no_record(place, undisturbed, tmp_path):
-    draw = random.Random(0)
+class Forked:
+    """A run in a process forked from this one, which has imported everything: many can be started in little time."""
+
+    def __init__(self, place: Place, jobs: str):
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.setsid()
+            silence = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(silence, 1)
+            os.dup2(silence, 2)
+            os.environ["HEADBENCH_CACHE"] = str(place.cache)
+            try:
+                os._exit(place.run(*FLAGS, "--jobs", jobs, "--retry-failed"))
+            finally:
+                os._exit(99)
+        self.code: int | None = None
+
+    def ended(self) -> bool:
+        if self.code is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            self.code = os.waitstatus_to_exitcode(status) if ended else None
+        return self.code is not None
+
+    def workers(self) -> list[int]:
+        """Its child processes."""
+        try:
+            return [int(each) for each in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+        except OSError:
+            return []
+
+
+def kill_at_random_moments(place: Place, peace: Peace, draw: random.Random, kills: int, kill) -> None:
+    """Kill ``kills`` times in all; each run continues what the one before left, and is checked once it has ended.
+
+    kill: given a run that is at work, kills something of it, and says whether it did.
+    """
+    while kills:
+        run = Forked(place, draw.choice("12"))
+        while kills and not wait_until(run.ended, draw.uniform(0, peace.seconds)):
+            kills -= kill(run)
+        assert wait_until(run.ended, 600) and wait_until(lambda of=run: not alive(of.pid), 2), "workers outlive a run"
+        assert run.code in (0, 1, -signal.SIGKILL)
+        if run.code == 1 or not kills:  # a cell whose process was killed has failed
+            run = Forked(place, "1")
+            assert wait_until(run.ended, 600) and run.code == 0
+        if run.code == 0:
+            assert place.results() == peace.results
+            assert strays(place) == []
+            shutil.rmtree(place.out)
+            shutil.rmtree(place.cache)
+
+
+@pytest.mark.slow
+def test_kills_of_the_run_change_no_record(place, peace, tmp_path):
     place.folder = tmp_path / "disturbed"
     place.folder.mkdir()
-    for jobs_done, whole_group in ((1, False), (1, True), (0, False), (2, True)):
-        process = place.start(*FLAGS, "--jobs", "1" if whole_group else "2")
-        until_planned(process, jobs_done)
-        time.sleep(draw.uniform(0, 0.7))
-        if whole_group:
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-        assert wait_until(lambda group=process.pid: not alive(group)), "workers outlive their run"
-        process.communicate()
-    process = place.start(*FLAGS, "--jobs", "1")
-    output, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, output
-    assert place.results() == undisturbed
-    assert strays(place) == []
+    draw = random.Random(0)
+
+    def kill(run: Forked) -> bool:
+        (os.killpg if draw.random() < 0.3 else os.kill)(run.pid, signal.SIGKILL)
+        return wait_until(run.ended)
+
+    kill_at_random_moments(place, peace, draw, KILLS_OF_A_RUN, kill)
 
 
-def test_two_runs_into_one_folder_at_once_both_finish(place, undisturbed, tmp_path):
+@pytest.mark.slow
+def test_kills_of_workers_fail_their_cells_which_can_be_run_again(place, peace, tmp_path):
+    place.folder = tmp_path / "disturbed"
+    place.folder.mkdir()
+    draw = random.Random(1)
+
+    def kill(run: Forked) -> bool:
+        if not (workers := run.workers()):
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(draw.choice(workers), signal.SIGKILL)
+        return True
+
+    kill_at_random_moments(place, peace, draw, KILLS_OF_A_WORKER, kill)
+
+
+def test_two_runs_into_one_folder_at_once_both_finish(place, peace, tmp_path):
     place.folder = tmp_path / "shared"
     place.folder.mkdir()
     processes = [place.start(*FLAGS, "--jobs", "1") for _ in range(2)]
@@ -84,7 +161,7 @@ def test_two_runs_into_one_folder_at_once_both_finish(place, undisturbed, tmp_pa
         output, _ = process.communicate(timeout=300)
         assert process.returncode == 0, output
         assert "Traceback" not in output
-    assert place.results() == undisturbed
+    assert place.results() == peace.results
     assert strays(place) == []
 
 

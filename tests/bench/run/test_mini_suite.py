@@ -40,7 +40,7 @@ def records(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         os.environ.pop("HEADBENCH_CACHE")
         if former is not None:
             os.environ["HEADBENCH_CACHE"] = former
-    assert [path.name for path in Path(out).rglob("*.tmp")] == []
+    assert [path.name for path in Path(out).rglob("*.headbench-tmp")] == []
     return list(finished(read_current(out)[0]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -105,8 +106,20 @@ def test_a_request_is_a_cache_key_that_can_be_sent_to_a_process_and_read_from_a_
     assert TaskSpec(**json.loads(spec.model_dump_json())) == spec
 
 
+def test_the_ablations_cross_every_score_with_every_schedule():
+    """Within a layer the norm changes no order, so of four ways to rank there are three."""
+    found: dict[str, set[tuple[Any, ...]]] = {}
+    for spec in load_suite("ablations").methods:
+        if spec.name not in ("none", "random"):
+            schedule = tuple(spec.options[name] for name in ("allocation", "layer_norm", "recompute"))
+            found.setdefault(spec.name, set()).add(schedule)
+    ways = {("global", False), ("global", True), ("layer", False)}
+    assert set(found) == {"michel", "gnorm", "ae", "attr", "tis", "magnitude", "amp-heads"}
+    assert all(schedules == {(*way, every) for way in ways for every in (0, 1)} for schedules in found.values())
+
+
 def test_every_built_in_suite_loads():
-    assert built_in_suites() == ["amp", "mini", "smoke"]
+    assert built_in_suites() == ["ablations", "amp", "mini", "smoke"]
     for name in built_in_suites():
         suite = load_suite(name)
         assert suite.tasks and suite.methods and suite.seeds

@@ -19,8 +19,7 @@ SCORERS = {
     "gnorm": gnorm,
     "gnorm of the loss": partial(gnorm, objective="loss", combine="sum"),
     "ae": attention_entropy,
-    "michel": partial(michel, layer_norm=False),
-    "michel with norm": partial(michel, layer_norm=True),
+    "michel": michel,
 }
 
 

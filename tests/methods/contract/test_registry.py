@@ -10,7 +10,7 @@ import pytest
 from bench.__main__ import main
 from bench.suites.parse import parse_methods
 from methods import METHODS, AtLeast, AtMost, OptionError, scorer, selector
-from methods.contract.options import Option
+from methods.contract.options import Option, plain
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def test_options_are_read_from_the_signature():
     assert own["count"] == (int, 2, "a number of things", 1, None)
     assert own["kind"] == (Literal["a", "b"], "a", "one of two", None, None)
     assert own["rate"] == (float, 0.5, "a rate", 0, 9)
-    names = ["flag", "count", "rate", "word", "kind", "size", "recompute", "inverse", "allocation"]
+    names = ["flag", "count", "rate", "word", "kind", "size", "recompute", "inverse", "allocation", "layer_norm"]
     assert list(own) == names
     assert method.summary == "Score nothing."
     selector("example-mask", source="nowhere")(example)
@@ -222,7 +222,7 @@ def test_every_registered_option_takes_its_own_default():
         for name, value in method.configure({}).items():
             option = method.options[name]
             assert isinstance(option, Option)
-            assert option.parse(str(value)) == value
+            assert option.parse(plain(value)) == value
             assert option.help
         assert method.summary
         assert method.source

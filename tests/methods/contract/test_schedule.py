@@ -49,6 +49,52 @@ def test_inverse_reverses(equal, scores):
     assert order(equal, scores, inverse=True) == order(equal, scores)[::-1]
 
 
+def normed(view, scores):
+    """Scores over the root of the sum of squares of their layer's, in plain Python."""
+    sites = [unit.site for unit in view.heads.units]
+    lengths = {site: math.hypot(*(s for s, own in zip(scores, sites, strict=True) if own == site)) for site in sites}
+    return [score / lengths[site] if lengths[site] else 0.0 for score, site in zip(scores, sites, strict=True)]
+
+
+@settings(deadline=None)
+@given(scores=st.lists(st.integers(-9, 9), min_size=7, max_size=7), inverse=st.booleans())
+def test_the_norm_of_a_layer_divides_its_scores(unequal, scores, inverse):
+    plan = Schedule(layer_norm=True, inverse=inverse)
+    (path,) = trajectories(lambda view: torch.tensor(scores, dtype=torch.float64), unequal, plan)
+    torch.testing.assert_close(path.scores[0].tolist(), normed(unequal, scores))
+    ranked = path.scores[0][path.order].tolist()
+    assert ranked == sorted(ranked, reverse=inverse)
+
+
+def test_the_norm_leaves_out_units_that_are_gone(equal):
+    kept = torch.tensor([1, 1, 0, 0, 1, 0, 0, 1]).bool()
+    scores = torch.tensor([3.0, 4.0, math.nan, 9.0, 5.0, 9.0, math.inf, 12.0])
+    (path,) = trajectories(lambda view: scores, replace(equal, kept=kept), Schedule(layer_norm=True))
+    torch.testing.assert_close(path.scores[0][kept].tolist(), [3 / 5, 4 / 5, 5 / 13, 12 / 13])
+
+
+@given(scores=st.lists(st.integers(1, 99), min_size=8, max_size=8, unique=True))
+def test_within_a_layer_the_norm_changes_no_order(equal, scores):
+    sites = [unit.site for unit in equal.heads.units]
+    plain, divided = (order(equal, scores, layer_norm=norm) for norm in (False, True))
+    for site in set(sites):
+        assert [unit for unit in plain if sites[unit] == site] == [unit for unit in divided if sites[unit] == site]
+
+
+@pytest.mark.parametrize(("recompute", "applies"), [(0, True), (1, False)])
+def test_auto_divides_where_units_are_scored_once(equal, recompute, applies):
+    scores = [1.0, 2.0, 3.0, 4.0, 10.0, 20.0, 30.0, 40.0]
+
+    def score(view):
+        return torch.tensor([scores[4 * unit.site + unit.heads[0]] for unit in view.heads.units])
+
+    found = {
+        norm: trajectories(score, equal, Schedule(recompute=recompute, layer_norm=norm))[0].scores[0]
+        for norm in ("auto", True, False)
+    }
+    assert torch.equal(found["auto"], found[applies]) and not torch.equal(found[True], found[False])
+
+
 def slow_layer_order(view, scores, inverse):
     """Again and again: of the layers with most units left, remove the least important unit of them all."""
     sites = [unit.site for unit in view.heads.units]

@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+import transformers as t
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,9 +63,9 @@ def test_gradients_of_the_remaining_weights_agree(zoo, family, unit):
         for parameter, source in zip(of_gradients.parameters(), model.parameters(), strict=True):
             parameter.data = torch.zeros_like(source) if source.grad is None else source.grad.clone()
         expected = dict(remove_heads(of_gradients, mask, heads).named_parameters())
+        model.zero_grad()
         smaller = remove_heads(model, mask, heads)
         smaller(**batch).logits.square().sum().backward()
-        model.zero_grad()
         scale = max(gradient.abs().max().item() for gradient in expected.values() if gradient.numel())
         for path, parameter in smaller.named_parameters():
             gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -163,10 +164,66 @@ def test_the_copy_leaves_the_model_alone_and_in_place_does_not(zoo, family):
     assert all(parameter is parameters[name] for name, parameter in model.named_parameters())
     assert all(torch.equal(parameter, values[name]) for name, parameter in parameters.items())
     assert {name for name, parameter in smaller.named_parameters() if not parameter.requires_grad} == set(frozen)
-    shared = {parameter.data_ptr() for parameter in smaller.parameters() if parameter.numel()}
-    assert not shared & {parameter.data_ptr() for parameter in model.parameters()}
+    for name, parameter in smaller.named_parameters():
+        same_shape = parameter.shape == parameters[name].shape
+        assert not parameter.numel() or (parameter.data_ptr() == parameters[name].data_ptr()) == same_shape, name
+        assert parameter is not parameters[name]
     assert remove_heads(model, mask, in_place=True) is model
     with torch.no_grad():
         assert torch.equal(model(**batch).logits, smaller(**batch).logits)
     with pytest.raises(ValueError, match="build a new one"):
         remove_heads(model, mask, heads)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_training_the_smaller_model_leaves_the_model_alone(zoo, family, frozen):
+    """It trains as a copy with memory of its own does."""
+    model, batch = zoo.model(family).requires_grad_(not frozen), zoo.batch(family)
+    values = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    smaller = remove_heads(model, zoo.masks(HeadMap.of(model))["random"]).requires_grad_(True)
+    copied = copy.deepcopy(smaller)
+    for each in (smaller, copied):
+        optimizer = torch.optim.SGD(each.parameters(), lr=0.01)
+        for _ in range(2):
+            optimizer.zero_grad()
+            each(**batch).logits.square().mean().backward()
+            optimizer.step()
+    for trained, expected in zip(smaller.parameters(), copied.parameters(), strict=True):
+        assert torch.equal(trained, expected)
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, values[name]) and parameter.grad is None and parameter.requires_grad != frozen
+
+
+def test_a_smaller_model_can_be_converted_copied_and_pickled(zoo, tmp_path):
+    model, batch = zoo.model("llama"), zoo.batch("llama")
+    smaller = remove_heads(model, zoo.masks(HeadMap.of(model))["random"])
+    with torch.no_grad():
+        expected = smaller(**batch).logits
+        torch.save(smaller, tmp_path / "smaller")
+        assert torch.equal(torch.load(tmp_path / "smaller", weights_only=False)(**batch).logits, expected)
+        assert torch.equal(copy.deepcopy(smaller)(**batch).logits, expected)
+    smaller.double()
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
+def test_tied_weights_stay_tied_and_a_large_model_is_not_copied():
+    """Llama of 1.1 billion parameters: what is new is what was cut."""
+    config = t.LlamaConfig(
+        vocab_size=32000,
+        hidden_size=2048,
+        num_hidden_layers=22,
+        num_attention_heads=32,
+        num_key_value_heads=4,
+        intermediate_size=5632,
+        tie_word_embeddings=True,
+    )
+    with torch.device("meta"):
+        model = t.LlamaForCausalLM(config)
+    heads = HeadMap.of(model)
+    mask = heads.full_mask()
+    mask[heads.site_of_unit == 3] = torch.tensor([True, False, True, True])  # one group of eight heads in one layer
+    smaller = remove_heads(model, mask, heads)
+    assert smaller.lm_head.weight is smaller.model.embed_tokens.weight
+    storages = {parameter.untyped_storage()._cdata: parameter for parameter in model.parameters()}
+    new = [parameter for parameter in smaller.parameters() if parameter.untyped_storage()._cdata not in storages]
+    assert sum(parameter.numel() for parameter in new) == 3 * 64 * (8 + 1 + 1 + 8) * 2048

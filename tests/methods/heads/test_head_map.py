@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from methods.heads import HeadMap, UnsupportedArchitecture, remove_heads
+from methods.heads import HeadMap, UnsupportedArchitecture, gated, remove_heads
+from methods.heads.finding.numbers import may_count_heads
 
 
 def test_sites_and_units_of_bert(zoo):
@@ -137,3 +138,85 @@ def test_a_layer_that_cannot_run_without_heads_is_refused():
     remove_heads(model, torch.arange(len(heads)) % 2 == 0, heads)
     with pytest.raises(UnsupportedArchitecture, match="cannot run without any head"):
         remove_heads(model, heads.site_of_unit != 0, heads)
+
+
+class _Numbers(nn.Module):
+    """Numbers that a constructor may set in these ways."""
+
+    def __init__(self, config, layer_id, n, window):
+        super().__init__()
+        heads = config.num_attention_heads
+        half = heads // 2
+        self.halved = half
+        self.pairs: int = self.halved + 1
+        self.width = config.rank
+        self.looked_up = getattr(config, "num_heads", 1)
+        self.unnamed = n
+        self.attention_dropout = config.attention_dropout
+        self.use_rope = config.no_rope_layers[layer_id]
+        self.layer_id = layer_id
+        self.scale = 1
+        self.span = self.last = window + self.layer_id
+
+
+class _MoreNumbers(_Numbers):
+    def __init__(self, config):
+        super().__init__(config, 0, 1, 2)
+        self.scale += config.hidden_size
+
+
+@pytest.mark.parametrize("name", ["attention_dropout", "use_rope", "layer_id", "scale", "span", "last"])
+def test_numbers_set_from_other_things_than_heads(name):
+    assert not may_count_heads(_Numbers.__mro__, name)
+    assert may_count_heads(_MoreNumbers.__mro__, name) == (name == "scale")
+
+
+@pytest.mark.parametrize("name", ["halved", "pairs", "looked_up", "unnamed", "set_elsewhere"])
+def test_numbers_that_may_count_heads(name):
+    assert may_count_heads(_Numbers.__mro__, name)
+
+
+SMALL = {
+    "vocab_size": 40,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 20,
+    "head_dim": 6,
+    "pad_token_id": 0,
+}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        t.LlamaConfig(attention_dropout=0, **SMALL),
+        t.SmolLM3Config(**SMALL),
+        t.Llama4TextConfig(intermediate_size_mlp=20, num_local_experts=2, **SMALL),
+        t.GPTNeoConfig(
+            vocab_size=40, hidden_size=24, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]]
+        ),
+    ],
+    ids=lambda config: config.model_type,
+)
+def test_flags_and_places_are_no_counts(config):
+    torch.manual_seed(0)
+    model = t.AutoModelForCausalLM.from_config(config).eval()
+    heads = HeadMap.of(model)
+    ids = torch.randint(3, 40, (2, 9))
+    mask = torch.arange(len(heads)) % 2 == 0
+    with torch.no_grad():
+        with gated(model, mask, heads):
+            expected = model(ids).logits
+        torch.testing.assert_close(remove_heads(model, mask, heads)(ids).logits, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_cross_attention_that_never_runs_has_no_units():
+    sizes = {"d_model": 24, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 20, "vocab_size": 40}
+    with torch.device("meta"):
+        alone = t.BartForCausalLM(t.BartConfig(**sizes))
+        fed = t.BartForCausalLM(t.BartConfig(add_cross_attention=True, **sizes))
+    assert {site.kind for site in HeadMap.of(alone).sites} == {"decoder"}
+    assert {site.kind for site in HeadMap.of(fed).sites} == {"decoder", "cross"}
+    assert HeadMap.of(remove_heads(alone, torch.arange(8) != 0)).shape == (3, 4)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from methods.heads import gated
-from methods.training.gates import Seeds, train_gates
+from methods.training.gates import LearningSteps, Seeds, train_gates
 from methods.training.loop import training_of
 
 SEEDS = Seeds(gates=1, dropout=2)
@@ -143,3 +143,19 @@ def test_seeds_come_from_the_view_alone(tiny):
     first, same, other = (Seeds.draw(tiny.view(model, [], seed=seed)) for seed in (0, 0, 1))
     assert first == same and first != other and first.gates != first.dropout
     assert torch.equal(torch.rand(3, generator=first.noise()), torch.rand(3, generator=first.noise()))
+
+
+def test_steps_count_as_learning_while_some_gradient_is_not_small_beside_the_earlier_ones():
+    w = torch.zeros(2, requires_grad=True)
+    learning = LearningSteps(w)
+    for gradient in ([0.0, 0.0], [1.0, 0.0], [0.5, 0.0], [1e-3, 0.0], [1e-3, 1e-6], [1e-3, 1e-6], [0.2, 0.0]):
+        w.grad = torch.tensor(gradient)
+        learning.step()
+    assert learning.count == 5  # all but the first and the fourth
+
+
+def test_learning_is_watched_before_the_parameter_moves(view):
+    w = parameter(view)
+    learning = LearningSteps(w)
+    run(view, w, lambda step: w if step < 2 else w.detach() + 0 * w, before_update=learning)
+    assert learning.count == 2

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from methods.training.top_k import annealed, gumbel, hard_top_k, soft_top_k, straight_through_top_k
+from methods.training.top_k import gumbel, hard_top_k, soft_top_k, straight_through_top_k
 
 FEW = st.sampled_from([0.0, -0.0, 1.0, -2.5])  # few values, so that there are ties
 SCORES = st.lists(st.one_of(FEW, st.floats(-50, 50)), min_size=1, max_size=12)
@@ -127,10 +127,3 @@ def test_noise_and_hard_top_k_sample_without_replacement():
     for i, j in itertools.combinations(range(3), 2):
         expected = p[i] * p[j] / (1 - p[i]) + p[j] * p[i] / (1 - p[j])
         assert abs((kept[:, i] & kept[:, j]).double().mean().item() - expected) < 0.03
-
-
-def test_the_temperature_falls_log_linearly_and_then_stays():
-    falling = [annealed(step, 11, 1000.0, 1e-8) for step in range(14)]
-    powers = [math.log10(temperature) for temperature in falling]
-    assert powers == pytest.approx([3.0 - step for step in range(11)] + [-8.0] * 3)
-    assert [annealed(step, 0, 1000.0, 1e-8) for step in (0, 5)] == [1e-8, 1e-8]

@@ -76,6 +76,14 @@ def test_the_documents_interval_is_that_of_the_mean_over_tasks(keep, tmp_path):
     assert found.interval is not None and found.interval[0] < -5 < found.interval[1] < 0
 
 
+def test_tasks_weigh_alike_whatever_their_seeds(keep, tmp_path):
+    for task, seeds in (("classification", range(6)), ("mnli", range(2))):
+        keep("before", task=task, seeds=seeds)
+        keep("after", task=task, seeds=seeds, quality=lower(10 if task == "mnli" else 0))
+    found = effect(list(twins(tmp_path / "before", tmp_path / "after").pairs), 0.05)
+    assert found.mean == pytest.approx(-5) and found.over == "8 cells"
+
+
 def test_few_cells_with_other_trained_weights_are_not_judged(keep, regress):
     """The same recipe gives other weights on another processor, and documents say nothing about that."""
     keep("before", training={"weights": "a"})

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 PARTS = {
-    "units": 7,
     "shape": [4, 4],
     "orders": [[1, 0, *range(2, 8)]],
     "kept": [[0], [1], []],
     "quality": (0.9, 0.6, 0.5),
-    "metrics": [[{"acc": 1.0}, {}, {}]],
+    "metrics": [[{"acc": 1.0}, {"acc": 0.5}, {"acc": 0.5}]],
     "parameters": [{"model": 3}, {"model": 2}, {"model": 1}],
     "megabytes": [{"model": 3.0}, {"model": 2.0}, {"model": 1.0}],
     "passes": {"forward": 256, "backward": 0},

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from bench.analysis.stats.orders import kendall_tau, overlap, stability
+from bench.analysis.stats.orders import kendall_tau, overlap, rank_correlation, stability
 
 
 @st.composite
@@ -26,6 +26,13 @@ def test_tau_is_scipys_of_the_positions(both):
     got = kendall_tau(a, b)
     for i, j in np.ndindex(got.shape):
         assert got[i, j] == pytest.approx(kendalltau(np.argsort(a[i]), np.argsort(b[j])).statistic)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=8))
+def test_the_correlation_of_scores_with_ties_is_scipys(pairs):
+    x, y = np.array(pairs).T
+    assert rank_correlation(x, y) == pytest.approx(kendalltau(x, y).statistic, nan_ok=True)
 
 
 def test_tau_of_an_order_with_itself_and_its_reverse():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from unittest.mock import patch
 
 import numpy as np
@@ -26,29 +27,71 @@ def test_holm_is_that_of_statsmodels(p):
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(tenths, tenths), min_size=1, max_size=9), st.sampled_from([1, 3]))
-def test_a_difference_of_seeds(pairs, tests):
+def test_a_difference_of_seeds_on_one_task(pairs, tests):
     a, b = np.array(pairs).T
-    got = difference(a, b, tests=tests)
+    got = difference([a], [b], tests=tests)
     assert got.mean == pytest.approx(a.mean() - b.mean())
-    assert got.beats == np.mean([1.0 if x > y else 0.5 if x == y else 0.0 for x, y in pairs])
-    assert got.interval == sign_flip_interval(a - b)
-    assert got.needed == {1: 6, 3: 7}[tests] and got.seeds == len(pairs)
+    assert got.beats == pytest.approx(np.mean([1.0 if x > y else 0.5 if x == y else 0.0 for x, y in pairs]))
+    assert got.interval == (pytest.approx(sign_flip_interval(a - b)) if len(pairs) >= 6 else None)
+    assert got.needed == got.seeds_needed == {1: 6, 3: 7}[tests] and got.seeds == (len(pairs),)
     assert got.p == (sign_flip_p(a - b) if len(pairs) >= got.needed else None)
 
 
+tasks = st.lists(st.lists(tenths, min_size=1, max_size=3), min_size=1, max_size=3)  # values of the seeds of each
+
+
+@settings(deadline=None)
+@given(tasks)
+def test_of_several_tasks_each_seed_is_flipped_by_itself(by_task):
+    """The mean over tasks of the mean over seeds, under every choice of signs, one for each seed of each task."""
+    d = [np.array(task) - 0.5 for task in by_task]
+    got = difference(d, [np.zeros_like(task) for task in d])
+    assert got.mean == pytest.approx(np.mean([task.mean() for task in d]))
+    assert got.seeds == tuple(map(len, d)) and got.seeds_needed == -(-6 // len(d))
+    if sum(got.seeds) < 6:
+        assert got.p is None and got.interval is None
+        return
+    means = []
+    for signs in product((1, -1), repeat=sum(got.seeds)):
+        flipped, rest = [], list(signs)
+        for task in d:
+            flipped.append(np.mean([rest.pop() * value for value in task]))
+        means.append(abs(np.mean(flipped)))
+    assert got.p == pytest.approx(np.mean(np.array(means) >= abs(got.mean) - 1e-9))
+
+
+@settings(deadline=None)
+@given(tasks, st.randoms())
+def test_no_seed_of_one_task_is_paired_with_one_of_another(by_task, random):
+    d = [np.array(task) for task in by_task]
+    shuffled = [np.array(random.sample(task, len(task))) for task in by_task]
+    random.shuffle(shuffled)
+    zeros = [np.zeros_like(task) for task in d]
+    one, other = difference(d, zeros), difference(shuffled, [np.zeros_like(task) for task in shuffled])
+    assert (one.mean, one.p) == pytest.approx((other.mean, other.p))
+    assert one.interval == (other.interval and pytest.approx(other.interval))
+
+
+def test_three_seeds_on_four_tasks_can_show_a_difference():
+    a = [np.full(3, 0.6) + 0.01 * task for task in range(4)]
+    got = difference(a, [np.full(3, 0.5)] * 4)
+    assert got.p == 2 / 2**12 and got.interval is not None and got.interval[0] > 0
+    assert difference([task.mean()[None] for task in a], [np.full(1, 0.5)] * 4).p is None  # four differences cannot
+
+
 def test_one_seed_shows_a_difference_and_nothing_more():
-    got = difference(np.array([0.8]), np.array([0.7]))
-    assert (got.p, got.interval, got.seeds, got.needed) == (None, None, 1, 6)
+    got = difference([np.array([0.8])], [np.array([0.7])])
+    assert (got.p, got.interval, got.seeds, got.needed) == (None, None, (1,), 6)
 
 
 def test_a_missing_seed_is_refused():
     with pytest.raises(ValueError, match="without gaps"):
-        difference(np.array([0.8, np.nan]), np.array([0.7, 0.7]))
+        difference([np.array([0.8, np.nan])], [np.array([0.7, 0.7])])
     with pytest.raises(ValueError, match="shapes"):
-        difference(np.array([0.8, 0.7]), np.array([0.7, 0.7, 0.7]))
+        difference([np.array([0.8, 0.7])], [np.array([0.7, 0.7, 0.7])])
 
 
 def test_values_that_differ_by_rounding_are_ties():
     """A mean over draws may differ in its last bit from each of the equal draws."""
     draws = np.full(3, 0.3548)
-    assert difference(np.array([np.mean(draws), 0.5]), np.array([0.3548 + 1e-16, 0.5])).beats == 0.5
+    assert difference([np.array([np.mean(draws), 0.5])], [np.array([0.3548 + 1e-16, 0.5])]).beats == 0.5

@@ -13,10 +13,14 @@ from scipy.stats import permutation_test, ttest_1samp
 from bench.analysis.stats.signflip import SAMPLED, samples_needed, sign_flip_interval, sign_flip_p
 
 few = st.lists(st.integers(-6, 6), min_size=1, max_size=8).map(lambda values: np.array(values) / 10)  # ties, zeros
+weighted = st.lists(st.tuples(st.integers(-6, 6), st.integers(1, 4)), min_size=1, max_size=8).map(
+    lambda pairs: (np.array([value for value, _ in pairs]) / 10, np.array([weight for _, weight in pairs]) / 4)
+)
 any_alpha = st.sampled_from([0.01, 0.05, 0.1, 0.32, 0.5])
 
 
-def enumerated_p(d: np.ndarray) -> float:
+def enumerated_p(d: np.ndarray, weights: np.ndarray | float = 1.0) -> float:
+    d = d * weights
     sums = [
         abs(sum(sign * value for sign, value in zip(signs, d, strict=True)))
         for signs in product((1, -1), repeat=len(d))
@@ -25,27 +29,43 @@ def enumerated_p(d: np.ndarray) -> float:
 
 
 @settings(deadline=None)
-@given(few)
-def test_p_is_the_share_of_all_flips_that_are_as_far_out(d):
+@given(weighted)
+def test_p_is_the_share_of_all_flips_that_are_as_far_out(pair):
+    d, weights = pair
     assert sign_flip_p(d) == pytest.approx(enumerated_p(d))
+    assert sign_flip_p(d, weights) == pytest.approx(enumerated_p(d, weights))
+    assert sign_flip_p(d, np.full(len(d), 3.0)) == sign_flip_p(d)
 
 
 @settings(deadline=None)
-@given(few.filter(lambda d: len(d) > 1))
-def test_p_is_that_of_scipy(d):
-    got = permutation_test(
-        (d, np.zeros_like(d)), lambda a, b: round(float(np.mean(a - b)), 9), permutation_type="samples"
-    )
-    assert sign_flip_p(d) == pytest.approx(got.pvalue)
+@given(weighted.filter(lambda pair: len(pair[0]) > 1))
+def test_p_is_that_of_scipy(pair):
+    d, weights = pair
+    for w in (np.ones_like(d), weights):
+        got = permutation_test(
+            (d, np.zeros_like(d)), lambda a, b, w=w: round(float(np.dot(w, a - b)), 9), permutation_type="samples"
+        )
+        assert sign_flip_p(d, w) == pytest.approx(got.pvalue)
 
 
 @settings(deadline=None)
-@given(few, any_alpha, st.integers(-70, 70))
-def test_the_interval_holds_what_the_test_does_not_reject(d, alpha, place):
+@given(weighted, any_alpha, st.integers(-70, 70))
+def test_the_interval_holds_what_the_test_does_not_reject(pair, alpha, place):
+    d, weights = pair
     theta = place / 100 + 0.0003  # no mean of a subset: at an end of the interval the two count a tie as both in
-    interval = sign_flip_interval(d, alpha)
+    interval = sign_flip_interval(d, alpha, weights)
     inside = interval is None or interval[0] <= theta <= interval[1]
-    assert inside == (enumerated_p(d - theta) > alpha)
+    assert inside == (enumerated_p(d - theta, weights) > alpha)
+
+
+@pytest.mark.parametrize("alpha", [0.001, 0.05, 0.5])
+@pytest.mark.parametrize("seed", range(3))
+def test_so_does_that_of_random_flips(alpha, seed):
+    rng = np.random.default_rng(seed)
+    d, weights = rng.normal(0.2, 1, size=25), rng.integers(1, 4, size=25) / 2
+    low, high = sign_flip_interval(d, alpha, weights, seed)
+    for theta, inside in ((low - 1e-6, False), (low + 1e-6, True), (high - 1e-6, True), (high + 1e-6, False)):
+        assert (sign_flip_p(d - theta, weights, seed) > alpha) == inside
 
 
 @settings(deadline=None)
@@ -79,6 +99,12 @@ def test_no_difference_at_all(d):
 def test_all_differences_equal():
     assert sign_flip_p(np.full(6, 0.1)) == 2 / 2**6
     assert sign_flip_interval(np.full(6, 0.1)) == pytest.approx((0.1, 0.1))
+
+
+@pytest.mark.parametrize("weights", [np.ones(3), np.array([1.0, 0.0]), np.array([1.0, np.nan]), np.array([1.0, -1.0])])
+def test_weights_that_do_not_fit_are_refused(weights):
+    with pytest.raises(ValueError, match="a positive weight for each of 2 differences"):
+        sign_flip_p(np.ones(2), weights)
 
 
 @pytest.mark.parametrize("d", [np.array([]), np.array([0.1, np.nan]), np.zeros((2, 2))])

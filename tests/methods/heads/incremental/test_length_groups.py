@@ -80,3 +80,14 @@ def test_copies_stand_one_after_the_other(copies):
     assert repeated.labels.tolist() == [0, 1] * copies
     for name, values in repeated.inputs.items():
         assert torch.equal(values, torch.cat([batch.inputs[name]] * copies))
+
+
+def test_labels_with_several_entries_stay_with_their_examples():
+    """One for each token, or several for each text: the batch stays whole, as the loss may pair them with tokens."""
+    batch = texts([3, 1, 9])
+    batch.labels = batch.inputs["input_ids"]
+    (group,) = group_by_length([batch], nn.Linear(4096, 4096), 4)
+    assert torch.equal(group.labels, batch.labels) and torch.equal(group.inputs["input_ids"], batch.labels)
+    twice = group.repeated(2)
+    assert torch.equal(twice.labels, torch.cat([batch.labels] * 2))
+    assert torch.equal(twice.inputs["input_ids"], twice.labels)

@@ -1,0 +1,83 @@
+"""Scores under different schedules: how much of a ranking is the score, and how much what each layer has to give."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import pandas as pd
+
+from bench.analysis.excluded_tasks import rows_to_average
+from bench.analysis.summary import over_seeds
+from bench.records.errors import InputError
+from bench.records.schema import FinishedRecord
+from bench.report.board import Board, count, removes_heads
+from bench.report.tables.table import Cell, Heading, Table, name, number
+
+OPTIONS = ("allocation", "inverse", "layer_norm", "recompute")  # of a schedule, whatever the score
+EMPTIED = "Share of cells, per cent, in which some layer has no head left with half of the heads removed"
+
+
+class Setting(NamedTuple):
+    """One score under one schedule."""
+
+    score: str  # with its own options
+    recompute: int  # units removed before it scores again; 0 for never
+    ranked: str  # global or layer, and whether importances are divided by the norm of their layer
+
+
+def schedules(board: Board) -> Table:
+    """A row for each score that a schedule is applied to, scored once or again, and columns for how units are ranked.
+
+    The area is the mean over tasks within a seed, then over seeds, with the standard deviation over seeds. Inverse
+    schedules, and methods that remove neurons, are left out. Raises InputError where nothing is left.
+    """
+    settings = {label: found for label in board.labels if (found := _setting(board.any_of(label)))}
+    table = rows_to_average(board.table)
+    table = table[table["label"].isin(settings)]
+    if not len(table):
+        raise InputError(f"{board.folder}: no method there has a schedule and removes heads alone")
+    tasks = table.groupby(["task", "data", "model"]).ngroups
+    per_seed = table.groupby(["label", "seed"])[["area"]].mean()
+    per_seed = per_seed[table.groupby(["label", "seed"]).size() == tasks]
+    means, spreads = (each["area"].to_dict() for each in over_seeds(per_seed, ["label"]))
+    emptied = table.groupby("label")["emptied50"].mean().to_dict()
+    labels = {setting: label for label, setting in settings.items()}
+    columns = sorted({setting.ranked for setting in labels})
+    rows = []
+    for score, recompute in sorted({(setting.score, setting.recompute) for setting in labels}):
+        cells = [name(score), Cell(_scored(recompute), _scored(recompute))]
+        for column in columns:
+            label = labels.get(Setting(score, recompute, column), "")
+            spread = spreads.get(label, math.nan)
+            shown = "" if pd.isna(spread) else f" ±{spread:.3f}"
+            cells.append(number(means.get(label, math.nan), 3, shown))
+            cells.append(number(emptied.get(label, math.nan), 0, factor=100))
+        rows.append(tuple(cells))
+    headings = [Heading("score", "score"), Heading("scored", "scored")]
+    for column in columns:
+        key = column.replace(", ", "_").replace(" ", "_")
+        headings += [
+            Heading(f"{column}: area", f"{key}_area"),
+            Heading(f"{column}: emptied (%)", f"{key}_emptied", EMPTIED),
+        ]
+    seeds = count(table["seed"].nunique(), "seed")
+    caption = f"Area by score and schedule, mean over {count(tasks, 'task')} and {seeds}. Emptied: {EMPTIED.lower()}."
+    return Table("schedules", caption, tuple(headings), tuple(rows))
+
+
+def _setting(record: FinishedRecord) -> Setting | None:
+    """None for a method without a schedule, an inverse one, and a method that removes more than heads."""
+    options = record.cell.options
+    if "allocation" not in options or options.get("inverse") or not removes_heads(record):
+        return None
+    method, _, given = record.cell.label.partition(":")
+    own = [each for each in given.split(",") if each and each.partition("=")[0] not in OPTIONS]
+    recompute, norm = int(options.get("recompute") or 0), options.get("layer_norm", False)
+    normed = norm is True or (norm == "auto" and not recompute)
+    ranked = "per layer" if options["allocation"] == "layer" else "global"
+    return Setting(f"{method}:{','.join(own)}" if own else method, recompute, ranked + ", layer norm" * normed)
+
+
+def _scored(recompute: int) -> str:
+    return {0: "once", 1: "after each removal"}.get(recompute, f"after every {recompute}")

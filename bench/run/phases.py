@@ -1,0 +1,139 @@
+"""The two phases of a run: cells side by side, with an interim leaderboard, then timing one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.analysis.curves import curve, removes
+from bench.analysis.quality import quality_name
+from bench.measure.status import duration
+from bench.records.schema import FinishedRecord, Record
+from bench.report import leaderboard
+from bench.run.engine import Worker, run_jobs
+from bench.run.jobs import CellJob, Job, TimingJob, TrainJob, start_process
+from bench.run.other_runs import other_runs
+from bench.run.progress import Progress
+from bench.run.time_left import Estimator
+from bench.run.worker import Done
+from bench.suites.cells import Cell
+
+TIMING_LINES = 10  # lines of progress while cells are timed, which is quick for each
+
+
+@dataclass
+class Phase:
+    """Jobs on ``workers`` processes, with what is at hand and the time left shown meanwhile.
+
+    after: jobs that follow one by one, for the time left. fresh: see ``run_jobs``.
+    """
+
+    jobs: Sequence[Job]
+    workers: int
+    estimator: Estimator
+    fresh: bool
+    after: Sequence[Job] = ()
+
+    def __post_init__(self) -> None:
+        self._left = dict(enumerate(self.jobs))
+        self._running: dict[int, float] = {}  # seconds so far, by place of the job
+        self._progress = Progress()
+
+    def outcomes(self) -> Generator[tuple[Any, Done], None, None]:
+        """Each job with its outcome, as it ends. Raises what a job raised; ends all processes when it is closed."""
+
+        def watch(busy: Sequence[Worker]) -> None:
+            self._running = {worker.index: worker.seconds for worker in busy if worker.index is not None}
+            self._progress.watch(busy, self.left())
+
+        ended = run_jobs(self.jobs, self.workers, start_process, fresh=self.fresh, watch=watch)
+        with self._progress, closing(ended):
+            for done in ended:
+                job = self._left.pop(done.index)
+                if done.error is not None:
+                    raise done.error
+                if not done.died:
+                    self.estimator.saw(job, done.seconds)
+                yield job, done
+
+    def left(self) -> str:
+        """``about 3 min left``; empty where that is not known, or nothing is left."""
+        waiting = [job for place, job in self._left.items() if place not in self._running]
+        running = [(self._left[place], spent) for place, spent in self._running.items() if place in self._left]
+        seconds = self.estimator.left(waiting, self.workers, self.after, running)
+        return f"about {duration(seconds)} left" if seconds else ""
+
+    def say(self, text: str) -> None:
+        """Print lines to standard output."""
+        self._progress.say(text)
+
+
+def run_cells(
+    jobs: Sequence[TrainJob | CellJob],
+    timing: Sequence[TimingJob],
+    workers: int,
+    estimator: Estimator,
+    fresh: bool,
+    out: Path,
+) -> None:
+    """Train models and run cells, with a line for each. timing: the jobs that will follow."""
+    phase = Phase(jobs, workers, estimator, fresh, timing)
+    first_seed = _first_seed(jobs)
+    with closing(phase.outcomes()) as outcomes:
+        for number, (job, done) in enumerate(outcomes, 1):
+            value: Any = job.died(done.died) if done.died else done.value
+            told = _trained(job, value) if isinstance(job, TrainJob) else _outcome(job.cell, value)
+            left = f", {text}" if number < len(jobs) and (text := phase.left()) else ""
+            phase.say(f"[{number}/{len(jobs)}] {told} ({duration(done.seconds)}{left})")
+            if job in first_seed:
+                first_seed.discard(job)
+                if not first_seed:
+                    phase.say(f"\nAfter seed {job.cell.seed} of all tasks:\n\n{leaderboard.summary(out)}\n")
+
+
+def time_cells(jobs: Sequence[TimingJob], estimator: Estimator, fresh: bool) -> dict[Cell, str]:
+    """Time cells one by one; why not, for those that cannot be."""
+    if not jobs:
+        return {}
+    phase = Phase(jobs, 1, estimator, fresh)
+    beside = "".join(f"; another run is at work, and may slow it down ({each})" for each in other_runs())
+    cells = f"{len(jobs)} cell{'' if len(jobs) == 1 else 's'}"
+    phase.say(f"timing the smaller models of {cells}, one by one{beside}")
+    failed: dict[Cell, str] = {}
+    with closing(phase.outcomes()) as outcomes:
+        for number, (job, done) in enumerate(outcomes, 1):
+            if reason := done.died or done.value:
+                failed[job.cell] = reason
+            if number * TIMING_LINES // len(jobs) > (number - 1) * TIMING_LINES // len(jobs):
+                left = f" ({text})" if number < len(jobs) and (text := phase.left()) else ""
+                phase.say(f"[{number}/{len(jobs)}] timed{left}")
+    return failed
+
+
+def _first_seed(jobs: Sequence[Job]) -> set[Job]:
+    """The cells of the first seed; none if there is no other: the leaderboard at the end is theirs then."""
+    cells = [job for job in jobs if isinstance(job, CellJob)]
+    first: set[Job] = {job for job in cells if job.cell.seed == cells[0].cell.seed}
+    return first if len(first) < len(cells) else set()
+
+
+def _trained(job: TrainJob, report: dict) -> str:
+    if "failure" in report:
+        return f"{job.name}: failed: {report['failure']}"
+    missed = "" if report.get("target_met") in (True, None) else f", short of its target {report['target']:.3f}"
+    return f"trained {job.cell.where}: validation accuracy {report['validation_accuracy']:.3f}{missed}"
+
+
+def _outcome(cell: Cell, record: Record) -> str:
+    if not isinstance(record, FinishedRecord):
+        return f"{cell.method.label} on {cell.where}: failed: {record.reason}"
+    shares, quality = curve(record)
+    middle = len(quality) // 2
+    half = f", {quality[middle]:.3f} with {shares[middle]:.0%} of the {removes(record)} removed"
+    return (
+        f"{cell.method.label} on {cell.where}: {quality_name(record)} {quality[0]:.3f}"
+        f"{'' if cell.method.name == 'none' else half}"
+    )

@@ -1,0 +1,128 @@
+"""The process that runs jobs: it takes one after another from a pipe, and ends with the process that started it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import parent_process
+from typing import Any
+
+PR_SET_PDEATHSIG = 1  # of prctl(2)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The process has started, and begins with the job that it was given."""
+
+
+@dataclass(frozen=True)
+class Doing:
+    """What the job is doing now, in words."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Done:
+    """The outcome of the job at ``index``: a value, or the reason why there is none."""
+
+    index: int
+    seconds: float
+    value: Any = None
+    died: str = ""  # how its process ended, or why it was ended
+    error: BaseException | None = None  # what it raised, which ends the run
+
+
+@contextlib.contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Inside, Ctrl-C waits. Processes that are started inside begin with it blocked, and unblock it when they can."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def serve(pipe: Connection, others: list[Connection], start: Callable[[], None], parent: int) -> None:
+    """The loop of a worker process: take jobs until the pipe closes.
+
+    others: the ends of the pipes to other workers, which a forked process inherits and must not hold open.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    _end_with(parent)
+    for other in others:
+        other.close()
+    # Texts are tokenized before and after a fork; the library warns of that if it may use threads.
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    import torch
+
+    from bench.measure.status import tell
+
+    torch.set_num_threads(1)
+    start()
+    sending = threading.Lock()
+
+    def send(message: object) -> None:
+        with sending, contextlib.suppress(BrokenPipeError):  # the watch ends this process
+            pipe.send(message)
+
+    tell(lambda text: send(Doing(text)))
+    with contextlib.suppress(EOFError, ConnectionResetError):
+        while True:
+            index, job = pipe.recv()
+            send(Begun())
+            send(_run(index, job))
+
+
+def _end_with(parent: int) -> None:
+    """End this process as soon as its parent has ended, however that was.
+
+    On Linux the kernel does it. Elsewhere a thread waits for the end of the pipe from the parent.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before that call
+            os._exit(1)
+    else:
+        threading.Thread(target=_watch, daemon=True).start()
+
+
+def _watch() -> None:
+    process = parent_process()
+    if process is not None:
+        wait([process.sentinel])
+        os._exit(1)
+
+
+def _run(index: int, job: Callable[[], Any]) -> Done:
+    begin = time.perf_counter()
+    try:
+        value = job()
+    except Exception as error:
+        return Done(index, time.perf_counter() - begin, error=_portable(error))
+    except BaseException as error:  # as a method may raise; it must end neither this process nor the run
+        return Done(index, time.perf_counter() - begin, died=f"it raised {type(error).__name__}")
+    return Done(index, time.perf_counter() - begin, value)
+
+
+def _portable(error: Exception) -> Exception:
+    """``error`` with its traceback as a note, which would not survive the way to another process; not all errors do."""
+    note = traceback.format_exc()
+    try:
+        error = pickle.loads(pickle.dumps(error))
+    except Exception:
+        error = RuntimeError(f"{type(error).__name__}, which cannot be sent to another process")
+    error.add_note(note)
+    return error

@@ -1,0 +1,135 @@
+"""What a method leaves behind on a model is found, wherever it is and however small."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from methods.contract import side_effects
+from methods.contract.side_effects import SideEffect, digest_of_tensor, no_side_effects
+
+GAMMA, MASK = 0x9E3779B97F4A7C15, 2**64 - 1
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+def slow_digest(tensor: torch.Tensor) -> int:
+    """Splitmix64 of each word of eight bytes and its place, added up; one word after another."""
+    content = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    total = 0
+    for place in range(0, len(content), 8):
+        word = int.from_bytes(content[place : place + 8].ljust(8, b"\0"), "little") + place // 8 * GAMMA & MASK
+        word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & MASK
+        word = (word ^ word >> 27) * 0x94D049BB133111EB & MASK
+        total += word ^ word >> 31
+    total &= MASK
+    return total - 2**64 if total >= 2**63 else total
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.bool, torch.uint8])
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (7, 11, 2)])
+def test_the_digest_is_that_of_its_definition(dtype, shape, device, monkeypatch):
+    monkeypatch.setattr(side_effects, "CHUNK", {"cpu": 4, "gpu": 4})  # several chunks, the last one not full
+    tensor = (torch.rand(shape, generator=torch.Generator().manual_seed(0)) * 100).to(dtype)
+    assert digest_of_tensor(tensor.to(device)) == slow_digest(tensor)
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False), min_size=2, max_size=20), st.data())
+def test_another_order_or_value_is_another_digest(values, data):
+    tensor = torch.tensor(values)
+    order = data.draw(st.permutations(range(len(values))))
+    same = torch.equal(tensor[order].view(torch.int32), tensor.view(torch.int32))
+    assert (digest_of_tensor(tensor[order]) == digest_of_tensor(tensor)) == same
+    flipped = tensor.clone().view(torch.int32)
+    flipped[data.draw(st.integers(0, len(values) - 1))] ^= 1 << data.draw(st.integers(0, 31))
+    assert digest_of_tensor(flipped) != digest_of_tensor(tensor)
+
+
+def test_views_are_digested_by_what_they_hold():
+    tensor = torch.arange(24.0).view(4, 6)
+    assert digest_of_tensor(tensor.T) == digest_of_tensor(tensor.T.contiguous()) != digest_of_tensor(tensor)
+    assert digest_of_tensor(tensor.view(torch.uint8).flatten()[3:9]) == slow_digest(
+        tensor.view(torch.uint8).flatten()[3:9]
+    )
+
+
+def permutes(model: nn.Sequential) -> None:
+    model[0].weight.data = model[0].weight.data.flip(0)
+
+
+def swaps_in_place(model: nn.Sequential) -> None:
+    model[0].weight.data[[0, 1]] = model[0].weight.data[[1, 0]]
+
+
+def changes_a_bit(model: nn.Sequential) -> None:
+    model[1].running_mean.view(torch.int32)[1] ^= 1
+
+
+def adds_a_weight(model: nn.Sequential) -> None:
+    model[0].gate = nn.Parameter(torch.zeros(1))
+
+
+def hooks_a_module(model: nn.Sequential) -> None:
+    model[0].register_forward_hook(lambda *_: None)
+
+
+def hooks_a_module_before(model: nn.Sequential) -> None:
+    model.register_forward_pre_hook(lambda *_: None)
+
+
+def hooks_a_weight(model: nn.Sequential) -> None:
+    model[0].weight.register_hook(lambda gradient: None)
+
+
+def hooks_a_gradient(model: nn.Sequential) -> None:
+    model[0].weight.register_post_accumulate_grad_hook(lambda parameter: None)
+
+
+def removes_a_hook(model: nn.Sequential) -> None:
+    model[1]._forward_hooks.clear()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (permutes, "weights of the model: 0.weight"),
+        (swaps_in_place, "weights of the model: 0.weight"),
+        (changes_a_bit, "weights of the model: 1.running_mean"),
+        (adds_a_weight, "weights of the model: 0.gate"),
+        (hooks_a_module, "forward hooks of 0, was 0, is 1"),
+        (hooks_a_module_before, "forward pre hooks of the model, was 0, is 1"),
+        (hooks_a_weight, "backward hooks of 0.weight, was 0, is 1"),
+        (hooks_a_gradient, "post accumulate grad hooks of 0.weight, was 0, is 1"),
+        (removes_a_hook, "forward hooks of 1, was 1, is 0"),
+    ],
+)
+def test_what_is_left_behind_is_found_and_named(spoil, told):
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).eval()
+    model[1].register_forward_hook(lambda *_: None)
+    with pytest.raises(SideEffect, match="the method ") as caught, no_side_effects(model):
+        spoil(model)
+    assert told in str(caught.value)
+
+
+def test_a_hook_on_every_module_is_found():
+    handles = []
+    with (
+        pytest.raises(SideEffect, match="forward hooks of every module, was 0, is 1"),
+        no_side_effects(nn.Linear(2, 2)),
+    ):
+        handles.append(nn.modules.module.register_module_forward_hook(lambda *_: None))
+    handles[0].remove()
+
+
+def test_what_is_put_back_is_no_side_effect():
+    model = nn.Linear(3, 4)
+    with no_side_effects(model):
+        handle = model.register_forward_hook(lambda *_: None)
+        before = model.weight.data.clone()
+        model.weight.data += 1
+        model(torch.zeros(1, 3))
+        handle.remove()
+        model.weight.data = before
