@@ -203,7 +203,7 @@ def _parquet(file: Path, columns: Sequence[str]) -> Iterator[Located]:
                 for batch in table.iter_batches(at_once, row_groups=[group], columns=wanted, use_threads=False):
                     for row in batch.to_pylist():
                         place += 1
-                        held += PER_ROW + sum(len(value) for value in row.values() if isinstance(value, str))
+                        held += PER_ROW + sum(len(value) for value in row.values() if isinstance(value, str | bytes))
                         if held > most:
                             raise TaskError(f"{file}: row {place}: {refused}")
                         yield f"{file}: row {place}", row
