@@ -19,7 +19,11 @@ TICK = 0.25  # seconds between two looks at what the processes do
 
 
 class Job(Protocol):
-    """A piece of work that can be sent to another process. One with a ``timeout``, in seconds, is ended after it."""
+    """A piece of work that can be sent to another process.
+
+    One with a ``timeout``, in seconds, is ended after it. One that ``needs`` another job, which comes before it, is not
+    started while that one is running.
+    """
 
     def __call__(self) -> Any: ...
 
@@ -49,14 +53,26 @@ def run_jobs(
     crew: list[Worker] = []
     again: set[int] = set()
 
-    def hire() -> None:
-        worker = Worker(context, start, [other.pipe for other in crew])
-        crew.append(worker)
-        worker.give(waiting.pop(), jobs)
+    def ready() -> int | None:
+        running = [worker.job for worker in crew if worker.index is not None]
+        for place, index in reversed(list(enumerate(waiting))):
+            needed = getattr(jobs[index], "needs", None)
+            if needed is None or needed not in running:
+                return waiting.pop(place)
+        return None
+
+    def assign() -> None:
+        """Give a job to each worker without one, and start workers as long as there are jobs for them."""
+        while (idle := next((each for each in crew if each.index is None), None)) or len(crew) < workers:
+            if (index := ready()) is None:
+                return
+            if idle is None:
+                idle = Worker(context, start, [other.pipe for other in crew])
+                crew.append(idle)
+            idle.give(index, jobs)
 
     try:
-        for _ in range(min(workers, len(jobs))):
-            hire()
+        assign()
         while busy := [worker for worker in crew if worker.index is not None]:
             watch(busy)
             wait([worker.pipe for worker in busy], TICK)
@@ -69,12 +85,9 @@ def run_jobs(
                     if done.died and not worker.began and done.index not in again:
                         again.add(done.index)  # it died of what an earlier job left behind
                         waiting.append(done.index)
-                        hire()
+                        assign()
                         continue
-                    if waiting:
-                        hire()
-                elif waiting:
-                    worker.give(waiting.pop(), jobs)
+                assign()
                 yield done
     finally:
         for worker in crew:

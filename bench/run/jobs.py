@@ -57,6 +57,7 @@ class CellJob:
     cache: Path
     out: Path
     timeout: float | None = None  # seconds
+    needs: TrainJob | None = None  # the training of its model, if it is not trained yet
 
     @property
     def name(self) -> str:
@@ -123,25 +124,22 @@ def ordered(
 ) -> list[TrainJob | CellJob]:
     """Jobs for ``cells``, seed by seed: the models of the next seed are trained before the cells of one are run.
 
-    So the first seed of all tasks is done early, and no process waits for a model that another one still trains. A
-    first model and a first cell for each worker go ahead of all, so that problems show early.
+    So the first seed of all tasks is done early. A first model and a first cell for each worker go ahead of all, so
+    that problems show early.
     """
-    models: dict[tuple, Cell] = {}
+    training: dict[tuple, TrainJob] = {}  # by task and seed
     for cell in cells:
         if not open_task(cell.task).prepared(cell.seed, Cache(cache)):
-            models.setdefault((cell.task, cell.seed), cell)
+            training.setdefault((cell.task, cell.seed), TrainJob(cell, cache))
+    runs = {cell: CellJob(cell, cache, out, timeout, training.get((cell.task, cell.seed))) for cell in cells}
     seeds = list(dict.fromkeys(cell.seed for cell in cells))
-    training = sorted(models, key=lambda model: seeds.index(model[1]))
-    first = training[:workers]
-    early = [next(cell for cell in cells if (cell.task, cell.seed) == model) for model in first]
-    jobs: list[TrainJob | CellJob] = [TrainJob(models[model], cache) for model in first]
-    jobs += [CellJob(cell, cache, out, timeout) for cell in early]
-    trained = len(first)
+    models = sorted(training.values(), key=lambda job: seeds.index(job.cell.seed))
+    jobs: list[TrainJob | CellJob] = [*models[:workers], *(runs.pop(job.cell) for job in models[:workers])]
+    del models[:workers]
     for place, seed in enumerate(seeds):
-        wanted = [model for model in training[trained:] if model[1] in seeds[: place + 2]]
-        trained += len(wanted)
-        jobs += [TrainJob(models[model], cache) for model in wanted]
-        jobs += [CellJob(cell, cache, out, timeout) for cell in cells if cell.seed == seed and cell not in early]
+        jobs += [job for job in models if job.cell.seed in seeds[: place + 2]]
+        models = [job for job in models if job.cell.seed not in seeds[: place + 2]]
+        jobs += [job for cell, job in runs.items() if cell.seed == seed]
     return jobs
 
 

@@ -29,6 +29,15 @@ def test_jobs_start_in_their_order():
     assert list(values([partial(pow, 2, power) for power in range(4)], 1)) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_a_job_waits_for_the_one_that_it_needs(workers):
+    slow, other = partial(time.sleep, 0.5), partial(pow, 2, 2)
+    needing = partial(pow, 2, 1)
+    needing.needs = slow
+    order = list(values([slow, needing, other], workers))
+    assert order == ([0, 1, 2] if workers == 1 else [2, 0, 1])
+
+
 def test_what_a_job_raises_comes_back():
     for workers in (1, 2):
         (done,) = run_jobs([partial(int, "x")], workers, NOTHING)
