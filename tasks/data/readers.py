@@ -1,22 +1,34 @@
-"""Rows of JSONL, JSON, CSV, Parquet and text files, each with its location for error messages."""
+"""Rows of JSONL, JSON, CSV, Parquet and text files, each with its location for error messages.
+
+What is in memory at once is bounded, so that a file that is damaged, or not what its name says, ends in one line.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from tasks.errors import TaskError, first_line
 
 Located = tuple[str, dict[str, Any]]  # file and line of a row, and its values by column
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
+ROW = 10_000_000  # most characters of a row of text: three times War and Peace
+ARRAY = 100_000_000  # most characters of an array in JSON, which is parsed as a whole
+DECODED = 1_000_000_000  # bytes that any Parquet file may decode to
+RATIO = 20  # most bytes for each byte of a larger file; compressed text has 2 to 10
+BATCH = 1 << 29  # bytes that the values of a column decoded at once may take
+PER_ROW = 100  # bytes of a row in memory, whatever it holds
 
 
-def read(file: Path) -> Iterator[Located]:
-    """Rows of ``file``, in order. Raises TaskError, with file and line, if it cannot be read."""
+def read(file: Path, columns: Sequence[str] = ()) -> Iterator[Located]:
+    """Rows of ``file``, in order; of Parquet only ``columns``, if it has them all (default: every column).
+
+    Raises TaskError, with file and line, if it cannot be read, or is beyond the bounds above.
+    """
     suffix = file.suffix.lower()
     if suffix not in SUFFIXES:
         raise TaskError(
@@ -25,7 +37,10 @@ def read(file: Path) -> Iterator[Located]:
     try:
         if file.stat().st_size == 0:
             raise TaskError(f"{file}: the file is empty")
-        yield from {".csv": _csv, ".parquet": _parquet, ".txt": _paragraphs}.get(suffix, _json)(file)
+        if suffix == ".parquet":
+            yield from _parquet(file, columns)
+        else:
+            yield from {".csv": _csv, ".txt": _paragraphs}.get(suffix, _json)(file)
     except UnicodeDecodeError as error:
         raise TaskError(f"{file}: not UTF-8 text: {error.reason} at byte {error.start}; save it as UTF-8") from error
     except OSError as error:
@@ -41,25 +56,57 @@ def class_names(file: Path, column: str) -> list[str]:
     try:
         metadata = pyarrow.parquet.read_schema(file).metadata or {}
         features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
-    except (OSError, ValueError, AttributeError):  # ``read`` reports broken files
+    except (OSError, ValueError, AttributeError, RecursionError):  # ``read`` reports broken files
         return []
     feature = features.get(column) or {}
     return list(feature.get("names") or []) if feature.get("_type") == "ClassLabel" else []
 
 
+class _Lines:
+    """Lines of a file, of which those since ``begin`` may have ``ROW`` characters together."""
+
+    def __init__(self, stream: TextIO, file: Path) -> None:
+        self.stream, self.file = stream, file
+        self.number = 0  # of the last line
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a row with the next line."""
+        self.first, self.left = self.number + 1, ROW
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        line = self.stream.readline(self.left + 1)
+        if not line:
+            raise StopIteration
+        self.number += 1
+        self.left -= len(line)
+        if self.left < 0:
+            raise TaskError(
+                f"{self.file}: line {self.first}: more than {ROW:,} characters in one row; divide it, or mend the file"
+            )
+        return line
+
+
 def _json(file: Path) -> Iterator[Located]:
     """One object per line, or one array of objects."""
-    begun = False
-    with file.open(encoding="utf-8-sig", newline="\n") as lines:
-        for number, line in enumerate(lines, 1):
-            if not begun and line.lstrip().startswith("["):
-                whole = _parsed(line + lines.read(), str(file))
-                for place, value in enumerate(whole, 1):
-                    yield f"{file}: entry {place}", _object(value, f"{file}: entry {place}")
-                return
+    with file.open(encoding="utf-8-sig", newline="\n") as stream:
+        array = stream.read(1 << 16).lstrip().startswith("[")
+        stream.seek(0)
+        if array:
+            text = stream.read(ARRAY + 1)
+            if len(text) > ARRAY:
+                raise TaskError(f"{file}: an array of more than {ARRAY:,} characters; write one object per line")
+            for place, value in enumerate(_parsed(text, str(file)), 1):
+                yield f"{file}: entry {place}", _object(value, f"{file}: entry {place}")
+            return
+        lines = _Lines(stream, file)
+        for line in lines:
+            lines.begin()
             if line.strip():
-                begun = True
-                where = f"{file}: line {number}"
+                where = f"{file}: line {lines.number}"
                 yield where, _object(_parsed(line, where), where)
 
 
@@ -68,7 +115,9 @@ def _parsed(text: str, where: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise TaskError(f"{where}: not valid JSON: {error.msg} (character {error.pos + 1})") from error
-    except (ValueError, RecursionError) as error:  # a number that is too long, or too deep a nesting
+    except RecursionError as error:
+        raise TaskError(f"{where}: not valid JSON: nested too deeply") from error
+    except ValueError as error:  # a number that is too long
         raise TaskError(f"{where}: not valid JSON: {first_line(error)}") from error
 
 
@@ -81,11 +130,13 @@ def _object(value: Any, where: str) -> dict[str, Any]:
 def _csv(file: Path) -> Iterator[Located]:
     """A header, then lines with as many fields; an empty field is a missing value."""
     csv.field_size_limit(sys.maxsize)
-    with file.open(encoding="utf-8-sig", newline="") as lines:
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        lines = _Lines(stream, file)
         reader = csv.reader(lines, strict=True)
         header: list[str] = []
         try:
             for fields in reader:
+                lines.begin()
                 where = f"{file}: line {reader.line_num}"
                 if not header:
                     header = fields
@@ -108,27 +159,61 @@ def _check_distinct(columns: list[str], where: str) -> None:
 
 def _paragraphs(file: Path) -> Iterator[Located]:
     """Paragraphs, which blank lines separate, as ``text``."""
-    lines: list[str] = []
-    with file.open(encoding="utf-8-sig") as whole:
-        for number, line in enumerate([*whole, ""], 1):
+    paragraph: list[str] = []
+    with file.open(encoding="utf-8-sig") as stream:
+        lines = _Lines(stream, file)
+        for line in lines:
             if line.strip():
-                lines.append(line.strip())
-            elif lines:
-                yield f"{file}: line {number - len(lines)}", {"text": "\n".join(lines)}
-                lines = []
+                paragraph.append(line.strip())
+            else:
+                if paragraph:
+                    yield f"{file}: line {lines.number - len(paragraph)}", {"text": "\n".join(paragraph)}
+                paragraph = []
+                lines.begin()
+        if paragraph:
+            yield f"{file}: line {lines.number + 1 - len(paragraph)}", {"text": "\n".join(paragraph)}
 
 
-def _parquet(file: Path) -> Iterator[Located]:
+def _parquet(file: Path, columns: Sequence[str]) -> Iterator[Located]:
+    """Rows, decoded a few at a time: a value that is stored once may stand in any number of them."""
     import pyarrow
     import pyarrow.parquet
 
-    place = 0
+    size = file.stat().st_size
+    most = max(DECODED, RATIO * size)
+    refused = (
+        f"this file of {size:,} bytes decodes to more than {most:,}; write the rows to use to another file "
+        "(--limit alone does not help: it chooses among all rows)"
+    )
+    place = held = 0
     try:
         with pyarrow.parquet.ParquetFile(file) as table:
-            _check_distinct(table.schema_arrow.names, str(file))
-            for batch in table.iter_batches():
-                for row in batch.to_pylist():
-                    place += 1
-                    yield f"{file}: row {place}", row
+            schema = table.schema_arrow
+            _check_distinct(schema.names, str(file))
+            known = set(columns) <= set(schema.names)  # otherwise the row shows which columns there are
+            wanted = list(dict.fromkeys(columns if columns and known else schema.names))
+            for name in columns if known else ():
+                if pyarrow.types.is_nested(kind := schema.field(name).type):
+                    raise TaskError(f"{file}: column {name!r} holds {kind}; expected text or numbers")
+            for group in range(table.num_row_groups):
+                largest = _largest(table.metadata.row_group(group), wanted)
+                if largest > most:
+                    raise TaskError(f"{file}: {refused}")
+                at_once = min(1024, max(1, BATCH // max(1, largest)))  # no value is longer than its column
+                for batch in table.iter_batches(at_once, row_groups=[group], columns=wanted, use_threads=False):
+                    for row in batch.to_pylist():
+                        place += 1
+                        held += PER_ROW + sum(len(value) for value in row.values() if isinstance(value, str | bytes))
+                        if held > most:
+                            raise TaskError(f"{file}: row {place}: {refused}")
+                        yield f"{file}: row {place}", row
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise TaskError(f"{file}: not valid Parquet: {first_line(error)}") from error
+
+
+def _largest(group: Any, columns: Sequence[str]) -> int:
+    """Bytes of the largest of ``columns`` in a row group, uncompressed but as it is encoded."""
+    parts = tuple(f"{name}." for name in columns)  # of lists and structures
+    chunks = [group.column(index) for index in range(group.num_columns)]
+    mine = [chunk for chunk in chunks if chunk.path_in_schema in columns or chunk.path_in_schema.startswith(parts)]
+    return max((chunk.total_uncompressed_size for chunk in mine), default=0)

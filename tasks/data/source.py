@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tasks.data.dataset import SPLITS, Dataset
 from tasks.data.hub import is_saved, saved, streamed
 from tasks.data.labels import as_numbers, is_unicode, label_of, short
-from tasks.data.readers import SUFFIXES, Located, class_names, read
+from tasks.data.readers import ROW, SUFFIXES, Located, class_names, read
 from tasks.data.splits import Row, disjoint
 from tasks.errors import TaskError
 
@@ -78,7 +78,7 @@ def load(data: Data, columns: Sequence[str], label: str, *, labels: Sequence[str
     known: list[str] = []
     dropped: Counter[str] = Counter()
     places: dict[str | int, str] = {}
-    parts = _parts(data, mirror, label)
+    parts = _parts(data, mirror, columns, label)
     for part in parts:
         if part.split:
             known = known or part.classes
@@ -98,7 +98,7 @@ def load_texts(data: Data, columns: Sequence[str], mirror: str = "", *, only_tra
     """
     rows: dict[str, list[Row]] = {}
     empty = 0
-    parts = _parts(data, mirror, "")
+    parts = _parts(data, mirror, columns)
     for part in parts:
         for where, row in part.rows if part.split else ():
             _check_columns(part, where, row, {"--text": columns})
@@ -125,20 +125,24 @@ def where_of(data: Data) -> str:
     return data if isinstance(data, str) else " + ".join(data.values())
 
 
-def _parts(data: Data, mirror: str, label: str) -> list[Part]:
-    """The parts of ``data``, not read yet. Raises TaskError if none of them belongs to a split."""
+def _parts(data: Data, mirror: str, columns: Sequence[str], label: str = "") -> list[Part]:
+    """The parts of ``data``, not read yet; ``columns`` of texts and, if there is one, the label are all they need.
+
+    Raises TaskError if none of them belongs to a split.
+    """
     if not isinstance(data, str):
-        return [_of_file(split, _file(file, split, mirror), label) for split, file in data.items()]
+        return [_of_file(split, _file(file, split, mirror), columns, label) for split, file in data.items()]
     path = resolve(data, mirror)
     if path.is_file():
-        return [_of_file("all", path, label)]
+        return [_of_file("all", path, columns, label)]
     if is_saved(path):
         parts = [Part(_split_of(split[0]) if split[0] else "all", *split) for split in saved(path, data, label)]
     elif path.is_dir():
         files = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in SUFFIXES and file.is_file()]
         names = [str(file.relative_to(path)) for file in files]
         parts = [
-            _of_file(_split_of(name), file, label)._replace(name=name) for name, file in zip(names, files, strict=True)
+            _of_file(_split_of(name), file, columns, label)._replace(name=name)
+            for name, file in zip(names, files, strict=True)
         ]
         if not any(part.split for part in parts):
             raise TaskError(f"{data}: no {'/'.join(SUFFIXES)} file here is named train, validation (dev) or test")
@@ -152,9 +156,9 @@ def _parts(data: Data, mirror: str, label: str) -> list[Part]:
     return parts
 
 
-def _of_file(split: str | None, file: Path, label: str) -> Part:
+def _of_file(split: str | None, file: Path, columns: Sequence[str], label: str) -> Part:
     header = {".csv": f"{file}: header", ".parquet": str(file)}.get(file.suffix.lower(), "")
-    return Part(split, file.name, class_names(file, label), read(file), header)
+    return Part(split, file.name, class_names(file, label), read(file, (*columns, label) if label else columns), header)
 
 
 def _file(name: str, split: str, mirror: str) -> Path:
@@ -233,6 +237,8 @@ def _check_columns(part: Part, where: str, row: Mapping[str, Any], wanted: Mappi
 def _text(value: Any, column: str, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise TaskError(f"{where}: column {column!r} has no text but {short(value)}")
+    if len(value) > ROW:
+        raise TaskError(f"{where}: column {column!r} has a text of {len(value):,} characters; at most {ROW:,} are read")
     if not is_unicode(value):
         raise TaskError(f"{where}: column {column!r} is not valid Unicode: {short(value)}")
     return value

@@ -39,7 +39,7 @@ class Cache:
         """The folder of ``key``, built by ``build(empty folder)`` if it does not exist yet.
 
         A second process that needs the same key waits for the first. Leftovers of a killed process are removed. Each
-        time, all files are read (0.5 to 2 seconds per GB) and compared with their digests: a folder that is not as it
+        time, all files are read (1 to 3 seconds per GB) and compared with their digests: a folder that is not as it
         was built, or has no digests, is set aside, named on standard error, and built again.
         """
         path = self.path(key)

@@ -75,6 +75,19 @@ def test_a_file_that_cannot_be_read_is_named_with_the_line(refused, name, conten
     assert said in refused(content, name=name)
 
 
+def test_a_row_that_does_not_end_is_named(refused):
+    content = '{"text": "a", "label": "b"}\n{"text": "' + "x" * 10_000_000
+    assert refused(content) == ": line 2: more than 10,000,000 characters in one row; divide it, or mend the file"
+
+
+def test_a_parquet_file_that_decodes_to_more_than_memory_should_hold(refused, tmp_path, monkeypatch):
+    monkeypatch.setattr("tasks.data.readers.DECODED", 1_000_000)
+    texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 20_000, pyarrow.int8()), ["x"])
+    table = pyarrow.table({"text": texts, "label": [0] * 20_000})
+    pyarrow.parquet.write_table(table, tmp_path / "d.parquet", store_schema=False)
+    assert "bytes decodes to more than 1,000,000; write the rows" in refused(tmp_path / "d.parquet", "--limit", 9)
+
+
 def test_a_parquet_file_with_two_columns_of_one_name(refused, tmp_path):
     columns = [pyarrow.array(values) for values in (["a"] * 9, [0] * 9, [1] * 9)]
     table = pyarrow.Table.from_arrays(columns, names=["text", "label", "label"])
