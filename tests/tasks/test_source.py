@@ -370,6 +370,8 @@ def test_a_hub_data_set_gives_its_splits_and_the_names_of_its_label_column(monke
     rows = datasets.Dataset.from_list([row | {"topic": 0} for row in labelled(0, 1)], features=features)
     parts = {"train": rows, "validation_matched": rows.select(range(9)), "unsupervised": rows}
     streamed = {name: part.to_iterable_dataset() for name, part in parts.items()}
-    monkeypatch.setattr(datasets, "load_dataset", lambda name, configuration, **_: streamed)
+    asked = []
+    monkeypatch.setattr(datasets, "load_dataset", lambda *names, **how: asked.append((names, how)) or streamed)
     data = load("org/name", ("text",), "label")
+    assert asked == [(("org/name", None), {"streaming": True, "trust_remote_code": False})]
     assert data.name == "name" and data.labels == ("a", "b") and len(data.test) == 9

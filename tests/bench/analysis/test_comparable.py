@@ -12,7 +12,7 @@ SETTINGS = [
     ({"limit": 50}, "limit 50 (ae), limit none (michel)"),
     ({"dtype": "bfloat16"}, "dtype bfloat16 (ae)"),
     ({"removed": (0, 2, 8)}, "units removed 0, 2, 8 of 8 (ae), units removed 0, 4, 8 of 8 (michel)"),
-    ({"result": {"units": 9}}, "units removed 0, 4, 8 of 9 (ae)"),
+    ({"result": {"units": 9, "orders": [list(range(9))]}}, "units removed 0, 4, 8 of 9 (ae)"),
     ({"chance": 0.2}, "chance 0.2 (ae)"),
     ({"cell": {"calibration": 64}}, "calibration examples 128 (michel), calibration examples 64 (ae)"),
     ({"cell": {"calibration_from": "held-out"}}, "calibration from held-out (ae), calibration from train (michel)"),

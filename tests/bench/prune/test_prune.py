@@ -138,7 +138,7 @@ def test_bad_input_is_one_line_and_writes_nothing(prune, tmp_path, capsys, flags
 def test_a_full_disk_is_one_line_and_leaves_nothing(prune, tmp_path, capsys, file_size_limit):
     with file_size_limit(4000):
         assert prune("--method", "michel", "--keep", "0.5") == 2
-    assert capsys.readouterr().err == "headbench: error: File too large\n"
+    assert capsys.readouterr().err == f"headbench: error: {tmp_path / 'small'}: File too large\n"
     assert not (tmp_path / "small").exists() and not list(tmp_path.glob(".small*"))
 
 

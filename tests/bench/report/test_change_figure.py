@@ -28,8 +28,7 @@ def test_the_first_change_is_that_of_the_score_on_the_smaller_model(place, capsy
     found = score_change(board.paths(task, "greedy-gnorm"))
     record = board.of(task, "greedy-gnorm")[0]
     assert found.removed.tolist() == record.result.orders[0][:1] and found.shape == (4, 4)
-    asked = {name: tuple(value) if isinstance(value, list) else value for name, value in record.cell.asked.items()}
-    opened = open_task(TaskSpec(**asked))
+    opened = open_task(TaskSpec(task="classification", model=str(place.model), data=str(place.data)))
     model = opened.open(0, Cache(place.cache), torch.device("cpu")).requires_grad_(False)
     method, calibration = METHODS["greedy-gnorm"], record.cell.calibration
     view = view_of(opened, model, method, 0, calibration, 1.0, torch.device("cpu"))

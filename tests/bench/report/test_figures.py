@@ -26,24 +26,26 @@ from bench.report.tables.table import Cell, Heading, Table, latex, name, number,
 
 
 @given(data=st.data())
-def test_the_share_of_seeds_and_draws_that_keep_a_unit(make_record, changed, data):
-    units, removed = data.draw(st.integers(1, 9)), data.draw(st.integers(0, 9))
-    removed = min(removed, units)
+def test_the_share_of_seeds_and_draws_that_keep_a_unit(make_record, data):
+    units = data.draw(st.integers(1, 9))
+    removed = data.draw(st.integers(0, units))
+    levels = sorted({0, removed, units})
     orders = st.lists(st.permutations(range(units)), min_size=1, max_size=3)
     records = []
     for own in data.draw(st.lists(orders, min_size=1, max_size=3)):
         if data.draw(st.booleans()):
             chosen = {"orders": own, "kept": None}
         else:
-            chosen = {"orders": None, "kept": [list(range(units)), own[0][removed:]]}
-        record = make_record(removed=(0, removed), quality=[[0.5, 0.5]], megabytes=[1.0, 1.0])
-        records.append(changed(record, result={"units": units, **chosen}))
+            own = own[:1]
+            chosen = {"orders": None, "kept": [sorted(own[0][level:]) for level in levels]}
+        quality = [[0.5] * len(levels)] * len(own)
+        records.append(make_record(removed=levels, quality=quality, result={"units": units, **chosen}))
     expected = np.zeros(units)
     for unit, result in product(range(units), [record.result for record in records]):
         if result.orders:
             expected[unit] += np.mean([unit in order[removed:] for order in result.orders])
         else:
-            expected[unit] += unit in (result.kept[0] if removed == 0 else result.kept[1])
+            expected[unit] += unit in result.kept[levels.index(removed)]
     got = kept_shares(records, removed)
     np.testing.assert_allclose(got, expected / len(records))
     assert kept_shares(records, units + 1) is None

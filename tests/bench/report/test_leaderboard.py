@@ -18,7 +18,7 @@ from bench.report.figures.overview import overview
 from bench.report.leaderboard import markdown, show, summary, to_csv, write
 from bench.report.tables.columns import COLUMNS
 
-OUTCOMES = {"outcomes": np.zeros((1, 3, 4), dtype=bool)}
+OUTCOMES = {"outcomes": np.zeros((1, 3, 100), dtype=bool)}
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def test_odd_names_stay_in_their_cell(make_record, board_of, board, label):
 
 def test_the_same_records_give_the_same_bytes_in_any_order(make_record, board_of):
     records = [
-        make_record(data=data, label=label, seed=seed, control=label == "c", quality=[[0.9, 0.6 + seed / 7, 0.5]])
+        make_record(data=data, label=label, seed=seed, control=label == "c", quality=[[0.9, 0.6 + seed / 70, 0.5]])
         for data in ("first", "second")
         for label in ("a", "b", "c")
         for seed in (0, 2, 10)

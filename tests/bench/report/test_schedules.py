@@ -115,7 +115,7 @@ def test_only_schedules_that_remove_heads_by_importance_are_shown(ran, make_reco
 
 @pytest.fixture
 def folder(ran, tmp_path):
-    arrays = {"outcomes": np.zeros((1, 3, 4), dtype=bool)}
+    arrays = {"outcomes": np.zeros((1, 3, 100), dtype=bool)}
     for label, allocation in (("ae", "global"), ("ae:allocation=layer", "layer")):
         Store(tmp_path).write(f"t/{allocation}/seed0", ran(label, allocation=allocation), arrays)
     return tmp_path

@@ -87,6 +87,14 @@ def test_on_a_terminal_the_last_line_names_what_is_at_hand_at_once(capsys):
     assert len(terminal.getvalue().rpartition("\x1b[K")[2]) == 79
 
 
+@pytest.fixture(autouse=True)
+def interrupts():
+    """Ctrl-C interrupts here and in what a test starts, though a shell that put us in the background had it ignored."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
 @pytest.mark.parametrize(
     ("answer", "jobs", "skipped"),
     [
