@@ -25,7 +25,7 @@ def voita(
     weakest: Annotated[float, "smallest weight of the penalty", AtLeast(1e-12)] = 0.003,
     spread: Annotated[float, "largest weight of the penalty, as a multiple of the smallest", AtLeast(1)] = 300.0,
     weights: Annotated[int, "number of weights tried first, spaced evenly on a log scale", AtLeast(1)] = 3,
-    most: Annotated[int, "most weights tried: more, between the first ones, while a budget is missed", AtLeast(1)] = 8,
+    most: Annotated[int, "most weights tried: more, between the first ones, while a budget is missed", AtLeast(1)] = 6,
     learning_rate: Annotated[float, "initial learning rate of the gates' parameters", AtLeast(0)] = 0.5,
     start: Start = "finetuned",
 ) -> Iterator[Trained]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,28 +34,53 @@ def soft_top_k(scores: Tensor, keep: int, temperature: float) -> Tensor:
 
     scores: (units,) float64; float32 is too coarse for temperatures near 1e-8, at which training ends.
     """
-    units = len(scores)
-    if keep in (0, units):
+    if keep in (0, len(scores)):
         return torch.full_like(scores, float(keep > 0), requires_grad=False)
-    r, gates = scores, torch.zeros_like(scores)
-    for _ in range(keep):
-        logits = (r - r.detach().amax()) / temperature
-        log_sum = logits.logsumexp(0)
-        p = (logits - log_sum).exp()
-        gates = gates + p
-        r = r + _log_complement(logits, log_sum, p)
-        if r.requires_grad:
-            # Ties multiply the gradient by up to 1 / temperature per round, which overflows.
-            r.register_hook(lambda gradient: gradient.clamp(-LARGEST_GRADIENT, LARGEST_GRADIENT))
-    return gates
+    return _SoftTopK.apply(scores, keep, temperature)  # type: ignore[no-any-return]
 
 
-def _log_complement(logits: Tensor, log_sum: Tensor, p: Tensor) -> Tensor:
-    """log(1 - p) for p = softmax(logits), all (units,); also exact for the largest p, which may round to 1."""
-    first = logits.argmax()
-    log_others = logits.index_fill(0, first, -math.inf).logsumexp(0) - log_sum
-    is_first = torch.arange(len(logits)) == first
-    return torch.where(is_first, log_others, torch.log1p(-p.masked_fill(is_first, 0.0)))
+class _SoftTopK(torch.autograd.Function):
+    """The rounds of ``soft_top_k`` in NumPy: recorded by autograd, they would take as long as a small model's pass."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, keep: int, temperature: float) -> Tensor:
+        r = scores.detach().numpy().astype(np.float64)
+        gates = np.zeros_like(r)
+        rounds = []
+        for _ in range(keep):
+            first = int(r.argmax())
+            logits = (r - r[first]) / temperature
+            exponentials = np.exp(logits)
+            p = exponentials / exponentials.sum()
+            # log(1 - p) of the largest p, which may round to 1, is that of the sum of the others.
+            logits[first] = -math.inf
+            second = logits.max()
+            others = np.exp(logits - second)
+            rest = others.sum()
+            with np.errstate(divide="ignore"):  # of the first, which is replaced
+                log_complement = np.log1p(-p)
+            log_complement[first] = second + math.log(rest) - math.log(exponentials.sum())
+            gates += p
+            r = r + log_complement
+            rounds.append((p, first, others / rest))
+        ctx.rounds, ctx.temperature = rounds, temperature
+        return torch.from_numpy(gates).to(scores.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+        of_gates = gradient.numpy().astype(np.float64)
+        of_r = np.zeros_like(of_gates)
+        for number, (p, first, others) in enumerate(reversed(ctx.rounds), 1):
+            # Of log(1 - p_i), the gradient to logit j is (p_i / (1 - p_i)) (p_j - [i = j]); of that of the first, whose
+            # 1 - p may round to 0, it is the softmax of the others minus p_j.
+            odds = p / (1 - np.where(np.arange(len(p)) == first, 0.0, p))
+            odds[first] = 0.0
+            weighted = of_r * odds
+            of_logits = p * (of_gates - p @ of_gates) + p * weighted.sum() - weighted + of_r[first] * (others - p)
+            of_r = of_r + of_logits / ctx.temperature
+            if number < len(ctx.rounds):  # ties multiply it by up to 1 / temperature per round, which overflows
+                of_r = of_r.clip(-LARGEST_GRADIENT, LARGEST_GRADIENT)
+        return torch.from_numpy(of_r).to(gradient.dtype), None, None
 
 
 def gumbel(units: int, generator: torch.Generator) -> Tensor:

@@ -19,6 +19,7 @@ from tasks.models.steps import Steps
 from tasks.seeds import Seeds
 
 EVALUATION_BATCH = 128
+SORTED = 16  # batches whose examples are sorted by length together
 
 
 @dataclass(frozen=True)
@@ -91,14 +92,22 @@ class TrainingSetup:
         return TrainingSetup(self._examples, self._tokenizer, recipe, self._seed, self._device, self._initial)
 
     def batches(self) -> Iterator[Batch]:
-        """Batches without end, epoch after epoch, one for each step; the last one of an epoch may be smaller."""
+        """Batches without end, epoch after epoch, one for each step; one of each epoch may be smaller.
+
+        Examples of like length are put together among ``SORTED`` batches at a time, which leaves less padding to
+        compute; the batches of an epoch come in random order.
+        """
         steps = Steps(self.steps)
         pad_id, side = padding_id(self._tokenizer), self._tokenizer.padding_side
         generator = torch.Generator().manual_seed(self._seed)
+        lengths = torch.tensor([len(example.tokens["input_ids"]) for example in self._examples])
+        size = self._recipe.batch_size
         while True:
-            for indices in torch.randperm(len(self._examples), generator=generator).split(self._recipe.batch_size):
+            drawn = torch.randperm(len(self._examples), generator=generator).split(SORTED * size)
+            batches = [batch for some in drawn for batch in some[lengths[some].argsort(stable=True)].split(size)]
+            for place in torch.randperm(len(batches), generator=generator).tolist():
                 steps.begin()
-                yield collate(self._examples, indices.tolist(), pad_id, side, self._device)
+                yield collate(self._examples, batches[place].tolist(), pad_id, side, self._device)
 
     def optimizer(self, model: nn.Module) -> tuple[torch.optim.AdamW, LambdaLR]:
         """AdamW over the weights of ``model`` that require gradients, and its schedule over ``steps``."""

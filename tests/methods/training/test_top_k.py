@@ -81,6 +81,24 @@ def test_the_other_limit_is_even(keep):
     torch.testing.assert_close(soft_top_k(tensor([0, 5, -3, 1, 2, 2]), keep, 1e9), even)
 
 
+@pytest.mark.parametrize("temperature", [1000.0, 1.0, 0.1, 0.01])
+@pytest.mark.parametrize("units", [2, 5, 16])
+def test_gradient_of_the_recursion_as_autograd_finds_it(units, temperature):
+    for seed, keep in itertools.product(range(3), range(1, units)):
+        generator = torch.Generator().manual_seed(seed)
+        first, slopes = torch.randn(2, units, dtype=torch.float64, generator=generator)
+        w, r = (first.clone().requires_grad_() for _ in range(2))
+        (soft_top_k(w, keep, temperature) * slopes).sum().backward()
+        start, gates = r, torch.zeros(units, dtype=torch.float64)
+        for _ in range(keep):
+            scaled = r / temperature
+            gates = gates + scaled.softmax(0)
+            others = scaled.expand(units, units).masked_fill(torch.eye(units, dtype=torch.bool), -math.inf)
+            r = r + others.logsumexp(1) - scaled.logsumexp(0)
+        (gates * slopes).sum().backward()
+        torch.testing.assert_close(w.grad, start.grad, rtol=1e-6, atol=1e-7)
+
+
 @pytest.mark.parametrize("temperature", [10.0, 1.0, 0.3])
 def test_gradient_against_finite_differences(temperature):
     scores = torch.randn(6, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
