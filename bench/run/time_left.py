@@ -24,6 +24,9 @@ OF_BEFORE = (
 # How many average jobs must have been seen until half of what they differ from the expected is believed: for a kind of
 # job; a shape of methods in it; a model; a method; one method on one model, of which other seeds were seen.
 CAUTION = (0.5, 0.5, 0.5, 0.5, 0.25)
+# In all but the narrowest groups, times above this multiple of the expected count as the multiple: the first cell of a
+# task in a process loads libraries and data, and says little of those that follow.
+MOST_UNUSUAL = 1.5
 
 
 class Work(NamedTuple):
@@ -134,7 +137,8 @@ class Estimator:
             keys = [groups[level] for groups in groups_of]
             sums: dict[Hashable, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
             for key, seen, took, likely in zip(keys, self._seen, observed, expected, strict=True):
-                for place, value in enumerate((took, likely, seen.weight)):
+                usual = took if level == len(CAUTION) - 1 else min(took, MOST_UNUSUAL * likely)
+                for place, value in enumerate((usual, likely, seen.weight)):
                     sums[key][place] += value
             for key, (took, likely, weight) in sums.items():
                 as_expected = caution * likely / weight

@@ -68,7 +68,8 @@ def test_its_weights_are_measured_and_its_cost_is_training(run):
     assert steps == 8  # half of three epochs of 148 texts in batches of 32
     budgets = len(plain["method_training"]["reports"])
     seen = plain["method_training"]["passes"]
-    assert seen["forward"] == seen["backward"] == budgets * (148 + 3 * 32)
+    # One epoch, then three batches of the next, of which one may be the smaller one, of 20 texts.
+    assert seen["forward"] == seen["backward"] and seen["forward"] / budgets in (148 + 3 * 32, 148 + 2 * 32 + 20)
     assert frozen["method_training"]["passes"] == {"forward": 0, "backward": 0}
     measured = records["plain-joint/seed0"]["measured"]
     assert measured["scoring_seconds"] == 0 and measured["method_training_seconds"] > 0
