@@ -35,5 +35,5 @@ def random(
 
 
 def random_to_train(view: View, parts: Literal["both", "heads", "neurons"] = "heads") -> Tensor | Importance:
-    """One draw for methods that train what is left; it is not a draw of ``random`` under the same seed."""
+    """One draw for methods that train the remaining weights; it is not a draw of ``random`` under the same seed."""
     return random(replace(view, generator=view.generator_for("random choice before training")), draws=1, parts=parts)

@@ -22,6 +22,12 @@ def seeds_in_words(seeds: Iterable[int]) -> str:
     return f"seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
+def count(number: int | None, what: str) -> str:
+    """``1 seed``, ``2 seeds`` or ``2 processes``."""
+    ending = "" if number == 1 else "es" if what.endswith("s") else "s"
+    return f"{number} {what}{ending}"
+
+
 def calibration_in_words(examples: int, source: str) -> str:
     """``128 calibration texts held out of training`` or ``128 calibration texts of the training split``."""
     return f"{examples} calibration texts {'held out of training' if source == 'held-out' else 'of the training split'}"

@@ -35,7 +35,7 @@ class Status:
         self._thread = threading.Thread(target=self._tell if _listener else self._print, daemon=True)
 
     def now(self, doing: str | Callable[[], str]) -> None:
-        """Set what is being done from now on: a text, or a function that gives it whenever it is told."""
+        """Set what is being done from now on: a text, or a function that gives it whenever it is reported."""
         self._doing = doing if callable(doing) else lambda: doing
 
     def __enter__(self) -> Status:

@@ -13,7 +13,7 @@ import pandas as pd
 from bench.analysis.cell_metrics import metrics_table
 from bench.analysis.curves import removes
 from bench.analysis.excluded_tasks import tasks_at_chance
-from bench.analysis.naming import short_names
+from bench.analysis.naming import count, short_names
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord, Record, TaskKey
 from bench.records.store import read_current
@@ -150,8 +150,3 @@ def machine(record: FinishedRecord) -> str:
     if latency is None:
         return f"{processor}, not timed"
     return f"{processor}, {latency.device}, {latency.dtype}, {count(latency.threads, 'thread')}"
-
-
-def count(number: int | None, what: str) -> str:
-    """``1 seed`` or ``2 seeds``."""
-    return f"{number} {what}" + ("s" if number != 1 else "")

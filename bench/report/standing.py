@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.analysis.excluded_tasks import exclusion_note
-from bench.analysis.naming import seeds_in_words
+from bench.analysis.naming import count, seeds_in_words
 from bench.analysis.stats.across import FEWEST, Estimate, Scores, iqm, seed_bootstrap, task_means
 from bench.analysis.stats.many import Ranking, ranking
 from bench.analysis.stats.tiers import Tiers, tiers
 from bench.records.schema import TaskKey
-from bench.report.board import Board, count, removes_heads
+from bench.report.board import Board, removes_heads
 
 MARGIN = 0.5  # points of normalised area (chance 0, unpruned 100) below which methods are practically equal
 

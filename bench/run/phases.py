@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.analysis.curves import curve, removes
+from bench.analysis.naming import count
 from bench.analysis.quality import quality_name
 from bench.measure.status import duration
 from bench.records.schema import FinishedRecord, Record
@@ -100,8 +101,7 @@ def time_cells(jobs: Sequence[TimingJob], estimator: Estimator, fresh: bool) -> 
         return {}
     phase = Phase(jobs, 1, estimator, fresh)
     beside = "".join(f"; another run is at work, and may slow it down ({each})" for each in other_runs())
-    cells = f"{len(jobs)} cell{'' if len(jobs) == 1 else 's'}"
-    phase.say(f"timing the smaller models of {cells}, one by one{beside}")
+    phase.say(f"timing the smaller models of {count(len(jobs), 'cell')}, one by one{beside}")
     failed: dict[Cell, str] = {}
     with closing(phase.outcomes()) as outcomes:
         for number, (job, done) in enumerate(outcomes, 1):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import signals
+from bench.analysis.naming import count
 from bench.measure.status import duration
 from bench.records.files import check_writable
 from bench.records.schema import FailedRecord, Record
@@ -157,8 +158,8 @@ def _announce(
     counts = Counter(states.values())
     tasks = {(cell.task.task, cell.data, cell.model): cell.task for cell in cells}
     print(
-        f"suite {suite.name}: {count_of(len(cells), 'cell')} = {count_of(len(tasks), 'task')} x "
-        f"{count_of(len(suite.methods), 'method')} x {count_of(len(suite.seeds), 'seed')}"
+        f"suite {suite.name}: {count(len(cells), 'cell')} = {count(len(tasks), 'task')} x "
+        f"{count(len(suite.methods), 'method')} x {count(len(suite.seeds), 'seed')}"
     )
     for (task, data, model), spec in sorted(tasks.items()):
         opened = open_task(spec)
@@ -168,11 +169,11 @@ def _announce(
     print("  " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items())))
     training = sum(isinstance(job, TrainJob) for job in jobs)
     if jobs:
-        after = f" after training {count_of(training, 'model')}" if training else ""
+        after = f" after training {count(training, 'model')}" if training else ""
         print(
-            f"  to do: {count_of(len(jobs) - training, 'cell')}"
+            f"  to do: {count(len(jobs) - training, 'cell')}"
             f"{after}, "
-            f"{_about(seconds)}on {count_of(options.jobs, 'process')} ({options.device})"
+            f"{_about(seconds)}on {count(options.jobs, 'process')} ({options.device})"
         )
     if not options.no_cache:
         print(f"  trained models: {root} ({Cache(root).size() / 2**20:.1f} MB)")
@@ -184,12 +185,6 @@ def _announce(
         for cell in cells:
             print(f"  {states[cell]:8} {cell.name}")
     sys.stdout.flush()
-
-
-def count_of(number: int, what: str) -> str:
-    """``1 cell``, ``2 cells``, ``2 processes``."""
-    ending = "" if number == 1 else "es" if what.endswith("s") else "s"
-    return f"{number} {what}{ending}"
 
 
 def _about(seconds: float | None) -> str:

@@ -95,7 +95,7 @@ class Estimator:
         for job, spent in running:
             if (whole := self.seconds(job)) is None:
                 return None
-            # What takes longer than expected has some way to go still.
+            # A job that takes longer than expected is not nearly done.
             loads.append(max(whole - spent, whole / 10))
         loads += [0.0] * (workers - len(loads))
         heapq.heapify(loads)

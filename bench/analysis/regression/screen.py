@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from bench.analysis.naming import count
 from bench.analysis.regression.cells import Twins
 from bench.analysis.regression.verdict import CHANGED, FAILED, SAME, Verdict
 
@@ -69,5 +70,5 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= MOST else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
+def _plural(number: int, noun: str) -> str:
+    return count(number, noun) if number else f"no {noun}s"

@@ -8,7 +8,7 @@ independent and symmetric, however few, and however unequal in spread and weight
 p <= alpha. (A percentile bootstrap of six differences misses in 13 % of cases, not in 5.)
 
 Many differences are not flipped in all ways but in 2^16 random ones. The p-value counts what was observed as one more,
-so that the test keeps its level all the same (Phipson & Smyth 2010).
+so that the test still keeps its level (Phipson & Smyth 2010).
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bench.analysis.naming import count
 from bench.analysis.quality import CHANCE_ERRORS
 from bench.report.area_orders import area_orders
-from bench.report.board import Board, count, kind, removes_heads
+from bench.report.board import Board, kind, removes_heads
 from bench.report.figures import gallery, lines
 from bench.report.figures.picture import Picture
 from bench.report.files import Files, files_of

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import pandas as pd
 
 from bench.analysis.excluded_tasks import rows_to_average
+from bench.analysis.naming import count
 from bench.analysis.summary import over_seeds
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord
-from bench.report.board import Board, count, removes_heads
+from bench.report.board import Board, removes_heads
 from bench.report.tables.table import Cell, Heading, Table, name, number
 
 OPTIONS = ("allocation", "inverse", "layer_norm", "recompute")  # of a schedule, whatever the score
