@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 LARGEST_GRADIENT = 1e100  # has a finite square
+SMALLEST_GATE = 1e-20  # smaller ones are 0: products with them would be denormal, with which processors are slow
 
 
 def hard_top_k(scores: Tensor, keep: int) -> Tensor:
@@ -64,6 +65,7 @@ class _SoftTopK(torch.autograd.Function):
             r = r + log_complement
             rounds.append((p, first, others / rest))
         ctx.rounds, ctx.temperature = rounds, temperature
+        gates[gates < SMALLEST_GATE] = 0.0
         return torch.from_numpy(gates).to(scores.dtype)
 
     @staticmethod
