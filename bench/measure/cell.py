@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Hashable
 from contextlib import ExitStack
 
 import numpy as np
 import torch
 
 from bench.measure.cost import Stopwatch, counting, peak_bytes, reset_peak
-from bench.measure.evaluate import Evaluator
+from bench.measure.evaluate import Evaluation, Evaluator
 from bench.measure.result import arrays_of, result_of
 from bench.measure.status import Status
 from bench.measure.timing import timed_levels
@@ -27,6 +28,9 @@ from tasks.models.steps import steps_told_to
 
 Arrays = dict[str, np.ndarray]
 LONGEST_REASON = 500  # characters
+# Evaluations of the last model with all heads and with none, which every method's curve begins and ends with, by task,
+# seed and device. The cells of a model follow one another in a process.
+_ends: dict[Hashable, dict[bool, tuple[Evaluation, Stopwatch]]] = {}
 
 
 def run_cell(cell: Cell, cache: Cache) -> tuple[Record, Arrays]:
@@ -99,13 +103,16 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
     model = task.open(cell.seed, cache, device).requires_grad_(False)
     view = view_of(task, model, method, cell.seed, cell.calibration, cell.training, device, cell.calibration_from)
     choosing, evaluation = Stopwatch(device), Stopwatch(device)
+    ends = dict(_ends.get(of_model := (cell.task, cell.seed, cell.device), {}))
     with ExitStack() as stack:
         stack.enter_context(no_side_effects(model))
         passes = stack.enter_context(counting(model))
         status.now(lambda: f"choosing, {passes.forward} examples sent forward and {passes.backward} backward")
         checked = timed_levels(cell.removed, len(view.heads), cell.generate)
-        evaluator = Evaluator(task, view, checked, passes, choosing, evaluation)
+        evaluator = Evaluator(task, view, checked, passes, choosing, evaluation, ends=ends)
         draws = evaluator(choose(method, cell.method.options, view, cell.removed))
+    _ends.clear()
+    _ends[of_model] = ends  # only now: the method has left the model as it was
     trains = method.shape == "joint"
     result = result_of(draws, view, task, cell.removed, passes, training, trains)
     measured = Measured(

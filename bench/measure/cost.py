@@ -65,18 +65,23 @@ class Stopwatch:
 
     def __init__(self, device: torch.device):
         self.seconds = self.processor_seconds = 0.0
-        self._device = device
+        self.device = device
 
     def __enter__(self) -> Stopwatch:
-        settle(self._device)
+        settle(self.device)
         self._begin = time.perf_counter(), time.process_time()
         return self
 
     def __exit__(self, *_: object) -> None:
-        settle(self._device)
+        settle(self.device)
         wall, processor = self._begin
         self.seconds += time.perf_counter() - wall
         self.processor_seconds += time.process_time() - processor
+
+    def add(self, other: Stopwatch) -> None:
+        """Add what ``other`` shows."""
+        self.seconds += other.seconds
+        self.processor_seconds += other.processor_seconds
 
 
 def settle(device: torch.device) -> None:

@@ -50,7 +50,9 @@ class Evaluator:
     """Evaluates choices one by one, so that the weights of no more than one are held at a time.
 
     checked: numbers of units removed at which the first draw's smaller models are compared with the gated ones; gap is
-    the largest difference found. choosing, evaluation: what the method and the evaluation take.
+    the largest difference found. choosing, evaluation: what the method and the evaluation take. ends: evaluations of
+    the task's own model with all its units (True) and with none (False), where other methods' curves begin and end too,
+    and what each took; they are taken from here, or added here.
     """
 
     task: Task
@@ -60,6 +62,7 @@ class Evaluator:
     choosing: Stopwatch
     evaluation: Stopwatch
     gap: float = 0.0
+    ends: dict[bool, tuple[Evaluation, Stopwatch]] = field(default_factory=dict)
     _known: dict[tuple[object, ...], Evaluation] = field(default_factory=dict)
 
     def __call__(self, draws: Iterable[Draw]) -> list[tuple[Draw, list[Level]]]:
@@ -77,8 +80,7 @@ class Evaluator:
         with smaller_models(self.view, draw.nested) as smaller:
             for count, choice in _each(draw.choices, self.choosing):
                 with self.passes.paused():
-                    with self.evaluation:
-                        found = self._of(choice, smaller)
+                    found = self._of(choice, smaller)
                     neurons = None if choice.neurons is None else dict(choice.neurons)
                     levels.append(Level(choice.mask, neurons, dict(choice.report), found))
                     # A control may keep more than its budget: the same units are checked once.
@@ -92,12 +94,27 @@ class Evaluator:
     def _of(self, choice: Choice, smaller: Callable[[Choice], nn.Module]) -> Evaluation:
         """The evaluation of a choice; of the task's own model, each distinct one is made once."""
         if choice.model is not self.view.model:
-            return evaluate_model(self.task, choice.smaller())
+            with self.evaluation:
+                return evaluate_model(self.task, choice.smaller())
         neurons = tuple(mask.numpy().tobytes() for mask in (choice.neurons or {}).values())
         key = choice.mask.numpy().tobytes(), neurons
         if key not in self._known:
-            self._known[key] = evaluate_model(self.task, smaller(choice))
+            if choice.neurons is None and choice.removed in (0, len(choice.mask)):
+                self._known[key] = self._end(choice)
+            else:
+                with self.evaluation:
+                    self._known[key] = evaluate_model(self.task, smaller(choice))
         return self._known[key]
+
+    def _end(self, choice: Choice) -> Evaluation:
+        """The evaluation of the model with all units or with none, made in full: it must not depend on the method."""
+        whole = not choice.removed
+        if whole not in self.ends:
+            with Stopwatch(self.evaluation.device) as taken:
+                self.ends[whole] = evaluate_model(self.task, choice.smaller()), taken
+        evaluation, taken = self.ends[whole]
+        self.evaluation.add(taken)
+        return evaluation
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from bench.records.schema import Latency
 from tasks.contract import Task
 
 BATCHES = (1, 8, 32)  # 8 is that of Li, Cotterell & Sachan 2021
-WARM_UPS, REPEATS = 2, 10
+WARM_UPS, REPEATS = 1, 6  # of each cell; figures are medians over its repeats, and means over seeds
 PATIENCE = 20.0  # seconds after which the repeats of slow models end
 
 
@@ -30,7 +30,9 @@ class ForwardTimes:
 
 
 @torch.no_grad()
-def time_forward(task: Task, groups: Iterable[Mapping[int, nn.Module]], device: torch.device) -> ForwardTimes:
+def time_forward(
+    task: Task, groups: Iterable[Mapping[int, nn.Module]], device: torch.device, repeats: int = REPEATS
+) -> ForwardTimes:
     """Times of a forward pass for each of ``BATCHES``.
 
     groups: models by number of units removed; those of a group are interleaved, and groups, whose models need not be
@@ -46,7 +48,7 @@ def time_forward(task: Task, groups: Iterable[Mapping[int, nn.Module]], device: 
             for size, probe in probes.items()
             for removed, model in models.items()
         }
-        found = interleaved(calls, device, warm_ups=WARM_UPS, repeats=REPEATS, patience=PATIENCE)
+        found = interleaved(calls, device, warm_ups=WARM_UPS, repeats=repeats, patience=PATIENCE)
         for (size, removed), laps in found.items():
             times[size][removed] = laps
         dtype = str(next(next(iter(models.values())).parameters()).dtype).removeprefix("torch.")

@@ -14,6 +14,7 @@ from bench.measure.timing import Laps
 from bench.prune.card import Spread, Times
 from tasks.contract import Task
 
+REPEATS = 20  # of one comparison, which is all that its card rests on
 BUSY = 0.1  # share of the wall time spent waiting from which processor time is shown
 
 
@@ -23,7 +24,7 @@ def times_of(task: Task, model: nn.Module, smaller: nn.Module, device: torch.dev
     On a CPU that other work shares, wall time says more about that work: there they are in processor time.
     """
     load, processors = os.getloadavg()[0], os.cpu_count() or 1
-    laps = time_forward(task, [{0: model, 1: smaller}], device).laps
+    laps = time_forward(task, [{0: model, 1: smaller}], device, REPEATS).laps
     pairs = {size: (found[0], found[1]) for size, found in laps.items()}
     waited = share_waited([each for pair in pairs.values() for each in pair]) if device.type == "cpu" else 0.0
     busy = waited > BUSY

@@ -27,6 +27,7 @@ Count = Annotated[int, Field(ge=0, le=2**53)]  # exact as a float
 Units = Annotated[int, Field(ge=0, le=10**6)]
 Seconds = Annotated[float, Field(ge=0)]
 Samples = dict[Units, list[Seconds]]  # raw seconds, by number of units removed
+EVALUATING = "seconds of evaluating all levels, those included whose evaluation an earlier cell of the model had made"
 
 
 class TaskKey(NamedTuple):
@@ -168,7 +169,7 @@ class ProcessorSeconds(Part):
     """Processor seconds of the process, which depend little on other work on the machine."""
 
     choosing: Seconds = Field(description="processor seconds of scoring or, for a joint method, of training")
-    evaluation: Seconds = Field(description="processor seconds of evaluating all levels")
+    evaluation: Seconds = Field(description=f"processor {EVALUATING}")
 
 
 class Latency(Part):
@@ -210,7 +211,7 @@ class Measured(Part):
     seconds: Seconds = Field(0.0, description="wall seconds of the cell")
     scoring_seconds: Seconds = Field(description="wall seconds of scoring; 0 for a joint method")
     method_training_seconds: Seconds = Field(description="wall seconds that a joint method trained; 0 for others")
-    evaluation_seconds: Seconds = Field(0.0, description="wall seconds of evaluating all levels")
+    evaluation_seconds: Seconds = Field(0.0, description=f"wall {EVALUATING}")
     processor_seconds: ProcessorSeconds | None = None
     training_seconds: Seconds = Field(0.0, description="wall seconds of training the task's model, whenever that was")
     timing_seconds: Seconds = Field(0.0, description="wall seconds of timing the smaller models; 0 if not timed")

@@ -52,16 +52,16 @@ class _SoftTopK(torch.autograd.Function):
             first = int(r.argmax())
             logits = (r - r[first]) / temperature
             exponentials = np.exp(logits)
-            p = exponentials / exponentials.sum()
+            total = exponentials.sum()
+            p = exponentials / total
             # log(1 - p) of the largest p, which may round to 1, is that of the sum of the others.
             logits[first] = -math.inf
             second = logits.max()
             others = np.exp(logits - second)
             rest = others.sum()
-            with np.errstate(divide="ignore"):  # of the first, which is replaced
-                log_complement = np.log1p(-p)
-            log_complement[first] = second + math.log(rest) - math.log(exponentials.sum())
             gates += p
+            log_complement = np.log1p(np.where(np.arange(len(p)) == first, 0.0, -p))
+            log_complement[first] = second + math.log(rest) - math.log(total)
             r = r + log_complement
             rounds.append((p, first, others / rest))
         ctx.rounds, ctx.temperature = rounds, temperature

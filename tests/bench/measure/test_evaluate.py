@@ -60,6 +60,23 @@ def test_identical_masks_are_evaluated_once(tiny_task, evaluate, choices, monkey
     assert rows[0][0] is rows[1][0] and rows[0][2] is rows[1][2] and rows[0][1] is not rows[1][1]
 
 
+def test_the_ends_of_a_curve_are_taken_over_from_an_earlier_method_with_what_they_took(tiny_task, choices, monkeypatch):
+    cpu, evaluated, ends = torch.device("cpu"), [], {}
+    view = view_of(tiny_task.task, tiny_task.model, METHODS["none"], 0, 8, 1.0, cpu)
+    answers = tiny_task.task.evaluate
+    monkeypatch.setattr(tiny_task.task, "evaluate", lambda model: evaluated.append(model) or answers(model))
+    rows, watches = [], []
+    for draw, nested in zip(choices, (True, False), strict=True):
+        with counting(tiny_task.model) as passes:
+            evaluator = Evaluator(tiny_task.task, view, (), passes, Stopwatch(cpu), Stopwatch(cpu), ends=ends)
+            drawn = Draw(((choice.removed, choice) for choice in draw), nested)
+            rows += [[level.evaluation for level in levels] for _, levels in evaluator([drawn])]
+        watches.append(evaluator.evaluation)
+    assert len(evaluated) == 4  # both ends once, and one mask for each method
+    assert rows[0][0] is rows[1][0] and rows[0][2] is rows[1][2]
+    assert min(watch.seconds for watch in watches) > sum(taken.seconds for _, taken in ends.values()) > 0
+
+
 def test_quality_is_that_of_the_gated_model(tiny_task, evaluate, choices):
     rows = evaluate(choices)
     for draw, row in zip(choices, rows, strict=True):

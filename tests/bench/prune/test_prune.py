@@ -182,7 +182,7 @@ def test_others_may_read_the_checkpoint_and_it_names_no_folder_of_the_user(prune
 def test_the_card_has_the_spread_of_times_and_the_load(prune, tmp_path, monkeypatch, processor, clock):
     """Laps of 1 to 5 ms of the model before and half of that after; of these the process ran ``processor``."""
 
-    def time_forward(task, groups, device):
+    def time_forward(task, groups, device, repeats):
         wall = {0: [0.001, 0.002, 0.003, 0.004, 0.005], 1: [0.0005, 0.001, 0.0015, 0.002, 0.0025]}
         laps = {count: Laps(each, [processor * second for second in each]) for count, each in wall.items()}
         return ForwardTimes({1: laps, 8: laps}, True, {}, "float32")
