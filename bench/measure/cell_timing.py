@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ from methods.contract.schedule import Trajectory
 from methods.heads import HeadMap
 from tasks.models.cache import Cache
 
+_at_hand: dict[Hashable, nn.Module] = {}  # the last model that cells were timed on: nothing changes it
+
 
 def time_cell(
     cell: Cell, record: FinishedRecord, arrays: Mapping[str, np.ndarray], cache: Cache, alone: bool
@@ -32,8 +34,7 @@ def time_cell(
     device = torch.device(cell.device)
     task = open_task(cell.task)
     with Status(f"timing {cell.method.label} on {cell.where}"):
-        task.prepare(cell.seed, cache, device)
-        model = task.open(cell.seed, cache, device).requires_grad_(False)
+        model = _opened(cell, cache, device)
         choices = recorded_choices(model, HeadMap.of(model, cell.task.unit), record.result, arrays, cell.generate)
         latency = forward_latency(task, groups(choices), device).model_copy(update={"alone": alone})
         generation = generation_latency(task, groups(choices), device) if cell.generate else None
@@ -42,6 +43,17 @@ def time_cell(
         update={"latency": latency, "generation": generation, "timing_seconds": seconds}
     )
     return record.model_copy(update={"measured": measured})
+
+
+def _opened(cell: Cell, cache: Cache, device: torch.device) -> nn.Module:
+    """The model of ``cell``; the one at hand if the cell before had the same."""
+    place = cell.task, cell.seed, device, cache.root
+    if place not in _at_hand:
+        _at_hand.clear()  # before another is opened
+        task = open_task(cell.task)
+        task.prepare(cell.seed, cache, device)
+        _at_hand[place] = task.open(cell.seed, cache, device).requires_grad_(False)
+    return _at_hand[place]
 
 
 def recorded_choices(

@@ -39,13 +39,13 @@ def exact(view):
 
 
 def slow_sample(view, permutations, tolerance):
-    """The same orders, each prefix removed for good; an order that has come near its end is left."""
+    """The same orders and their reverses, each prefix removed for good; one that has come near its end is left."""
     units = len(view.heads)
     most, least = loss_of(view, ()), loss_of(view, range(units))
     total = torch.zeros(units, dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
-    for _ in range(permutations):
-        order = torch.randperm(units, generator=generator).tolist()
+    orders = [torch.randperm(units, generator=generator).tolist() for _ in range(permutations // 2)]
+    for order in [*orders, *(order[::-1] for order in orders)]:
         losses = [loss_of(view, order[place:]) for place in range(units + 1)]
         for place, unit in enumerate(order):
             if place and abs(most - losses[place]) < tolerance * abs(most - least):
