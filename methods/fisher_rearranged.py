@@ -1,0 +1,67 @@
+"""Heads that go together: the Fisher matrix of each layer's gates, rearranged (Kwon et al. 2022)."""
+
+import torch
+from torch import Tensor
+
+from methods import View, selector
+from methods.calibration.gate_gradients import gate_gradients
+from methods.calibration.once import once
+
+
+@selector("fisher-rearranged", source="Kwon et al. 2022, mask search and mask rearrangement")
+def fisher_rearranged(view: View, keep: int) -> Tensor:
+    """Keeps as many units of each layer as ``fisher`` does, and chooses them by the layer's whole Fisher matrix.
+
+        minimise v^T F v over the units v to remove,  F = mean over x of (d loss(x) / d g)(d loss(x) / d g)^T
+
+    for the gates g of one layer at 1: two units that add to the loss together cost more than one by one, and two of
+    which one makes up for the other cost less. From the least of the diagonal, units are swapped, each time those two
+    that lower the sum most, until no swap does. All budgets together take one pass forward and backward. Returns
+    (units,).
+
+    Source: Kwon et al., "A Fast Post-Training Pruning Framework for Transformers", NeurIPS 2022, arXiv 2204.09656. Its
+    swaps go over a layer once; these go on until none helps.
+    """
+    information = fisher_matrices(view)
+    diagonal = torch.cat([matrix.diagonal() for matrix in information])
+    units = view.kept.nonzero().flatten()
+    mask = torch.zeros(len(view.heads), dtype=torch.bool)
+    mask[units[diagonal[units].argsort(descending=True, stable=True)[:keep]]] = True
+    for index, matrix in enumerate(information):
+        mine = ((view.heads.site_of_unit == index) & view.kept).nonzero().flatten()
+        if len(mine):
+            place = mine - int((view.heads.site_of_unit == index).nonzero()[0])
+            mask[mine] = ~rearranged(matrix[place][:, place], ~mask[mine])
+    return mask
+
+
+@once
+def fisher_matrices(view: View) -> list[Tensor]:
+    """Mean over examples of g g^T for the gate gradients g of each site: (units of the site, same) float64 each."""
+    shape = view.heads.shape
+    totals = [torch.zeros(size, size, dtype=torch.float64) for size in shape]
+    for gradients in gate_gradients(view):
+        for total, own in zip(totals, gradients.split(shape), strict=True):
+            total += own @ own.T
+    return [total / view.examples for total in totals]
+
+
+def rearranged(matrix: Tensor, removed: Tensor) -> Tensor:
+    """Units to remove, (units,) bool, as many as ``removed``, whose v^T F v no swap of two units lowers.
+
+    Found by swaps from ``removed``. matrix: F, (units, units), symmetric.
+    """
+    removed = removed.clone()
+    diagonal = matrix.diagonal()
+    least_gain = 1e-12 * diagonal.abs().sum()  # rounding must not make swaps go round
+    while removed.any() and not removed.all():
+        out, into = removed.nonzero().flatten(), (~removed).nonzero().flatten()
+        cost = matrix @ removed.to(matrix.dtype)  # F v
+        # (v - e_i + e_j)^T F (v - e_i + e_j) - v^T F v, for i of those removed and j of those kept
+        change = (diagonal - 2 * cost)[out][:, None] + (diagonal + 2 * cost)[into] - 2 * matrix[out][:, into]
+        best = int(change.argmin())
+        i, j = out[best // len(into)], into[best % len(into)]
+        if change.flatten()[best] >= -least_gain:
+            break
+        removed[i], removed[j] = False, True
+    return removed

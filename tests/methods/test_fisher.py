@@ -1,0 +1,30 @@
+"""Squared slopes of the loss in each gate, a text at a time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from methods.fisher import fisher
+from methods.heads import gated
+
+STEP = 1e-5
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_finite_differences_on_each_text(tiny, architecture, seed):
+    model, sentences = tiny.model(architecture, seed, torch.float64), tiny.sentences(seed, count=5)
+    first, second = tiny.sides(architecture)
+    batches = [tiny.batch(sentences[:3], first, extra=seed), tiny.batch(sentences[3:], second)]
+    view = tiny.view(model, batches, tiny.unit(architecture))
+    expected = torch.zeros(len(view.heads), dtype=torch.float64)
+    for text in tiny.alone(sentences):
+        for unit in range(len(view.heads)):
+            losses = []
+            for change in (STEP, -STEP):
+                gates = torch.ones(len(view.heads), dtype=torch.float64)
+                gates[unit] += change
+                with torch.no_grad(), gated(model, gates, view.heads):
+                    losses.append(view.loss(text).item())
+            expected[unit] += ((losses[0] - losses[1]) / (2 * STEP)) ** 2 / len(sentences)
+    torch.testing.assert_close(fisher(view), expected, rtol=1e-4, atol=1e-9)
