@@ -1,4 +1,4 @@
-"""What several methods gather from the calibration set: gate gradients, and the inputs of the output projections.
+"""What several methods gather from the calibration set: gate gradients, attention maps, inputs of output projections.
 
-Functions of a view; nothing here ranks heads.
+Functions of a view, and clusters of what they give; nothing here ranks heads.
 """
