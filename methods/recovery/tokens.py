@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -94,7 +93,7 @@ class _ByBlocks:
 
 
 class _ByPasses:
-    """Both models run up to the site, for each site. What is wanted is the unpruned projection's output."""
+    """Both models run in full for each site. What is wanted is the unpruned projection's output."""
 
     def __init__(self, view: View, choice: Choice, smaller: nn.Module) -> None:
         self.choice, self.smaller = choice, smaller
@@ -122,10 +121,6 @@ class _ByPasses:
                 yield Tokens(left.flatten(1).double(), wanted, texts[owners.cpu()])
 
 
-class _Enough(Exception):
-    """Ends a forward pass once all calls of a site have run."""
-
-
 def _contexts(view: View, site: int) -> list[tuple[Tensor, Tensor]]:
     """Contexts, (N, H, d_h), and the texts of their tokens, (N,), of every call of the site; of one batch."""
     found: list[tuple[Tensor, Tensor]] = []
@@ -133,11 +128,8 @@ def _contexts(view: View, site: int) -> list[tuple[Tensor, Tensor]]:
     def take(index: int, tokens: Tensor, texts: Tensor) -> None:
         if index == site:
             found.append((tokens, texts))
-            if len(found) == view.heads.sites[site].calls:
-                raise _Enough
 
-    with suppress(_Enough):
-        each_context(view, take)
+    each_context(view, take)
     return found
 
 
