@@ -89,6 +89,11 @@ def _prune(parsers) -> None:
     add = parser.add_argument
     add("--method", required=True, metavar="NAME:OPTION=VALUE", help="method that chooses the heads")
     add(
+        "--recover",
+        choices=("bias", "scale", "lstsq"),
+        help="give the heads that are left new output weights, without training (an option of most methods)",
+    )
+    add(
         "--keep",
         required=True,
         metavar="0.5|50%|N",

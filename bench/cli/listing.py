@@ -18,7 +18,7 @@ from bench.suites.plugins import plugin_fault
 from bench.suites.suite import Suite
 from methods import METHODS
 from methods.contract.options import plain
-from methods.contract.registry import Option
+from methods.contract.registry import RECOVER, Option
 from methods.contract.schedule import Schedule
 from tasks.contract import TASKS
 from tasks.errors import TaskError
@@ -43,6 +43,7 @@ def methods() -> str:
     blocks.append(
         "\n".join(["every scorer also takes", *(_option(schedule[n], schedule[n].default) for n in SCHEDULE)])
     )
+    blocks.append("\n".join(["every scorer and selector also takes", _option(RECOVER, RECOVER.default)]))
     return "\n\n".join(blocks)
 
 

@@ -9,6 +9,7 @@ from bench.cli.listing import SCHEDULE, kind_of
 from bench.suites.plugins import load_plugins
 from methods import METHODS, Method
 from methods.contract.options import Option, plain
+from methods.contract.registry import RECOVER
 
 INTRO = """\
 # Methods
@@ -49,6 +50,7 @@ def methods_page() -> str:
     """The whole page as Markdown."""
     load_plugins()
     blocks = [INTRO, "## All names\n", _names(), "\n## Options of every scorer\n", _shared_options()]
+    blocks += ["\n## Option of every scorer and selector\n", _options([(RECOVER, RECOVER.default)])]
     for method in _built_in():
         if method.name == method.base:
             blocks += [f"\n## {method.name}\n", _section(method)]

@@ -52,7 +52,7 @@ def prune(options: argparse.Namespace) -> int:
     task = own_task(options)
     if task is None:
         raise InputError("--task NAME is needed: it says what the model is for (see `headbench list tasks`)")
-    methods = parse_methods(options.method)
+    methods = parse_methods(options.method + (f",recover={options.recover}" if options.recover else ""))
     if len(methods) != 1:
         raise InputError(f"--method {options.method}: expected one method, with its options")
     wanted = PruneOptions(

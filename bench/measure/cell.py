@@ -21,8 +21,9 @@ from bench.records.provenance import provenance
 from bench.records.schema import CellInfo, FailedRecord, FinishedRecord, Measured, ProcessorSeconds, Record
 from bench.suites.cells import Cell, open_task
 from methods import METHODS
-from methods.contract.choosing import choose
+from methods.contract.registry import RECOVER
 from methods.contract.side_effects import no_side_effects
+from methods.recovery.choosing import choose
 from tasks.models.cache import Cache
 from tasks.models.steps import steps_told_to
 
@@ -115,6 +116,9 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
     _ends[of_model] = ends  # only now: the method has left the model as it was
     trains = method.shape == "joint"
     result = result_of(draws, view, task, cell.removed, passes, training, trains)
+    recovery = None
+    if RECOVER.name in cell.method.options:
+        recovery = {n: level.report for n, level in zip(cell.removed, draws[0][1], strict=True) if level.report}
     measured = Measured(
         seconds=time.perf_counter() - started,
         scoring_seconds=0.0 if trains else choosing.seconds,
@@ -130,7 +134,7 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
         key=cell.key,
         cell=describe(cell),
         provenance=provenance(),
-        result=result.model_copy(update={"gap": evaluator.gap}),
+        result=result.model_copy(update={"gap": evaluator.gap, "recovery": recovery}),
         measured=measured,
     )
     return record, arrays_of(draws, trains)

@@ -64,6 +64,7 @@ class Pruned:
     calibration: int
     calibration_from: str  # held-out or train
     trained: str  # how the method trained weights or gates; empty where it did not
+    recovered: str  # a sentence on weights recovered without training; empty where none were
     kept: Mapping[str, Sequence[int]]  # query heads by attention module, in the numbering of the whole model
     heads: Mapping[str, int]  # query heads of each attention module before
     unpruned: Mapping[str, int]  # the same before any pruning, which may have been done in several steps
@@ -111,6 +112,7 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
             f"with headbench {provenance().packages['headbench']}. "
             + (f"Accuracy is that of {pruned.examples} test examples. " if pruned.examples else "")
             + f"The smaller model's logits are those of the gated one {exactness}."
+            + (f" {pruned.recovered}" if pruned.recovered else "")
             + (f" The model before had {before} of the {unpruned} heads left." if before < unpruned else ""),
             "",
             aligned(rows),

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from bench.analysis.naming import count
 from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import largest_gap
 from bench.measure.view import view_of
@@ -23,10 +24,12 @@ from bench.suites.cells import calibration_source, check_start, open_task
 from bench.suites.parse import MethodSpec
 from bench.suites.shares import fraction
 from methods import METHODS, OptionError
-from methods.contract.choosing import select
+from methods.contract.choice import Choice
+from methods.contract.registry import RECOVER
 from methods.contract.schedule import NonFiniteScore
 from methods.contract.side_effects import SideEffect, no_side_effects
 from methods.heads import HeadMap, kept_heads, save_pruned, unpruned_heads
+from methods.recovery.choosing import select
 from tasks.contract import Task
 from tasks.models.cache import Cache, system_errors
 from tasks.request import CalibrationSource, TaskSpec
@@ -71,6 +74,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         if choice.neurons is None and choice.removed != len(view.heads) - keep:
             kept = int(choice.mask.sum())
             raise InputError(f"--method {options.method.label} keeps {kept} units, whatever --keep says")
+        _check_biases(options, model, choice)
         smaller: Any = choice.smaller()
         gap = largest_gap(task, choice, smaller)
         after = evaluate_model(task, smaller)
@@ -83,7 +87,8 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         seed=options.seed,
         calibration=view.examples,
         calibration_from=source,
-        trained=_trained(choice.report),
+        trained=_trained(choice.report) if method.shape == "joint" else "",
+        recovered=_recovered(options, choice.report),
         kept={site.name: kept_heads(smaller.get_submodule(site.name), site) for site in view.heads.sites},
         neurons={name: (len(mask), int(mask.sum())) for name, mask in (choice.neurons or {}).items()},
         heads={site.name: site.num_heads for site in view.heads.sites},
@@ -126,6 +131,27 @@ def _trained(report: Mapping[str, float]) -> str:
     """The report of a joint method's training, in words; empty for other methods."""
     said = [f"{name.replace('_', ' ')} {value:.4g}" for name, value in report.items()]
     return f"which trained on the training split ({', '.join(said)})" if report else ""
+
+
+def _recovered(options: PruneOptions, report: Mapping[str, float]) -> str:
+    """What recovery did, in a sentence; empty where nothing was to be recovered."""
+    if RECOVER.name not in options.method.options or not report:
+        return ""
+    return (
+        f"Output weights were recovered without training ({options.method.options[RECOVER.name]}): "
+        f"{count(int(report['recovered']), 'attention module')} got new ones, "
+        f"{report['unchanged']:.0f} kept the old ones, which were no worse on calibration texts held out for that."
+    )
+
+
+def _check_biases(options: PruneOptions, model: Any, choice: Choice) -> None:
+    """Raise InputError where recovery gave an output projection a bias that a saved model has no place for."""
+    for site in choice.heads.sites:
+        if model.get_submodule(site.output).bias is None and choice.model.get_submodule(site.output).bias is not None:
+            raise InputError(
+                f"--method {options.method.label} gives {site.output} a bias, which a checkpoint of "
+                f"{type(model).__name__} has no place for: use --recover scale"
+            )
 
 
 def _save(smaller: Any, task: Task, pruned: Pruned, out: Path) -> str:

@@ -156,6 +156,11 @@ class Result(Part):
         0.0,
         description="largest difference of logits between the gated and the smaller model, relative to their scale",
     )
+    recovery: dict[Units, dict[str, float]] | None = Field(
+        None,
+        description="attention modules, by level, whose output weights were recovered without training (recovered) or "
+        "stayed as new ones were no better (unchanged), of the first draw; null if none were to be recovered",
+    )
     training: ModelTraining = Field(description="how the task's model was trained")
     method_training: MethodTraining | None = Field(None, description="what a joint method trained; null for others")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.suites.parse import MethodSpec
 from methods import METHODS
+from methods.contract.registry import RECOVER
 from tasks.digest import digest_of_source, modules_below, source_of
 
 # Code that the result of every method passes through.
@@ -35,9 +36,14 @@ def shared_code() -> str:
 
 
 def method_part(spec: MethodSpec, training: float) -> list[Any]:
-    """The part of a key that belongs to the method: its name, options and code and, for a joint method, training."""
+    """The part of a key that belongs to the method: its name, options and code and, for a joint method, training.
+
+    Code that recovers weights is part of it only where weights are recovered.
+    """
     method = METHODS[spec.name]
     own = [spec.name, spec.options, digest_of_source(*modules_of(method.function.__module__))]
+    if RECOVER.name in spec.options:
+        own.append(digest_of_source(*modules_of("methods.recovery.choosing")))
     return [*own, training, digest_of_source("tasks.models.train")] if method.shape == "joint" else own
 
 

@@ -15,8 +15,10 @@ from torch import Tensor
 from methods import METHODS, Importance, Method, View
 from methods.checks.isolation import isolated
 from methods.checks.tiny_models import TINY_MODELS, TinyModel
-from methods.contract.choosing import Selection, select
+from methods.contract.choosing import Selection
+from methods.contract.registry import RECOVER
 from methods.contract.schedule import Schedule
+from methods.recovery.choosing import select
 
 SHAPES = ("scorer", "selector", "joint")
 SCHEDULE = frozenset(Schedule.__dataclass_fields__)
@@ -49,8 +51,8 @@ class ConfiguredMethod:
 
     @property
     def own_options(self) -> dict[str, Any]:
-        """Options of the method's function, without those of the schedule."""
-        return {name: value for name, value in self.options.items() if name not in SCHEDULE}
+        """Options of the method's function, without those of the schedule and of what follows the choice."""
+        return {name: value for name, value in self.options.items() if name not in SCHEDULE | {RECOVER.name}}
 
     @property
     def batch_dependent(self) -> bool:

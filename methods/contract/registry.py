@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 from torch import Tensor, nn
 
@@ -48,15 +48,19 @@ class Method:
     def configure(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """A value for every option: defaults, overridden by the presets of a variant, overridden by ``given``.
 
+        ``recover`` is among them only where it is not ``none``.
+
         Raises OptionError for an unknown name or a value that is not valid.
         """
+        known = {**self.options} if self.shape == "joint" else {**self.options, RECOVER.name: RECOVER}
         for name in given:
-            if name not in self.options:
-                near = get_close_matches(name, self.options, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(self.options) or 'no option'}"
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(known) or 'no option'}"
                 raise OptionError(f"method {self.name} has no option {name!r}; {hint}")
         values = {name: option.default for name, option in self.options.items()} | dict(self.presets)
-        return values | {name: self.options[name].parse(value) for name, value in given.items()}
+        values |= {name: known[name].parse(value) for name, value in given.items()}
+        return {name: value for name, value in values.items() if (name, value) != (RECOVER.name, RECOVER.default)}
 
     def is_control(self, options: Mapping[str, Any]) -> bool:
         """Whether the method with these options is only there for comparison."""
@@ -65,9 +69,20 @@ class Method:
     def label(self, options: Mapping[str, Any]) -> str:
         """The name with the options that differ from its defaults, such as ``michel:layer_norm=false``."""
         defaults = self.configure({})
-        changed = [f"{name}={plain(value)}" for name, value in options.items() if value != defaults[name]]
+        changed = [f"{name}={plain(value)}" for name, value in options.items() if value != defaults.get(name)]
         return self.name + (":" + ",".join(sorted(changed)) if changed else "")
 
+
+# An option of every scorer and selector that is none of its function's: what becomes of the weights of its choices.
+RECOVER = Option.of(
+    "recover",
+    Annotated[
+        Literal["none", "bias", "scale", "lstsq"],
+        "give the heads that are left new output weights, without training: the removed heads' mean in the bias, one "
+        "number for each head, or all of the weights by least squares",
+    ],
+    "none",
+)
 
 METHODS: dict[str, Method] = {}
 
@@ -183,11 +198,14 @@ def _add(base: Method, variants: Variants) -> None:
 
 def _signature_options(function: Callable[..., Any]) -> dict[str, Option]:
     hints = get_type_hints(function, include_extras=True)
-    return {
+    options = {
         p.name: Option.of(p.name, hints[p.name], p.default)
         for p in inspect.signature(function).parameters.values()
         if p.kind is p.KEYWORD_ONLY
     }
+    if RECOVER.name in options:
+        raise ValueError(f"{function.__name__}: {RECOVER.name} is already an option of every scorer and selector")
+    return options
 
 
 def _schedule_options() -> dict[str, Option]:

@@ -79,6 +79,35 @@ def test_the_lines_of_the_card_load_it_in_a_new_process(prune, tmp_path):
         assert done.stdout.strip() == str(load_pruned(tmp_path / "small")(**inputs).logits.tolist())
 
 
+def test_recovered_weights_are_saved_and_the_card_says_so(prune, tmp_path, capsys):
+    assert prune("--method", "michel", "--keep", "3") == 0
+    assert prune("--method", "michel", "--keep", "3", "--recover", "lstsq", out="recovered") == 0
+    assert prune("--method", "michel:recover=lstsq", "--keep", "3", out="same") == 0
+    names = ("small", "recovered", "same")
+    plain, recovered, same = (load_pruned(tmp_path / name) for name in names)
+    inputs = AutoTokenizer.from_pretrained(tmp_path / "small")("good film", return_tensors="pt")
+    with torch.no_grad():
+        first, second, third = (model(**inputs).logits for model in (plain, recovered, same))
+    assert torch.equal(second, third) and not torch.allclose(first, second)
+    changed = {
+        name for name, value in recovered.state_dict().items() if not torch.equal(value, plain.get_parameter(name))
+    }
+    assert changed and all(".attention.output.dense." in name for name in changed)
+    cards = [(tmp_path / name / "README.md").read_text() for name in names]
+    said = "Output weights were recovered without training (lstsq): "
+    assert said not in cards[0] and said in cards[1] and "by `michel:recover=lstsq`" in cards[1]
+    modules = len({name.rpartition(".")[0] for name in changed})
+    assert f"{modules} attention module" in cards[1].partition(said)[2]
+    assert "which trained" not in cards[1]
+
+
+def test_a_bias_that_a_checkpoint_cannot_hold_is_refused(prune, tiny_qwen, tmp_path, capsys):
+    assert prune("--method", "magnitude", "--keep", "0.5", "--recover", "bias", model=tiny_qwen) == 2
+    assert "has no place for: use --recover scale" in capsys.readouterr().err
+    assert not (tmp_path / "small").exists()
+    assert prune("--method", "magnitude", "--keep", "0.5", "--recover", "scale", model=tiny_qwen) == 0
+
+
 def test_a_pruned_checkpoint_can_be_pruned_further_and_benchmarked(prune, place, tmp_path, capsys):
     assert prune("--method", "michel", "--keep", "6") == 0
     assert prune("--method", "ae", "--keep", "2", out="smaller", model=tmp_path / "small") == 0
@@ -94,16 +123,23 @@ def test_a_pruned_checkpoint_can_be_pruned_further_and_benchmarked(prune, place,
     )
 
 
-@pytest.mark.parametrize(("keep", "plain"), [("0.5", True), ("0.25", False)])
-def test_the_card_says_whether_transformers_alone_loads_it(prune, tiny_model, tmp_path, keep, plain):
-    """Where every layer keeps as many heads, and its configuration has a head size of its own."""
+@pytest.fixture
+def tiny_qwen(tiny_model, tmp_path):
+    """A folder with a random Qwen3 classifier (2 layers, 2 KV groups of 2 heads) and its tokenizer."""
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
     config = Qwen3Config(vocab_size=len(tokenizer), intermediate_size=16, head_dim=8, pad_token_id=0, **sizes)
     config.id2label, config.label2id = dict(enumerate(LABELS)), {label: i for i, label in enumerate(LABELS)}
     for part in (tokenizer, Qwen3ForSequenceClassification(config)):
         part.save_pretrained(tmp_path / "whole")
-    assert prune("--method", "magnitude:allocation=layer", "--keep", keep, model=tmp_path / "whole") == 0
+    return tmp_path / "whole"
+
+
+@pytest.mark.parametrize(("keep", "plain"), [("0.5", True), ("0.25", False)])
+def test_the_card_says_whether_transformers_alone_loads_it(prune, tiny_qwen, tmp_path, keep, plain):
+    """Where every layer keeps as many heads, and its configuration has a head size of its own."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_qwen)
+    assert prune("--method", "magnitude:allocation=layer", "--keep", keep, model=tiny_qwen) == 0
     card = (tmp_path / "small" / "README.md").read_text()
     assert ("loads it as well, without headbench" in card) == plain
     if plain:
@@ -121,6 +157,7 @@ def test_the_card_says_whether_transformers_alone_loads_it(prune, tiny_model, tm
         (("--method", "michel", "--keep", "x"), "--keep x: expected a share"),
         (("--method", "none", "--keep", "0.5"), "--method none keeps 8 units, whatever --keep says"),
         (("--method", "random:recompute=1", "--keep", "0.5"), "a greedy schedule needs one draw, not 10: use draws=1"),
+        (("--method", "voita", "--keep", "0.5", "--recover", "bias"), "method voita has no option 'recover'"),
         (("--method", "dsp-joint:cooldown=2", "--keep", "0.5"), "option cooldown=2: expected a number, at least 0"),
         (("--method", "michel", "--keep", "0.5", "--seed", "-1"), "--seed: expected a whole number, at least 0"),
     ],

@@ -1,0 +1,101 @@
+"""Output weights by ridge least squares, from sums over tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from methods.recovery.projection import Projection
+
+# Strengths of the pull towards the old weights, strongest first, in units of the mean of the squares' diagonal.
+STRENGTHS = (10.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5)
+ROUNDING = 1e-9  # share of the squares wanted by which an error must be less to be less
+
+
+@dataclass
+class Moments:
+    """Sums over tokens, in float64, of what a projection reads, x (k,), and of what it is to give, t (d,)."""
+
+    x: Tensor  # (k,)
+    t: Tensor  # (d,)
+    xx: Tensor  # (k, k), sum of x x^T
+    xt: Tensor  # (k, d), sum of x t^T
+    tt: Tensor  # (), sum of |t|^2
+    count: int = 0
+
+    @classmethod
+    def zero(cls, inputs: int, outputs: int, device: torch.device) -> Moments:
+        """Those of no token."""
+        shapes: list[tuple[int, ...]] = [(inputs,), (outputs,), (inputs, inputs), (inputs, outputs), ()]
+        x, t, xx, xt, tt = (torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes)
+        return cls(x, t, xx, xt, tt)
+
+    def add(self, x: Tensor, t: Tensor) -> None:
+        """Add N tokens. x: (N, k). t: (N, d)."""
+        x, t = x.double(), t.double()
+        self.x += x.sum(0)
+        self.t += t.sum(0)
+        self.xx.addmm_(x.T, x)
+        self.xt.addmm_(x.T, t)
+        self.tt += t.square().sum()
+        self.count += len(x)
+
+    def error(self, of: Projection) -> float:
+        """Sum over the tokens of |x W + b - t|^2."""
+        quadratic = ((self.xx @ of.weight - 2 * self.xt) * of.weight).sum() + self.count * of.bias.square().sum()
+        return float(self.tt + quadratic + 2 * of.bias @ (self.x @ of.weight - self.t))
+
+
+def whole_projections(moments: Moments, old: Projection) -> Iterator[Projection]:
+    """Weights and bias that minimise the mean of |x W + b - t|^2 + r |W - W_old|^2, for each strength r.
+
+    The bias is free, so with no inputs it is the mean of t.
+    """
+    mean_x, mean_t = moments.x / moments.count, moments.t / moments.count
+    gram = moments.xx / moments.count - mean_x.outer(mean_x)
+    gap = moments.xt / moments.count - mean_x.outer(mean_t) - gram @ old.weight
+    for step in _ridge(gram, gap):
+        weight = old.weight + step
+        yield Projection(weight, mean_t - mean_x @ weight)
+
+
+def scaled_heads(moments: Moments, old: Projection, heads: int) -> Iterator[Projection]:
+    """The old weights with one factor s_h for each head that minimises the same error + r |s - 1|^2, for each r.
+
+    heads: number of heads that the inputs belong to, equally many each.
+    """
+    if not heads:
+        return
+    by_head = (heads, -1)
+    overlap = old.weight @ old.weight.T  # x_g W_g . x_h W_h summed over tokens = the sum of xx[g, h] * overlap[g, h]
+    gram = (moments.xx * overlap).unflatten(1, by_head).sum(2).unflatten(0, by_head).sum(1)  # (heads, heads)
+    wanted = ((moments.xt - moments.x.outer(old.bias)) * old.weight).sum(1).unflatten(0, by_head).sum(1)  # (heads,)
+    for step in _ridge(gram / moments.count, (wanted - gram.sum(1))[:, None] / moments.count):
+        factors = (1 + step).repeat_interleave(len(old.weight) // heads, 0)  # (k, 1)
+        yield Projection(old.weight * factors, old.bias)
+
+
+def _ridge(gram: Tensor, gap: Tensor) -> Iterator[Tensor]:
+    """(gram + r I)^-1 gap, for each strength r. gram: (k, k), positive semidefinite. gap: (k, any)."""
+    scale = gram.diagonal().mean() if len(gram) else gram.new_ones(())
+    if not scale:  # all inputs are constant
+        scale = gram.new_ones(())
+    for strength in STRENGTHS if len(gram) else STRENGTHS[:1]:
+        ridged = gram.clone()
+        ridged.diagonal().add_(strength * scale)
+        yield torch.cholesky_solve(gap, torch.linalg.cholesky(ridged))
+
+
+def best_of(
+    candidates: Iterator[Projection], held_out: Moments, old: Projection, dtype: torch.dtype
+) -> Projection | None:
+    """The candidate with the least error on held-out tokens, rounded to ``dtype``; None if the old ones have less."""
+    best, least = None, held_out.error(old) - ROUNDING * float(held_out.tt)
+    for candidate in candidates:
+        rounded = candidate.rounded(dtype)
+        if (error := held_out.error(rounded)) < least:
+            best, least = rounded, error
+    return best

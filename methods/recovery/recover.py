@@ -1,0 +1,126 @@
+"""Recover what a choice keeps: the whole model with new output weights, to be gated or made smaller as before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from methods.calibration.contexts import each_context
+from methods.contract.choice import Choice
+from methods.contract.view import View
+from methods.heads.surgery.shrink import working_copy
+from methods.recovery.least_squares import Moments, best_of, scaled_heads, whole_projections
+from methods.recovery.projection import Projection
+from methods.recovery.tokens import texts_of, walk
+
+How = Literal["bias", "scale", "lstsq"]
+HELD_OUT = 4  # one text in so many
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """A choice with recovered weights. recovered: number of attention modules with new ones; unchanged: number whose
+    old ones are no worse on texts held out.
+    """
+
+    choice: Choice
+    recovered: int
+    unchanged: int
+
+
+@torch.no_grad()
+def recover(view: View, choice: Choice, how: How) -> Recovered:
+    """The same units of a copy of the model whose output projections make up for what was removed.
+
+    choice: what is kept of a whole model; its neurons, if any, stay removed as they are. The copy is whole and shares
+    all weights that do not change.
+
+    how: ``bias`` adds to each bias what the removed heads give on average in the unpruned model (An et al. 2024, FLAP):
+        b += sum over removed channels j of mean(x_j) W_j. One forward pass.
+    ``scale`` multiplies each kept head by one number (Kwon et al. 2022), ``lstsq`` replaces the weights of the kept
+        heads and the bias, both by ridge least squares with a pull towards the old weights, one attention module after
+        the other from the bottom. They read the pruned model's own inputs, those below already recovered; they are to
+        give the unpruned model's attention output plus the block's input, less the input of the pruned block. In models
+        that are no plain stack of blocks, or do not add the two, they are to give the attention output alone. A quarter
+        of the texts is held out: the pull is the one with the least error on those, and where the old weights have less
+        they stay. At least four texts are needed to change anything.
+
+    Layers below the lowest removed head are left as they are. In a layer without any head ``lstsq`` sets the bias, and
+    ``scale`` nothing. Tied layers get one solution for all their calls, at inputs that the old weights give. Query
+    heads of one group have each their own number. Sums and solutions are in float64, rounded to the model's dtype.
+
+    Source: An et al., "Fluctuation-based Adaptive Structured Pruning", arXiv 2312.11983; Kwon et al., "A Fast
+    Post-Training Pruning Framework for Transformers", arXiv 2204.09656, whose code damps the numbers by a constant and
+    skips layers where one leaves [-10, 10].
+
+    Raises FloatingPointError where activations are not finite, ValueError if a batch does not say what is padding.
+    """
+    model = working_copy(choice.model)
+    found = _biases(view, choice) if how == "bias" else _least_squares(view, choice, how)
+    for index, new in found.items():
+        if new is not None:
+            site = choice.heads.sites[index]
+            kept = choice.heads.kept(choice.mask)[site.name]
+            new.write(model.get_submodule(site.output), site.columns(kept))
+    recovered = sum(new is not None for new in found.values())
+    return Recovered(replace(choice, model=model), recovered, len(found) - recovered)
+
+
+def _biases(view: View, choice: Choice) -> dict[int, Projection | None]:
+    """The old weights of the kept heads with the new bias, by site that lost a head."""
+    heads, kept = choice.heads, choice.heads.kept(choice.mask)
+    sums: dict[int, Tensor] = {}
+    counts = [0] * len(heads.sites)
+
+    def take(site: int, tokens: Tensor, texts: Tensor) -> None:
+        total = tokens.double().sum(0)  # (H, d_h)
+        sums[site] = sums[site] + total if site in sums else total
+        counts[site] += len(tokens)
+
+    each_context(replace(view, model=choice.model, heads=heads), take)
+    found: dict[int, Projection | None] = {}
+    for index, site in enumerate(heads.sites):
+        gone = [head for head in range(site.num_heads) if head not in kept[site.name]]
+        if gone:
+            old = Projection.of(choice.model.get_submodule(site.output))
+            mean = (sums[index] / counts[index]).flatten()
+            lost, left = (site.columns(which).to(mean.device) for which in (gone, kept[site.name]))
+            found[index] = Projection(old.weight[left], old.bias + mean[lost] @ old.weight[lost])
+    return found
+
+
+def _least_squares(view: View, choice: Choice, how: How) -> dict[int, Projection | None]:
+    """New weights of the kept heads by site that was considered; None where the old ones stay."""
+    held_out = held_out_texts(view)
+    smaller = choice.smaller()
+    steps = walk(view, choice, smaller)
+    found: dict[int, Projection | None] = {}
+    for index in steps.sites():
+        site = choice.heads.sites[index]
+        output = smaller.get_submodule(site.output)
+        old = Projection.of(output)
+        inputs, outputs = old.weight.shape
+        fit, test = (Moments.zero(inputs, outputs, old.weight.device) for _ in range(2))
+        for tokens in steps.tokens(index):
+            out = held_out[tokens.texts].to(tokens.read.device)
+            fit.add(tokens.read[~out], tokens.wanted[~out])
+            test.add(tokens.read[out], tokens.wanted[out])
+        if not (fit.tt + test.tt + fit.xx.sum() + test.xx.sum()).isfinite():
+            raise FloatingPointError(f"activations of {site.name} on the calibration set are not finite")
+        heads = len(old.weight) // site.head_dim
+        candidates = whole_projections(fit, old) if how == "lstsq" else scaled_heads(fit, old, heads)
+        found[index] = best_of(candidates, test, old, next(output.parameters()).dtype)
+        if (new := found[index]) is not None:
+            new.write(output)
+    return found
+
+
+def held_out_texts(view: View) -> Tensor:
+    """Which calibration texts are held out: (texts,) bool, a quarter of them, the same for all methods."""
+    number = sum(map(len, texts_of(view.batches)))
+    mask = torch.zeros(number, dtype=torch.bool)
+    mask[torch.randperm(number, generator=view.generator_for("recovery"))[: number // HELD_OUT]] = True
+    return mask

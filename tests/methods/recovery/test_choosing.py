@@ -1,0 +1,68 @@
+"""The option ``recover`` changes the weights of what is chosen, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bench.suites.keys import method_part
+from bench.suites.parse import parse_methods
+from methods import METHODS, OptionError
+from methods.contract import choosing
+from methods.recovery.choosing import choose, select
+from methods.recovery.recover import recover
+
+REMOVED = [0, 3, 8]
+
+
+def view_of(tiny):
+    return tiny.view(tiny.model("bert").requires_grad_(False), [tiny.batch(tiny.sentences(0, count=9))])
+
+
+@pytest.mark.parametrize("name", ["michel", "minitron"])
+def test_every_choice_that_lacks_something_is_recovered(tiny, name):
+    method, view = METHODS[name], view_of(tiny)
+    plain = choosing.select(method, method.configure({}), view, REMOVED)
+    (draw,) = choose(method, method.configure({"recover": "lstsq"}), view, REMOVED)
+    choices = list(draw.choices)
+    assert not draw.nested
+    assert (draw.trajectory is None) == (method.shape == "selector")
+    for (count, choice), removed, old in zip(choices, REMOVED, plain.choices[0], strict=True):
+        assert count == removed and torch.equal(choice.mask, old.mask)
+        if not removed:
+            assert choice.model is view.model and not choice.report
+            continue
+        expected = recover(view, old, "lstsq")
+        assert choice.report == {"recovered": expected.recovered, "unchanged": expected.unchanged}
+        state = expected.choice.model.state_dict()
+        assert all(torch.equal(value, state[path]) for path, value in choice.model.state_dict().items())
+        assert not torch.equal(
+            torch.cat([value.flatten() for value in state.values()]),
+            torch.cat([value.flatten() for value in view.model.state_dict().values()]),
+        )
+    (again,) = select(method, method.configure({"recover": "lstsq"}), view, REMOVED).choices
+    assert [choice.report for choice in again] == [choice.report for _, choice in choices]
+
+
+def test_without_it_choices_are_those_of_the_contract(tiny):
+    method, view = METHODS["michel"], view_of(tiny)
+    (draw,) = choose(method, method.configure({"recover": "none"}), view, REMOVED)
+    assert draw.nested and all(choice.model is view.model for _, choice in draw.choices)
+
+
+def test_joint_methods_have_no_such_option():
+    with pytest.raises(OptionError, match="method voita has no option 'recover'"):
+        METHODS["voita"].configure({"recover": "bias"})
+    with pytest.raises(OptionError, match=r"recover=all: expected one of none, bias, scale, lstsq"):
+        METHODS["michel"].configure({"recover": "all"})
+
+
+def test_keys_and_names_are_as_before_where_nothing_is_recovered():
+    plain, same, other, third = (
+        parse_methods(f"michel{options}")[0] for options in ("", ":recover=none", ":recover=bias", ":recover=scale")
+    )
+    assert plain == same and plain.label == same.label == "michel" and "recover" not in plain.options
+    assert other.label == "michel:recover=bias"
+    parts = [method_part(spec, 1.0) for spec in (plain, other, third)]
+    assert parts[0] == method_part(same, 1.0)
+    assert len(parts[0]) + 1 == len(parts[1]) and parts[1] != parts[2]

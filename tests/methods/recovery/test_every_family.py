@@ -1,0 +1,50 @@
+"""Recovery of every supported family, whose blocks differ in what they take, in what they add up and in layout."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from methods.checks.tiny import Batch
+from methods.contract.choice import Choice
+from methods.recovery.recover import held_out_texts, recover
+from tests.methods.heads.conftest import ENCODER_DECODERS, FAMILIES, Zoo
+from tests.methods.recovery.oracle import slow
+
+# Not one plain stack; or, in Gemma 2, a norm between the projection and the sum.
+OUTPUT_ALONE = {*ENCODER_DECODERS, "albert", "gemma2"}
+
+
+@pytest.fixture(scope="module")
+def zoo():
+    return Zoo()
+
+
+def batch(zoo, family, number):
+    """Four texts, or images, that differ by ``number``."""
+    inputs = zoo.batch(family)
+    for name, values in inputs.items():
+        if name == "pixel_values":
+            inputs[name] = values.roll(number, 0) + values
+        elif name.endswith("input_ids"):
+            inputs[name] = ((values + 7 * number) % 37 + 3) * (values > 0)
+    if family in ENCODER_DECODERS:
+        inputs["decoder_attention_mask"] = torch.ones_like(inputs["decoder_input_ids"])
+    return Batch(inputs, torch.zeros(4, dtype=torch.long))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("how", ["scale", "lstsq"])
+def test_recovered_models_give_the_logits_of_the_formulas(zoo, tiny, family, how):
+    model = zoo.model(family, dtype=torch.float64).requires_grad_(False)
+    view = tiny.view(model, [batch(zoo, family, number) for number in range(3)])
+    choice = Choice(model, view.heads, zoo.masks(view.heads)["random"])
+    found = recover(view, choice, how)
+    expected, counts = slow(view, choice, how, held_out_texts(view), adds=family not in OUTPUT_ALONE)
+    smaller = found.choice.smaller()
+    with found.choice.gated() as gated, Choice(expected, view.heads, choice.mask).gated() as wanted:
+        logits = view.forward(gated, view.batches[0])
+        zoo.assert_close(logits, view.forward(wanted, view.batches[0]), what=family)
+        zoo.assert_close(view.forward(smaller, view.batches[0]), logits, what=family)
+    assert [found.recovered, found.unchanged] == counts
+    assert found.recovered

@@ -1,0 +1,62 @@
+"""Sums over tokens give what all tokens together give, and old weights stay where new ones are worse."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from methods.recovery.least_squares import Moments, best_of, scaled_heads, whole_projections
+from methods.recovery.projection import Projection
+
+SHAPES = {"tokens": st.integers(1, 12), "inputs": st.sampled_from([0, 2, 4]), "outputs": st.integers(1, 3)}
+
+
+def draw(seed, *shapes):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+
+
+def moments_of(x, t, parts=2):
+    found = Moments.zero(x.shape[1], t.shape[1], x.device)
+    for some, wanted in zip(x.chunk(parts), t.chunk(parts), strict=True):
+        found.add(some, wanted)
+    return found
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), **SHAPES)
+def test_the_error_is_that_of_all_tokens(seed, tokens, inputs, outputs):
+    x, t, weight, bias = draw(seed, (tokens, inputs), (tokens, outputs), (inputs, outputs), (outputs,))
+    found = moments_of(x, t).error(Projection(weight, bias))
+    torch.testing.assert_close(found, float((x @ weight + bias - t).square().sum()), rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), **SHAPES)
+def test_a_weaker_pull_never_fits_worse(seed, tokens, inputs, outputs):
+    x, t, weight, bias = draw(seed, (tokens, inputs), (tokens, outputs), (inputs, outputs), (outputs,))
+    moments, old = moments_of(x, t), Projection(weight, bias)
+    for candidates in (whole_projections(moments, old), scaled_heads(moments, old, inputs // 2)):
+        errors = [moments.error(old), *map(moments.error, candidates)]
+        assert len(errors) > 1 or not inputs
+        for stronger, weaker in pairwise(errors):
+            assert weaker <= stronger + 1e-9 * (1 + float(t.square().sum()))
+
+
+def test_old_weights_stay_where_held_out_tokens_fit_them():
+    x, weight, bias, other = draw(0, (50, 4), (4, 3), (3,), (4, 3))
+    old = Projection(weight, bias)
+    fit, kept = moments_of(x, x @ other), moments_of(x, x @ weight + bias)
+    assert best_of(whole_projections(fit, old), kept, old, torch.float64) is None
+    found = best_of(whole_projections(fit, old), fit, old, torch.float64)
+    torch.testing.assert_close(found.weight, other, rtol=1e-3, atol=1e-3)
+
+
+def test_the_error_is_that_of_rounded_weights():
+    x, weight, bias = draw(0, (50, 4), (4, 3), (3,))
+    old = Projection(torch.zeros_like(weight), bias)
+    found = best_of(whole_projections(moments_of(x, x @ weight), old), moments_of(x, x @ weight), old, torch.bfloat16)
+    assert torch.equal(found.weight, found.weight.bfloat16().double())
