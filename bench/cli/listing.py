@@ -75,8 +75,8 @@ def suites() -> str:
 
 def cells(suite: Suite, out: Path, device: str) -> str:
     """Every cell of ``suite`` with its key and the state of its record in ``out``."""
-    states = survey(Store(out), plan(suite, device))
-    return "\n".join(f"{state:8} {cell.key[:12]} {cell.name}" for cell, state in states.items())
+    found = survey(Store(out), plan(suite, device))
+    return "\n".join(f"{each.state:8} {cell.key[:12]} {cell.name}" for cell, each in found.items())
 
 
 def _wrap(text: str) -> list[str]:

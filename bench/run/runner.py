@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from bench import signals
 from bench.analysis.naming import count
@@ -57,7 +58,8 @@ def run(suite: Suite, options: RunOptions) -> int:
             signals.at_work()
         if options.no_cache:
             root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headbench-")))
-        states = survey(store, cells, set_aside=not options.dry_run)
+        found = survey(store, cells, set_aside=not options.dry_run)
+        states = {cell: each.state for cell, each in found.items()}
         if not options.dry_run:
             _set_aside_others(store, cells)
         wanted = {"missing", "stale", "corrupt"} | ({"failed"} if options.retry_failed else set())
@@ -65,7 +67,7 @@ def run(suite: Suite, options: RunOptions) -> int:
         jobs = ordered(list(left), root, options.out, options.jobs, options.timeout)
         timed = [cell for cell in cells if cell in left or states[cell] == "untimed"] if options.latency else []
         timing = [TimingJob(cell, root, options.out, options.timeout) for cell in timed]
-        estimator = Estimator(Costs.shipped(), _readable(store, cells))
+        estimator = Estimator(Costs.shipped(), [each.record for each in found.values() if each.record is not None])
         _announce(suite, cells, states, jobs, estimator.left(jobs, options.jobs, timing), options, root)
         if options.dry_run:
             return 0
@@ -73,10 +75,11 @@ def run(suite: Suite, options: RunOptions) -> int:
         stack.enter_context(announced())
         fresh = options.device != "cpu"  # CUDA does not survive a fork
         run_cells(jobs, timing, options.jobs, estimator, fresh, options.out)
-        done = {cell for cell, state in survey(store, cells).items() if state == "untimed"}
-        untimed = time_cells([job for job in timing if job.cell in done], estimator, fresh)
+        states |= {cell: each.state for cell, each in survey(store, left).items()}
+        untimed = time_cells([job for job in timing if states[job.cell] == "untimed"], estimator, fresh)
         store.clear_temporary()  # of processes that were ended while they wrote
-    undone = {cell: state for cell, state in survey(store, cells).items() if state not in ("done", "untimed")}
+    states |= {cell: each.state for cell, each in survey(store, left).items()}
+    undone = {cell: state for cell, state in states.items() if state not in ("done", "untimed")}
     written = leaderboard.write(options.out)
     print(f"\n{leaderboard.summary(options.out)}")
     for cell, state in undone.items():
@@ -90,20 +93,30 @@ def run(suite: Suite, options: RunOptions) -> int:
     return 1 if undone or untimed else 0
 
 
-def survey(store: Store, cells: Iterable[Cell], set_aside: bool = False) -> dict[Cell, str]:
-    """State of each cell: done, untimed (done but for latency), failed, missing, corrupt or stale.
+class Found(NamedTuple):
+    """What there is of a cell: done, untimed (done but for latency), failed, missing, corrupt or stale.
 
-    Stale records were made under other settings. A corrupt one is named and, with ``set_aside``, renamed.
+    Stale records were made under other settings. record: None where there is none that can be read.
     """
-    states = {}
+
+    state: str
+    record: Record | None = None
+
+
+def survey(store: Store, cells: Iterable[Cell], set_aside: bool = False) -> dict[Cell, Found]:
+    """What there is of each cell. A corrupt record is named and, with ``set_aside``, renamed.
+
+    Every record is read and checked, which takes seconds where there are a thousand.
+    """
+    found = {}
     for cell in cells:
         try:
-            states[cell] = _state(store, cell)
+            found[cell] = _find(store, cell)
         except CorruptRecord as error:
-            states[cell] = "corrupt"
+            found[cell] = Found("corrupt")
             where = f"set aside as {store.set_aside(store.path(cell.name)).name}" if set_aside else "would be set aside"
             print(f"corrupt record, {where}: {error}", file=sys.stderr)
-    return states
+    return found
 
 
 def _set_aside_others(store: Store, cells: Sequence[Cell]) -> None:
@@ -119,19 +132,19 @@ def _set_aside_others(store: Store, cells: Sequence[Cell]) -> None:
             print(f"corrupt record, set aside as {store.set_aside(path).name}: {error}", file=sys.stderr)
 
 
-def _state(store: Store, cell: Cell) -> str:
+def _find(store: Store, cell: Cell) -> Found:
     path = store.path(cell.name)
     if not path.exists():
-        return "missing"
+        return Found("missing")
     try:
         record = store.read(path)
     except OtherProtocol:
-        return "stale"
+        return Found("stale")
     if record.key != cell.key:
-        return "stale"
+        return Found("stale", record)
     if isinstance(record, FailedRecord):
-        return "failed"
-    return "done" if record.measured.latency else "untimed"
+        return Found("failed", record)
+    return Found("done" if record.measured.latency else "untimed", record)
 
 
 def _read(store: Store, cell: Cell) -> Record | None:
@@ -140,10 +153,6 @@ def _read(store: Store, cell: Cell) -> Record | None:
         return store.read(store.path(cell.name))
     except (CorruptRecord, OtherProtocol):
         return None
-
-
-def _readable(store: Store, cells: Iterable[Cell]) -> list[Record]:
-    return [record for cell in cells if (record := _read(store, cell)) is not None]
 
 
 def _announce(
