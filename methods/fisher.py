@@ -9,17 +9,17 @@ from methods.calibration.gate_gradients import gate_gradients
 
 @scorer("fisher", source="Kwon et al. 2022, the diagonal of the Fisher matrix of the mask")
 def fisher(view: View) -> Tensor:
-    """Mean squared gradient of the loss with respect to a gate on the unit.
+    """Root of the mean squared gradient of the loss with respect to a gate on the unit.
 
-        importance(u) = mean over examples x of (d loss(x) / d gate_u)^2  at gate_u = 1
+        importance(u)^2 = mean over examples x of (d loss(x) / d gate_u)^2  at gate_u = 1
 
-    Twice what removing the unit adds to the loss, in a second-order expansion that leaves out the first order and takes
-    the empirical Fisher matrix for the Hessian, without its entries off the diagonal. Takes one pass forward and
-    backward. Returns (units,).
+    The square is twice what removing the unit adds to the loss, in a second-order expansion that leaves out the first
+    order and takes the empirical Fisher matrix for the Hessian, without its entries off the diagonal. The root ranks
+    alike, and stands rounding better. Takes one pass forward and backward. Returns (units,).
 
     Source: Kwon et al., "A Fast Post-Training Pruning Framework for Transformers", NeurIPS 2022, arXiv 2204.09656.
     """
     total = torch.zeros(len(view.heads), dtype=torch.float64)
     for gradients in gate_gradients(view):
         total += gradients.square().sum(1)
-    return total / view.examples
+    return (total / view.examples).sqrt()

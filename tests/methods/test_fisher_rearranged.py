@@ -84,7 +84,7 @@ def test_matrices_are_products_of_slopes(tiny, architecture, seed):
     found = torch.block_diag(*fisher_matrices(view))
     blocks = view.heads.site_of_unit[:, None] == view.heads.site_of_unit
     torch.testing.assert_close(found[blocks], expected[blocks], rtol=1e-4, atol=1e-9)
-    torch.testing.assert_close(found.diagonal(), fisher(view))
+    torch.testing.assert_close(found.diagonal(), fisher(view) ** 2)
 
 
 def test_layers_keep_as_many_as_by_the_diagonal(tiny):
