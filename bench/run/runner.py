@@ -59,31 +59,29 @@ def run(suite: Suite, options: RunOptions) -> int:
         if options.no_cache:
             root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headbench-")))
         found = survey(store, cells, set_aside=not options.dry_run)
-        states = {cell: each.state for cell, each in found.items()}
         if not options.dry_run:
             _set_aside_others(store, cells)
         wanted = {"missing", "stale", "corrupt"} | ({"failed"} if options.retry_failed else set())
-        left = {cell: None for cell in cells if states[cell] in wanted}
+        left = {cell: None for cell in cells if found[cell].state in wanted}
         jobs = ordered(list(left), root, options.out, options.jobs, options.timeout)
-        timed = [cell for cell in cells if cell in left or states[cell] == "untimed"] if options.latency else []
+        timed = [cell for cell in cells if cell in left or found[cell].state == "untimed"] if options.latency else []
         timing = [TimingJob(cell, root, options.out, options.timeout) for cell in timed]
         estimator = Estimator(Costs.shipped(), [each.record for each in found.values() if each.record is not None])
-        _announce(suite, cells, states, jobs, estimator.left(jobs, options.jobs, timing), options, root)
+        _announce(suite, cells, found, jobs, estimator.left(jobs, options.jobs, timing), options, root)
         if options.dry_run:
             return 0
         store.clear_temporary()
         stack.enter_context(announced())
         fresh = options.device != "cpu"  # CUDA does not survive a fork
         run_cells(jobs, timing, options.jobs, estimator, fresh, options.out)
-        states |= {cell: each.state for cell, each in survey(store, left).items()}
-        untimed = time_cells([job for job in timing if states[job.cell] == "untimed"], estimator, fresh)
+        found |= survey(store, left)
+        untimed = time_cells([job for job in timing if found[job.cell].state == "untimed"], estimator, fresh)
         store.clear_temporary()  # of processes that were ended while they wrote
-    states |= {cell: each.state for cell, each in survey(store, left).items()}
-    undone = {cell: state for cell, state in states.items() if state not in ("done", "untimed")}
+    found |= survey(store, left)
+    undone = {cell: each for cell, each in found.items() if each.state not in ("done", "untimed")}
     written = leaderboard.write(options.out)
     print(f"\n{leaderboard.summary(options.out)}")
-    for cell, state in undone.items():
-        record = _read(store, cell)
+    for cell, (state, record) in undone.items():
         reason = record.reason if isinstance(record, FailedRecord) else "its record was changed meanwhile"
         print(f"{state}: {cell.name}: {reason}")
     for cell, reason in untimed.items():
@@ -147,24 +145,16 @@ def _find(store: Store, cell: Cell) -> Found:
     return Found("done" if record.measured.latency else "untimed", record)
 
 
-def _read(store: Store, cell: Cell) -> Record | None:
-    """The record of ``cell``; None where it cannot be read."""
-    try:
-        return store.read(store.path(cell.name))
-    except (CorruptRecord, OtherProtocol):
-        return None
-
-
 def _announce(
     suite: Suite,
     cells: Sequence[Cell],
-    states: dict[Cell, str],
+    found: dict[Cell, Found],
     jobs: Sequence[Job],
     seconds: float | None,
     options: RunOptions,
     root: Path,
 ) -> None:
-    counts = Counter(states.values())
+    counts = Counter(each.state for each in found.values())
     tasks = {(cell.task.task, cell.data, cell.model): cell.task for cell in cells}
     print(
         f"suite {suite.name}: {count(len(cells), 'cell')} = {count(len(tasks), 'task')} x "
@@ -192,7 +182,7 @@ def _announce(
         print(f"  {counts['failed']} cells failed before; --retry-failed runs them again")
     if options.dry_run:
         for cell in cells:
-            print(f"  {states[cell]:8} {cell.name}")
+            print(f"  {found[cell].state:8} {cell.name}")
     sys.stdout.flush()
 
 

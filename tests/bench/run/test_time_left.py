@@ -174,20 +174,19 @@ def run_again(
 def test_the_time_left_is_near_the_truth_from_the_tenth_cell_on(machine, workers, uneven):
     """On another machine, too, and if some methods and tasks have become slower or faster than was known."""
     records = recorded()
-    *others, last = sorted({record.cell.seed for record in records})
-    costs = Costs(learnt_from([record for record in records if record.cell.seed == last]))
+    costs = Costs(learnt_from([record for record in records if record.cell.seed > 4]))
 
     def slower(record: FinishedRecord) -> float:
         names = (record.cell.method, record.cell.task)
         return machine * (1 + sum(random.Random(name).uniform(-uneven, uneven) for name in names))
 
-    course = run_again([record for record in records if record.cell.seed in others[:3]], costs, workers, slower)
+    course = run_again([record for record in records if record.cell.seed < 3], costs, workers, slower)
     whole = course[0][1]
     told = [(left, estimate) for ended, left, estimate in course if ended >= 10]
-    assert len(told) > 200
+    assert len(told) > 300
     # Of what is nearly done a quarter is less than anybody reads.
     wrong = [each for each in told if abs(each[1] - each[0]) > max(0.25 * each[0], 0.02 * whole)]
-    assert len(wrong) <= 0.01 * len(told), wrong
+    assert wrong == []
 
 
 def test_the_costs_that_come_with_the_package_know_every_method_and_task():
