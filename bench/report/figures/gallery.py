@@ -38,9 +38,7 @@ Looks = Mapping[str, lines.Look]
 def areas(board: Board, found: Standing) -> Picture:
     """The main figure."""
     bars = "the standard deviation" if found.area.low is None else "95 % intervals"
-    caption = (
-        f"Area by method, with {bars} over seeds; bands part the tiers, dotted lines mark random choice."
-    )
+    caption = f"Area by method, with {bars} over seeds; bands part the tiers, dotted lines mark random choice."
     return picture("areas", "Area by method", caption, partial(rank_figures.areas, board, found), MAIN)
 
 
