@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from bench.cli.listing import SCHEDULE, kind_of
+from bench.cli.listing import SCHEDULE, kind_of, shows
 from bench.suites.plugins import load_plugins
 from methods import METHODS, Method
 from methods.contract.options import Option, plain
@@ -74,7 +74,7 @@ def _names() -> str:
 def _section(method: Method) -> str:
     parts = [*textwrap.wrap(_cell(method.summary), 118), "", f"Shape: {method.shape}. Source: {method.source}."]
     values = method.configure({})
-    own = [option for name, option in method.options.items() if name not in SCHEDULE or name in method.presets]
+    own = [option for option in (*method.options.values(), RECOVER) if shows(method, option)]
     if own:
         parts += ["", _options((option, values[option.name]) for option in own)]
     variants = [other for other in _built_in() if other.base == method.name != other.name]
