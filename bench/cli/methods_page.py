@@ -38,8 +38,8 @@ How to read comparisons:
   Compare them with `michel-retrained` and `random-retrained`, which choose the heads
   first and then train for as many steps on the same batches. `dsp-pipelined` changes no weights: compare it with the
   scorers, but note that it sees the training split and not only the calibration set.
-- **Methods that remove neurons** (`amp`, `amp-mlp`, `amp-recovered`, `random-both`) compare with the others by
-  parameters removed, not by the share of heads. The control of `amp` is `random-both`, that of `amp-mlp`
+- **Methods that remove neurons** (`amp`, `amp-mlp`, `amp-recovered`, `kwon:parts=both`, `random-both`) compare with
+  the others by parameters removed, not by the share of heads. The control of `amp` is `random-both`, that of `amp-mlp`
   `random:parts=neurons,allocation=layer`.
 - Where a **paper and its published code** differ, the default is the paper's definition, and an option has the other
   one.

@@ -96,3 +96,5 @@ def test_keys_and_names_are_as_before_where_nothing_is_recovered():
     parts = [method_part(spec, 1.0) for spec in (plain, other, third)]
     assert parts[0] == method_part(same, 1.0)
     assert len(parts[0]) + 1 == len(parts[1]) and parts[1] != parts[2]
+    heads, both = (method_part(spec, 1.0) for spec in parse_methods("kwon:recover=none,kwon:recover=none,parts=both"))
+    assert len(heads) + 1 == len(both)  # the code that makes choices of heads and neurons
