@@ -56,6 +56,7 @@ def kwon(
     neurons too; here they are ranked one by one, and those that are left stay as they are.
     """
     if parts == "heads":
+        information_of_units(view)  # which must be finite, or no swap is ever the last
         return fisher_rearranged(view, keep)
     heads, neurons = ranked(view, budget)
     gone, gone_neurons = best_split(heads, neurons, share=1 - keep / int(view.kept.sum()))
@@ -104,10 +105,8 @@ def ranked(view: View, budget: Budget) -> tuple[Ranked, Ranked]:
 
     Raises NonFiniteScore for information that is not finite.
     """
-    of_units = torch.cat([matrix.diagonal() for matrix in fisher_matrices(view)])
-    by_layer = neuron_information(view)
+    of_units, by_layer = information_of_units(view), neuron_information(view)
     units = view.kept.nonzero().flatten()
-    _check_finite({view.heads.name(unit): of_units[unit, None] for unit in units.tolist()})
     _check_finite(by_layer)
     of_neurons = torch.cat(list(by_layer.values()))
     cost_of_units, cost_of_neurons = (parameter_costs if budget == "parameters" else multiplication_costs)(view)
@@ -115,6 +114,16 @@ def ranked(view: View, budget: Budget) -> tuple[Ranked, Ranked]:
     # Ties as in fisher-rearranged, where the later of two equal units goes.
     order = units[of_units[units].argsort(descending=True, stable=True)].flip(0)
     return Ranked(of_units, cost_of_units, order), Ranked(of_neurons, costs, of_neurons.argsort(stable=True))
+
+
+def information_of_units(view: View) -> Tensor:
+    """Mean over examples of the squared gradient to a gate on each unit: (units,) float64.
+
+    Raises NonFiniteScore where it is not finite.
+    """
+    found = torch.cat([matrix.diagonal() for matrix in fisher_matrices(view)])
+    _check_finite({view.heads.name(unit): found[unit, None] for unit in view.kept.nonzero().flatten().tolist()})
+    return found
 
 
 def _check_finite(information: Mapping[str, Tensor]) -> None:
