@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from methods.calibration.contexts import each_context
 from methods.contract.choice import Choice
 from methods.contract.view import View
+from methods.heads.incremental import LengthGroup
 from methods.heads.surgery.shrink import working_copy
 from methods.recovery.least_squares import Moments, best_of, scaled_heads, whole_projections
 from methods.recovery.projection import Projection
@@ -22,8 +23,8 @@ HELD_OUT = 4  # one text in so many
 
 @dataclass(frozen=True)
 class Recovered:
-    """A choice with recovered weights. recovered: number of attention modules with new ones; unchanged: number whose
-    old ones are no worse on texts held out.
+    """A choice with recovered weights. recovered: number of attention modules with new ones; unchanged: number of those
+    that were tried and keep the old ones, which are no worse on texts held out.
     """
 
     choice: Choice
@@ -46,7 +47,8 @@ def recover(view: View, choice: Choice, how: How) -> Recovered:
         give the unpruned model's attention output plus the block's input, less the input of the pruned block. In models
         that are no plain stack of blocks, or do not add the two, they are to give the attention output alone. A quarter
         of the texts is held out: the pull is the one with the least error on those, and where the old weights have less
-        they stay. At least four texts are needed to change anything.
+        they stay. They all stay unless the task loss of the held-out texts falls. At least four texts are needed to
+        change anything.
 
     Layers below the lowest removed head are left as they are. In a layer without any head ``lstsq`` sets the bias, and
     ``scale`` nothing. Tied layers get one solution for all their calls, at inputs that the old weights give. Query
@@ -96,6 +98,7 @@ def _least_squares(view: View, choice: Choice, how: How) -> dict[int, Projection
     """New weights of the kept heads by site that was considered; None where the old ones stay."""
     held_out = held_out_texts(view)
     smaller = choice.smaller()
+    before = _loss(view, smaller, held_out)
     steps = walk(view, choice, smaller)
     found: dict[int, Projection | None] = {}
     for index in steps.sites():
@@ -115,7 +118,20 @@ def _least_squares(view: View, choice: Choice, how: How) -> dict[int, Projection
         found[index] = best_of(candidates, test, old, next(output.parameters()).dtype)
         if (new := found[index]) is not None:
             new.write(output)
+    if any(found.values()) and not _loss(view, smaller, held_out) < before:
+        return dict.fromkeys(found)  # each layer gives more of what it gave, and yet the model is worse
     return found
+
+
+def _loss(view: View, model: nn.Module, texts: Tensor) -> float:
+    """Mean task loss of those of the calibration texts, (texts,) bool, by ``model``; NaN of none."""
+    losses = []
+    for batch, indices in zip(view.batches, texts_of(view.batches), strict=True):
+        rows = texts[indices].nonzero().flatten().to(batch.labels.device)
+        if len(rows):
+            some = LengthGroup({name: values[rows] for name, values in batch.inputs.items()}, batch.labels[rows])
+            losses.append(view.loss_of_logits(view.forward(model, some), some).double())
+    return float(torch.cat(losses).mean()) if losses else float("nan")
 
 
 def held_out_texts(view: View) -> Tensor:

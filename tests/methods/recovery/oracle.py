@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from dataclasses import replace
 
 import torch
 
 from methods.recovery.least_squares import STRENGTHS
+
+
+def with_loss(view, step):
+    """The same view with a loss that changes by ``step`` whenever it is asked for, whatever the model: down, or up."""
+    values = itertools.count(0, 1e6 * step)
+
+    def loss(logits, batch):
+        return logits.flatten(1).double().square().mean(1).tanh() + next(values)
+
+    return replace(view, loss_of_logits=loss)
 
 
 def block_path(site):

@@ -11,7 +11,7 @@ from methods.contract.choice import Choice
 from methods.heads import find_mlps
 from methods.recovery.recover import held_out_texts, recover
 from tests.methods.activations import contexts_of, weights_of
-from tests.methods.recovery.oracle import slow
+from tests.methods.recovery.oracle import slow, with_loss
 
 
 def scene(tiny, architecture, seed=0, dtype=torch.float64, texts=9, layers=3):
@@ -20,7 +20,7 @@ def scene(tiny, architecture, seed=0, dtype=torch.float64, texts=9, layers=3):
     first, second = tiny.sides(architecture)
     batches = [tiny.batch(sentences[:4], first, extra=1), tiny.batch(sentences[4:], second)]
     model = tiny.model(architecture, seed, dtype, layers).requires_grad_(False)
-    view = tiny.view(model, batches, tiny.unit(architecture))
+    view = with_loss(tiny.view(model, batches, tiny.unit(architecture)), -1)
     return view, replace(view, batches=tiny.alone(sentences))
 
 
@@ -144,6 +144,35 @@ def test_layers_below_the_first_removal_stay(tiny):
     assert found.recovered + found.unchanged == 1
     nothing = recover(view, choice_of(view, view.heads.full_mask()), "lstsq")
     assert (nothing.recovered, nothing.unchanged) == (0, 0)
+
+
+@pytest.mark.parametrize("how", ["scale", "lstsq"])
+def test_unless_the_loss_of_held_out_texts_falls_all_stays(tiny, architecture, how):
+    view, _ = scene(tiny, architecture)
+    choice = choice_of(view, masks(view.heads)["random"])
+    found = recover(view, choice, how)
+    assert found.recovered
+    stays = recover(with_loss(view, 1), choice, how)
+    assert stays.recovered == 0 and stays.unchanged == found.recovered + found.unchanged
+    old = dict(view.model.named_parameters())
+    assert all(weight is old[name] for name, weight in stays.choice.model.named_parameters())
+
+
+def test_the_loss_is_that_of_held_out_texts_without_and_with_the_new_weights(tiny, architecture):
+    view, _ = scene(tiny, architecture)
+    choice, seen = choice_of(view, masks(view.heads)["random"]), []
+
+    def loss(logits, batch):
+        seen.append(logits)
+        return -float(len(seen)) * torch.ones(len(logits))
+
+    found = recover(replace(view, loss_of_logits=loss), choice, "lstsq")
+    expected = []
+    for each in (choice, found.choice):
+        with each.gated() as model, torch.no_grad():
+            expected.append(torch.cat([view.forward(model, batch) for batch in view.batches])[held_out_texts(view)])
+    assert found.recovered and not torch.equal(*expected)
+    torch.testing.assert_close(torch.cat(seen), torch.cat(expected))
 
 
 def test_with_too_few_texts_to_hold_one_out_all_stays(tiny):
