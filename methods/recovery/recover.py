@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from methods.calibration.contexts import each_context
 from methods.contract.choice import Choice
@@ -33,7 +34,7 @@ class Recovered:
 
 
 @torch.no_grad()
-def recover(view: View, choice: Choice, how: How) -> Recovered:
+def recover(view: View, choice: Choice, how: How, *, guarded: bool = True) -> Recovered:
     """The same units of a copy of the model whose output projections make up for what was removed.
 
     choice: what is kept of a whole model; its neurons, if any, stay removed as they are. The copy is whole and shares
@@ -47,8 +48,8 @@ def recover(view: View, choice: Choice, how: How) -> Recovered:
         give the unpruned model's attention output plus the block's input, less the input of the pruned block. In models
         that are no plain stack of blocks, or do not add the two, they are to give the attention output alone. A quarter
         of the texts is held out: the pull is the one with the least error on those, and where the old weights have less
-        they stay. They all stay unless the task loss of the held-out texts falls. At least four texts are needed to
-        change anything.
+        they stay. If ``guarded``, they all stay unless on those the model's logits come nearer to the unpruned model's.
+        At least four texts are needed to change anything.
 
     Layers below the lowest removed head are left as they are. In a layer without any head ``lstsq`` sets the bias, and
     ``scale`` nothing. Tied layers get one solution for all their calls, at inputs that the old weights give. Query
@@ -61,7 +62,7 @@ def recover(view: View, choice: Choice, how: How) -> Recovered:
     Raises FloatingPointError where activations are not finite, ValueError if a batch does not say what is padding.
     """
     model = working_copy(choice.model)
-    found = _biases(view, choice) if how == "bias" else _least_squares(view, choice, how)
+    found = _biases(view, choice) if how == "bias" else _least_squares(view, choice, how, guarded)
     for index, new in found.items():
         if new is not None:
             site = choice.heads.sites[index]
@@ -94,11 +95,10 @@ def _biases(view: View, choice: Choice) -> dict[int, Projection | None]:
     return found
 
 
-def _least_squares(view: View, choice: Choice, how: How) -> dict[int, Projection | None]:
+def _least_squares(view: View, choice: Choice, how: How, guarded: bool) -> dict[int, Projection | None]:
     """New weights of the kept heads by site that was considered; None where the old ones stay."""
     held_out = held_out_texts(view)
     smaller = choice.smaller()
-    before = _loss(view, smaller, held_out)
     steps = walk(view, choice, smaller)
     found: dict[int, Projection | None] = {}
     for index in steps.sites():
@@ -118,20 +118,27 @@ def _least_squares(view: View, choice: Choice, how: How) -> dict[int, Projection
         found[index] = best_of(candidates, test, old, next(output.parameters()).dtype)
         if (new := found[index]) is not None:
             new.write(output)
-    if any(found.values()) and not _loss(view, smaller, held_out) < before:
-        return dict.fromkeys(found)  # each layer gives more of what it gave, and yet the model is worse
+    if guarded and any(found.values()) and not _nearer(view, smaller, choice.smaller(), held_out):
+        return dict.fromkeys(found)  # each layer gives more of what it gave, and yet the model is farther off
     return found
 
 
-def _loss(view: View, model: nn.Module, texts: Tensor) -> float:
-    """Mean task loss of those of the calibration texts, (texts,) bool, by ``model``; NaN of none."""
-    losses = []
+def _nearer(view: View, new: nn.Module, old: nn.Module, texts: Tensor) -> bool:
+    """Whether ``new`` has a lower mean of KL(unpruned model || model) than ``old`` over some of the calibration texts.
+
+    texts: (texts,) bool. Of a language model it is the mean over positions. A loss would count what the unpruned model
+    gets wrong: a less certain model has less of it.
+    """
+    totals = [0.0, 0.0]
     for batch, indices in zip(view.batches, texts_of(view.batches), strict=True):
         rows = texts[indices].nonzero().flatten().to(batch.labels.device)
         if len(rows):
             some = LengthGroup({name: values[rows] for name, values in batch.inputs.items()}, batch.labels[rows])
-            losses.append(view.loss_of_logits(view.forward(model, some), some).double())
-    return float(torch.cat(losses).mean()) if losses else float("nan")
+            wanted, *given = (view.forward(model, some).double().log_softmax(-1) for model in (view.model, new, old))
+            for place, each in enumerate(given):
+                divergence = F.kl_div(each, wanted, reduction="none", log_target=True).sum(-1)  # (B,) or (B, T)
+                totals[place] += float(divergence.reshape(len(rows), -1).mean(1).sum())
+    return totals[0] < totals[1]
 
 
 def held_out_texts(view: View) -> Tensor:
