@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from bench.analysis.naming import count
 from bench.measure.evaluate import evaluate_model
@@ -24,7 +25,6 @@ from bench.suites.cells import calibration_source, check_start, open_task
 from bench.suites.parse import MethodSpec
 from bench.suites.shares import fraction
 from methods import METHODS, OptionError
-from methods.contract.choice import Choice
 from methods.contract.registry import RECOVER
 from methods.contract.schedule import NonFiniteScore
 from methods.contract.side_effects import SideEffect, no_side_effects
@@ -61,7 +61,10 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     task = open_task(options.task)
     check_start(options.method, task)
     source = calibration_source(task, options.calibration, options.calibration_from)
-    keep = units_to_keep(options.keep, len(HeadMap.of(task.validate(), task.spec.unit)))
+    untrained = task.validate()
+    heads = HeadMap.of(untrained, task.spec.unit)
+    keep = units_to_keep(options.keep, len(heads))
+    _check_biases(options, untrained, heads)
     with _one_line(options):
         task.prepare(options.seed, cache, device)
         model: Any = task.open(options.seed, cache, device).requires_grad_(False)
@@ -74,7 +77,6 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         if choice.neurons is None and choice.removed != len(view.heads) - keep:
             kept = int(choice.mask.sum())
             raise InputError(f"--method {options.method.label} keeps {kept} units, whatever --keep says")
-        _check_biases(options, model, choice)
         smaller: Any = choice.smaller()
         gap = largest_gap(task, choice, smaller)
         after = evaluate_model(task, smaller)
@@ -146,10 +148,12 @@ def _recovered(options: PruneOptions, report: Mapping[str, float]) -> str:
     )
 
 
-def _check_biases(options: PruneOptions, model: Any, choice: Choice) -> None:
-    """Raise InputError where recovery gave an output projection a bias that a saved model has no place for."""
-    for site in choice.heads.sites:
-        if model.get_submodule(site.output).bias is None and choice.model.get_submodule(site.output).bias is not None:
+def _check_biases(options: PruneOptions, model: nn.Module, heads: HeadMap) -> None:
+    """Raise InputError if recovery would give an output projection a bias that a saved model has no place for."""
+    if options.method.options.get(RECOVER.name) not in ("bias", "lstsq"):
+        return
+    for site in heads.sites:
+        if model.get_submodule(site.output).bias is None:
             raise InputError(
                 f"--method {options.method.label} gives {site.output} a bias, which a checkpoint of "
                 f"{type(model).__name__} has no place for: use --recover scale"

@@ -31,7 +31,7 @@ MODELS = {
 ARCHITECTURES = ("bert", "albert", "llama", "llama-query")
 
 
-def _norm_in_float64(model: nn.Module) -> None:
+def norm_in_float64(model: nn.Module) -> None:
     """Replace Llama's own norm, which computes in float32 for any dtype: too coarse for finite differences."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
@@ -98,7 +98,7 @@ class Tiny:
                     if name.endswith("bias") or parameter.dim() == 2:
                         parameter.normal_(std=0.4)
         if dtype == torch.float64:
-            _norm_in_float64(model)
+            norm_in_float64(model)
         return model.to(dtype).eval()
 
     def sentences(self, seed: int, count: int = 6, longest: int = 9, shortest: int = 1) -> list[tuple[Tensor, int]]:

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from methods.calibration.contexts import each_context
 from methods.contract.choice import Choice
 from methods.contract.view import View
+from methods.heads.incremental import LengthGroup
 from methods.heads.surgery.shrink import working_copy
 from methods.recovery.least_squares import Moments, best_of, scaled_heads, whole_projections
 from methods.recovery.projection import Projection
@@ -22,8 +24,8 @@ HELD_OUT = 4  # one text in so many
 
 @dataclass(frozen=True)
 class Recovered:
-    """A choice with recovered weights. recovered: number of attention modules with new ones; unchanged: number whose
-    old ones are no worse on texts held out.
+    """A choice with recovered weights. recovered: number of attention modules with new ones; unchanged: number of those
+    that were tried and keep the old ones, which are no worse on texts held out.
     """
 
     choice: Choice
@@ -32,7 +34,7 @@ class Recovered:
 
 
 @torch.no_grad()
-def recover(view: View, choice: Choice, how: How) -> Recovered:
+def recover(view: View, choice: Choice, how: How, *, guarded: bool = True) -> Recovered:
     """The same units of a copy of the model whose output projections make up for what was removed.
 
     choice: what is kept of a whole model; its neurons, if any, stay removed as they are. The copy is whole and shares
@@ -46,7 +48,8 @@ def recover(view: View, choice: Choice, how: How) -> Recovered:
         give the unpruned model's attention output plus the block's input, less the input of the pruned block. In models
         that are no plain stack of blocks, or do not add the two, they are to give the attention output alone. A quarter
         of the texts is held out: the pull is the one with the least error on those, and where the old weights have less
-        they stay. At least four texts are needed to change anything.
+        they stay. If ``guarded``, they all stay unless on those the model's logits come nearer to the unpruned model's.
+        At least four texts are needed to change anything.
 
     Layers below the lowest removed head are left as they are. In a layer without any head ``lstsq`` sets the bias, and
     ``scale`` nothing. Tied layers get one solution for all their calls, at inputs that the old weights give. Query
@@ -59,7 +62,7 @@ def recover(view: View, choice: Choice, how: How) -> Recovered:
     Raises FloatingPointError where activations are not finite, ValueError if a batch does not say what is padding.
     """
     model = working_copy(choice.model)
-    found = _biases(view, choice) if how == "bias" else _least_squares(view, choice, how)
+    found = _biases(view, choice) if how == "bias" else _least_squares(view, choice, how, guarded)
     for index, new in found.items():
         if new is not None:
             site = choice.heads.sites[index]
@@ -92,7 +95,7 @@ def _biases(view: View, choice: Choice) -> dict[int, Projection | None]:
     return found
 
 
-def _least_squares(view: View, choice: Choice, how: How) -> dict[int, Projection | None]:
+def _least_squares(view: View, choice: Choice, how: How, guarded: bool) -> dict[int, Projection | None]:
     """New weights of the kept heads by site that was considered; None where the old ones stay."""
     held_out = held_out_texts(view)
     smaller = choice.smaller()
@@ -115,7 +118,27 @@ def _least_squares(view: View, choice: Choice, how: How) -> dict[int, Projection
         found[index] = best_of(candidates, test, old, next(output.parameters()).dtype)
         if (new := found[index]) is not None:
             new.write(output)
+    if guarded and any(found.values()) and not _nearer(view, smaller, choice.smaller(), held_out):
+        return dict.fromkeys(found)  # each layer gives more of what it gave, and yet the model is farther off
     return found
+
+
+def _nearer(view: View, new: nn.Module, old: nn.Module, texts: Tensor) -> bool:
+    """Whether ``new`` has a lower mean of KL(unpruned model || model) than ``old`` over some of the calibration texts.
+
+    texts: (texts,) bool. Of a language model it is the mean over positions. A loss would count what the unpruned model
+    gets wrong: a less certain model has less of it.
+    """
+    totals = [0.0, 0.0]
+    for batch, indices in zip(view.batches, texts_of(view.batches), strict=True):
+        rows = texts[indices].nonzero().flatten().to(batch.labels.device)
+        if len(rows):
+            some = LengthGroup({name: values[rows] for name, values in batch.inputs.items()}, batch.labels[rows])
+            wanted, *given = (view.forward(model, some).double().log_softmax(-1) for model in (view.model, new, old))
+            for place, each in enumerate(given):
+                divergence = F.kl_div(each, wanted, reduction="none", log_target=True).sum(-1)  # (B,) or (B, T)
+                totals[place] += float(divergence.reshape(len(rows), -1).mean(1).sum())
+    return totals[0] < totals[1]
 
 
 def held_out_texts(view: View) -> Tensor:

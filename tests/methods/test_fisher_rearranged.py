@@ -14,9 +14,7 @@ from methods import METHODS
 from methods.contract.choosing import select
 from methods.fisher import fisher
 from methods.fisher_rearranged import fisher_matrices, fisher_rearranged, rearranged
-from methods.heads import gated
-
-STEP = 1e-5
+from tests.methods.slopes import slopes
 
 
 def cost(matrix, removed) -> float:
@@ -69,17 +67,9 @@ def test_matrices_are_products_of_slopes(tiny, architecture, seed):
     view = tiny.view(model, batches, tiny.unit(architecture))
     expected = torch.zeros(len(view.heads), len(view.heads), dtype=torch.float64)
     for text in tiny.alone(sentences):
-        slopes = []
-        for unit in range(len(view.heads)):
-            losses = []
-            for change in (STEP, -STEP):
-                gates = torch.ones(len(view.heads), dtype=torch.float64)
-                gates[unit] += change
-                with torch.no_grad(), gated(model, gates, view.heads):
-                    losses.append(view.loss(text).item())
-            slopes.append((losses[0] - losses[1]) / (2 * STEP))
-        for i, first_slope in enumerate(slopes):
-            for j, second_slope in enumerate(slopes):
+        found = slopes(view, text).tolist()
+        for i, first_slope in enumerate(found):
+            for j, second_slope in enumerate(found):
                 expected[i, j] += first_slope * second_slope / len(sentences)
     found = torch.block_diag(*fisher_matrices(view))
     blocks = view.heads.site_of_unit[:, None] == view.heads.site_of_unit

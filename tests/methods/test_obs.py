@@ -22,7 +22,7 @@ def best_weights(inputs, weight, gone, ridge):
     change = torch.zeros_like(weight)
     change[gone] = -weight[gone]
     if stay:
-        change[stay] = torch.linalg.lstsq(equations[:, stay], -equations @ change, driver="gelsd").solution
+        change[stay] = torch.linalg.lstsq(equations[:, stay], -equations @ change, driver="gels").solution
     return weight + change, ((equations @ change) ** 2).sum().item() / 2
 
 

@@ -17,17 +17,19 @@ def test_records_say_what_was_recovered_and_what_it_cost(place):
     )
     assert plain.result.recovery is None and "recover" not in plain.cell.options
     examples = plain.result.calibration
-    for record, passes in ((bias, 1), (whole, 2)):  # for each of the two levels that lack heads
+    judged = 3 * (examples // 4)  # held-out texts: unpruned, and without and with the new weights
+    for record, passed in ((bias, examples), (whole, 2 * examples + judged)):  # for each level that lacks heads
         result = record.result
         assert result.orders == plain.result.orders and result.quality[0][0] == plain.result.quality[0][0]
         assert list(result.recovery) == result.removed[1:]
         assert all(of_level.keys() == {"recovered", "unchanged"} for of_level in result.recovery.values())
-        assert result.passes.forward == plain.result.passes.forward + 2 * passes * examples
+        assert result.passes.forward == plain.result.passes.forward + 2 * passed
         assert result.gap <= TOLERANCE
         assert record.cell.options["recover"] == record.cell.label.rpartition("=")[2]
     sizes = [record.result.parameters for record in (plain, bias, whole)]
     assert sizes[0] == sizes[1] == sizes[2]
-    assert whole.result.recovery[plain.result.removed[-1]]["recovered"] > 0
+    last = plain.result.removed[-1]
+    assert bias.result.recovery[last]["recovered"] > 0 and sum(whole.result.recovery[last].values()) > 0
 
 
 def test_a_split_of_heads_and_neurons_is_kept_beside_the_record(place):

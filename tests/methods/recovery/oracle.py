@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import replace
 
 import torch
@@ -128,3 +129,17 @@ def slow(view, choice, how, held_out, adds):
         if best is not None:
             put(module, columns, *best)
     return model, counts
+
+
+def divergence(view, choice, held_out):
+    """Mean KL of the unpruned model's classes against those of a choice, over held-out texts one by one."""
+    total, row = 0.0, 0
+    for batch in view.batches:
+        with torch.no_grad(), choice.gated() as model:
+            given = view.forward(model, batch).double().softmax(-1)
+        wanted = view.logits(batch).detach().double().softmax(-1)
+        for p, q in zip(wanted.tolist(), given.tolist(), strict=True):
+            if held_out[row]:
+                total += sum(a * math.log(a / b) for a, b in zip(p, q, strict=True)) / int(held_out.sum())
+            row += 1
+    return total

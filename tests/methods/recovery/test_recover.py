@@ -11,7 +11,7 @@ from methods.contract.choice import Choice
 from methods.heads import find_mlps
 from methods.recovery.recover import held_out_texts, recover
 from tests.methods.activations import contexts_of, weights_of
-from tests.methods.recovery.oracle import slow
+from tests.methods.recovery.oracle import divergence, slow
 
 
 def scene(tiny, architecture, seed=0, dtype=torch.float64, texts=9, layers=3):
@@ -42,7 +42,7 @@ def choice_of(view, mask):
 def test_least_squares(tiny, architecture, how, which):
     view, alone = scene(tiny, architecture)
     choice = choice_of(view, masks(view.heads)[which])
-    found = recover(view, choice, how)
+    found = recover(view, choice, how, guarded=False)
     expected, counts = slow(alone, choice, how, held_out_texts(view), adds=architecture != "albert")
     assert [found.recovered, found.unchanged] == counts
     state, wanted = found.choice.model.state_dict(), expected.state_dict()
@@ -59,7 +59,7 @@ def test_heads_make_up_for_neurons_too(tiny, name):
     view, alone = scene(tiny, name)
     neurons = {mlp.name: torch.arange(mlp.width) % 3 > 0 for mlp in find_mlps(view.model)}
     choice = Choice(view.model, view.heads, view.heads.full_mask(), neurons)
-    found = recover(view, choice, "lstsq")
+    found = recover(view, choice, "lstsq", guarded=False)
     expected, counts = slow(alone, choice, "lstsq", held_out_texts(view), adds=name != "albert")
     assert [found.recovered, found.unchanged] == counts and found.choice.neurons is neurons
     state = found.choice.model.state_dict()
@@ -113,7 +113,7 @@ def test_a_head_twice_is_made_up_for_by_its_double(tiny):
     output[:, : site.head_dim] = output[:, site.head_dim : 2 * site.head_dim]
     mask = view.heads.full_mask()
     mask[0] = False
-    found = recover(view, choice_of(view, mask), "scale")
+    found = recover(view, choice_of(view, mask), "scale", guarded=False)
     new = found.choice.model.get_submodule(site.output).weight
     torch.testing.assert_close(new[:, 4:8], 2 * output[:, 4:8], rtol=1e-3, atol=0)
     torch.testing.assert_close(new[:, 8:], output[:, 8:], rtol=1e-3, atol=1e-4)
@@ -144,6 +144,31 @@ def test_layers_below_the_first_removal_stay(tiny):
     assert found.recovered + found.unchanged == 1
     nothing = recover(view, choice_of(view, view.heads.full_mask()), "lstsq")
     assert (nothing.recovered, nothing.unchanged) == (0, 0)
+
+
+@pytest.mark.parametrize("how", ["scale", "lstsq"])
+@pytest.mark.parametrize("seed", range(6))
+def test_all_stays_unless_held_out_texts_come_nearer(tiny, how, seed):
+    """Where the unguarded weights bring them nearer they are used, and otherwise the old ones."""
+    view, _ = scene(tiny, "bert" if seed % 2 else "llama", seed)
+    choice = choice_of(view, masks(view.heads)["random"])
+    free, guarded = recover(view, choice, how, guarded=False), recover(view, choice, how)
+    before, after = (divergence(view, each, held_out_texts(view)) for each in (choice, free.choice))
+    if after < before:
+        assert (guarded.recovered, guarded.unchanged) == (free.recovered, free.unchanged)
+        expected = free.choice.model.state_dict()
+    else:
+        assert (guarded.recovered, guarded.unchanged) == (0, free.recovered + free.unchanged)
+        expected = view.model.state_dict()
+    assert all(torch.equal(value, expected[name]) for name, value in guarded.choice.model.state_dict().items())
+
+
+def test_the_guard_says_yes_and_no(tiny):
+    said = set()
+    for seed in range(6):
+        view, _ = scene(tiny, "bert", seed)
+        said.add(recover(view, choice_of(view, masks(view.heads)["random"]), "scale").recovered > 0)
+    assert said == {True, False}
 
 
 def test_with_too_few_texts_to_hold_one_out_all_stays(tiny):
