@@ -61,4 +61,4 @@ def _standardised(importance: Tensor, view: View) -> Tensor:
         if left.any():
             deviation = importance[left].std(correction=0)
             result[left] = (importance[left] - importance[left].mean()) / (deviation if deviation > 0 else 1.0)
-    return result
+    return result.float()  # without the last digits, which would order the 1 and -1 of layers of two units

@@ -41,7 +41,7 @@ def obs(view: View, *, damping: Damping = 0.01) -> Tensor:
     return _importance(view, _layers(view, damping))
 
 
-@joint("obs-compensated", source=SOURCE)
+@joint("obs-compensated", source=SOURCE, training_free=True)
 def obs_compensated(
     view: View,
     budgets: Sequence[int],

@@ -9,6 +9,7 @@ import numpy as np
 
 from bench.analysis.costs import forward_speedup, generation_speedup, level_index, units_removed
 from bench.analysis.curves import area_to, curve, parameters_removed, removes, share_emptied
+from bench.analysis.kinds import kind
 from bench.analysis.quality import ACCURACY, is_above_chance, quality_name
 from bench.records.schema import FinishedRecord
 
@@ -65,13 +66,13 @@ def metrics(record: FinishedRecord) -> dict[str, float]:
 
 
 def metrics_table(records: Iterable[FinishedRecord]) -> pd.DataFrame:
-    """One row per record: its task, data, model, label, seed, whether it is a control, what it removes, the
-    percentage of the task's own training that its method takes, and its ``metrics``."""
+    """One row per record: its task, data, model, label, seed, whether it is a control, its kind, what it
+    removes, the percentage of the task's own training that its method takes, and its ``metrics``."""
     import pandas as pd
 
     rows = [
         {name: getattr(record.cell, name) for name in ("task", "data", "model", "label", "seed", "control")}
-        | {"removes": removes(record), "trained": 100 * (record.cell.trained or 0.0)}
+        | {"kind": kind(record.cell), "removes": removes(record), "trained": 100 * (record.cell.trained or 0.0)}
         | metrics(record)
         for record in records
     ]

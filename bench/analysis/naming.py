@@ -28,6 +28,11 @@ def count(number: int | None, what: str) -> str:
     return f"{number} {what}{ending}"
 
 
+def p_in_words(p: float) -> str:
+    """A p-value to three digits."""
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
 def calibration_in_words(examples: int, source: str) -> str:
     """``128 calibration texts held out of training`` or ``128 calibration texts of the training split``."""
     return f"{examples} calibration texts {'held out of training' if source == 'held-out' else 'of the training split'}"

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.analysis.comparable import check_comparable
-from bench.analysis.controls import RANDOM, random_control
+from bench.analysis.controls import chooses_at_random, controls_of, same_but_for_recovery
 from bench.analysis.curves import removes
+from bench.analysis.kinds import RECOVERED, SCORE, kind
 from bench.analysis.naming import seeds_in_words, short_names
 from bench.analysis.run_results import FinishedCell, RunResults, read_results
 from bench.records.errors import InputError, unknown
@@ -24,7 +25,7 @@ class PairedMethods:
     tasks: dict[TaskKey, SeedPairs]
     names: dict[TaskKey, str]  # the shortest clear ones
     removed: tuple[str, str]  # the parts that each removes
-    caveats: tuple[str, ...]  # that only one of the methods was trained, or that one removes nothing
+    caveats: tuple[str, ...]  # that only one of the methods was trained or recovered, and so on
     remarks: tuple[str, ...]  # cells left out, and cells with other weights: a line each
 
 
@@ -47,12 +48,16 @@ def pair_methods(folder: Path, a: str, b: str, tasks: Sequence[str] = ()) -> Pai
     check_comparable(cell.record for side in sides for cell in side)
     names = short_names(chosen)
     removed_a, removed_b = (removes(side[0].record) for side in sides)
-    unlike = _controls(results, (a, removed_a), (b, removed_b)) if removed_a != removed_b else []
     return PairedMethods(
         tasks=pairs,
         names=names,
         removed=(removed_a, removed_b),
-        caveats=(*unlike, *_trained(*sides), *(caveat for side in sides for caveat in _removes_nothing(side))),
+        caveats=(
+            *_controls(results, a, b),
+            *_trained(*sides),
+            *_recovered(*sides),
+            *(caveat for side in sides for caveat in _removes_nothing(side)),
+        ),
         remarks=tuple(_remarks(results, names, a, b)),
     )
 
@@ -125,13 +130,23 @@ def _trained(a: Sequence[FinishedCell], b: Sequence[FinishedCell]) -> list[str]:
     return caveats
 
 
-def _controls(results: RunResults, *methods: tuple[str, str]) -> list[str]:
-    """For a random control among ``methods``, a label and its parts each: the control of the other's own kind."""
+def _recovered(a: Sequence[FinishedCell], b: Sequence[FinishedCell]) -> list[str]:
+    """That weights of one of two methods were recovered and those of the other left alone, unless that is asked."""
+    return [
+        f"weights of {one.label} were recovered without training, and those of {other.label} were not: part of the "
+        "difference is due to that"
+        for one, other in ((x[0].record.cell, y[0].record.cell) for x, y in ((a, b), (b, a)))
+        if (kind(one), kind(other)) == (RECOVERED, SCORE) and not same_but_for_recovery(one, other)
+    ]
+
+
+def _controls(results: RunResults, a: str, b: str) -> list[str]:
+    """For a method that is compared with another's random control: which is its own."""
     records = {cell.record.cell.label: cell.record for cell in results.cells}
     return [
-        f"the random control that removes {parts}, as {label} does, is {own}"
-        for (label, parts), (other, _) in (methods, methods[::-1])
-        if records[other].cell.method in RANDOM and (own := random_control(records, parts)) not in ("", label)
+        f"the random control of {label} is {own}"
+        for label, other in ((a, b), (b, a))
+        if chooses_at_random(records[other].cell) and (own := controls_of(records, label).get("random", other)) != other
     ]
 
 

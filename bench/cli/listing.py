@@ -31,8 +31,8 @@ def methods() -> str:
     blocks = []
     for name, method in sorted(METHODS.items()):
         defaults = method.configure({})
-        role = f"{method.shape}, control" if method.control and method.source != "control" else method.shape
-        lines = [f"{name} ({role}; {method.source})"]
+        source = "" if method.control and method.source == "control" else f"; {method.source}"
+        lines = [f"{name} ({method.role}{source})"]
         if name != method.base:
             lines += [f"    short for {METHODS[method.base].label(defaults)}"]
         else:

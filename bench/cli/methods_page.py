@@ -23,6 +23,7 @@ A method has one of three shapes:
   removal order, least important first.
 - A **selector** gets a budget and returns which units to keep.
 - A **joint** method gets all budgets and trains gates or weights for each. What that costs is recorded as training.
+  A training-free one makes new weights from the calibration set; what that costs is recorded as scoring.
 
 Options follow the name: `--methods ae:variant=A` or `--methods michel:layer_norm=false,recompute=4`. What a method
 costs in forward and backward passes is measured in each run; see the columns of the
@@ -30,6 +31,9 @@ costs in forward and backward passes is measured in each run; see the columns of
 
 How to read comparisons:
 
+- The leaderboard parts methods that leave the weights alone, that **recover** weights without training, and that
+  **train**, and compares each with [controls of its kind](protocol.md#kinds-and-controls): `michel:recover=lstsq` with
+  `random:recover=lstsq`.
 - An **inverse** removes first what its score holds most important. The accuracy of a useful score collapses then.
 - **Joint methods** train on the training split, for a share of the steps in which the task trains its own model:
   `--training 0.1` in the default suite, 1 for a task of your own. They start from the trained model, so in total they
@@ -65,9 +69,8 @@ def _built_in() -> list[Method]:
 def _names() -> str:
     rows = []
     for method in _built_in():
-        shape = f"{method.shape}, control" if method.control else method.shape
         what = _cell(method.summary) if method.name == method.base else _short_for(method)
-        rows.append(f"[`{method.name}`](#{method.base}) | {shape} | {_cell(method.source)} | {what}")
+        rows.append(f"[`{method.name}`](#{method.base}) | {method.role} | {_cell(method.source)} | {what}")
     return _table("name | shape | source | what it computes", rows)
 
 

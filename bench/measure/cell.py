@@ -88,7 +88,7 @@ def describe(cell: Cell) -> CellInfo:
         seed=cell.seed,
         calibration=cell.calibration,
         calibration_from=cell.calibration_from,
-        trained=cell.training if method.shape == "joint" else None,
+        trained=cell.training if method.trains else None,
         device=cell.device,
         asked=cell.task.without_folders(),
     )
@@ -114,11 +114,12 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
         draws = evaluator(choose(method, cell.method.options, view, cell.removed))
     _ends.clear()
     _ends[of_model] = ends  # only now: the method has left the model as it was
-    trains = method.shape == "joint"
+    trains = method.trains
     result = result_of(draws, view, task, cell.removed, passes, training, trains)
     recovery = None
-    if RECOVER.name in cell.method.options:
-        recovery = {n: level.report for n, level in zip(cell.removed, draws[0][1], strict=True) if level.report}
+    if RECOVER.name in cell.method.options or method.training_free:
+        reports = {n: level.report for n, level in zip(cell.removed, draws[0][1], strict=True) if level.report}
+        recovery = reports or None
     measured = Measured(
         seconds=time.perf_counter() - started,
         scoring_seconds=0.0 if trains else choosing.seconds,
@@ -137,4 +138,4 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
         result=result.model_copy(update={"gap": evaluator.gap, "recovery": recovery}),
         measured=measured,
     )
-    return record, arrays_of(draws, trains)
+    return record, arrays_of(draws, method.shape == "joint")

@@ -87,7 +87,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         seed=options.seed,
         calibration=view.examples,
         calibration_from=source,
-        trained=_trained(choice.report) if method.shape == "joint" else "",
+        trained=_trained(choice.report) if method.trains else "",
         recovered=_recovered(options, choice.report),
         kept={site.name: kept_heads(smaller.get_submodule(site.name), site) for site in view.heads.sites},
         neurons={name: (len(mask), int(mask.sum())) for name, mask in (choice.neurons or {}).items()},
@@ -128,13 +128,15 @@ def units_to_keep(text: str, units: int) -> int:
 
 
 def _trained(report: Mapping[str, float]) -> str:
-    """The report of a joint method's training, in words; empty for other methods."""
+    """The report of a method's training, in words; empty where it trained no weights."""
     said = [f"{name.replace('_', ' ')} {value:.4g}" for name, value in report.items()]
     return f"which trained on the training split ({', '.join(said)})" if report else ""
 
 
 def _recovered(options: PruneOptions, report: Mapping[str, float]) -> str:
     """What recovery did, in a sentence; empty where nothing was to be recovered."""
+    if METHODS[options.method.name].training_free:
+        return "The method changed the weights that are left, without training."
     if RECOVER.name not in options.method.options or not report:
         return ""
     return (

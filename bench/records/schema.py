@@ -66,7 +66,7 @@ class CellInfo(Part):
         "they are from its training split",
     )
     trained: Share | None = Field(
-        description="share of the task's own training that a joint method takes at each level; null for other methods"
+        description="share of the task's own training that the method takes at each level; null if it trains nothing"
     )
     device: str = Field(description="cpu or cuda")
     asked: dict[str, Value | list[str]] = Field(description="the request for the task, by a suite or the command line")
@@ -151,18 +151,19 @@ class Result(Part):
         description="parameters by module at each level, (levels,), of the first draw; 'model' is the whole model"
     )
     megabytes: list[dict[str, Annotated[float, Field(ge=0)]]] = Field(description="the same in MB of 2**20 bytes")
-    passes: Passes = Field(description="cost of scoring; 0 for a joint method, whose cost is that of its training")
+    passes: Passes = Field(description="cost of scoring; 0 for a method that trains: its cost is that of training")
     gap: float = Field(
         0.0,
         description="largest difference of logits between the gated and the smaller model, relative to their scale",
     )
     recovery: dict[Units, dict[str, float]] | None = Field(
         None,
-        description="attention modules, by level, whose output weights were recovered without training (recovered) or "
-        "stayed as new ones were no better (unchanged), of the first draw; null if none were to be recovered",
+        description="what is reported, by level, of weights that were recovered without training, of the first draw: "
+        "attention modules with new output weights (recovered) and those that kept theirs, as new ones were no better "
+        "(unchanged), or what the method says; null if nothing is",
     )
     training: ModelTraining = Field(description="how the task's model was trained")
-    method_training: MethodTraining | None = Field(None, description="what a joint method trained; null for others")
+    method_training: MethodTraining | None = Field(None, description="what the method trained; null if nothing")
 
     @model_validator(mode="after")
     def _check(self) -> Result:
@@ -173,7 +174,7 @@ class Result(Part):
 class ProcessorSeconds(Part):
     """Processor seconds of the process, which depend little on other work on the machine."""
 
-    choosing: Seconds = Field(description="processor seconds of scoring or, for a joint method, of training")
+    choosing: Seconds = Field(description="processor seconds of scoring or, if the method trains, of training")
     evaluation: Seconds = Field(description=f"processor {EVALUATING}")
 
 
@@ -214,8 +215,8 @@ class Measured(Part):
     """Times and memory, which differ from run to run."""
 
     seconds: Seconds = Field(0.0, description="wall seconds of the cell")
-    scoring_seconds: Seconds = Field(description="wall seconds of scoring; 0 for a joint method")
-    method_training_seconds: Seconds = Field(description="wall seconds that a joint method trained; 0 for others")
+    scoring_seconds: Seconds = Field(description="wall seconds of scoring; 0 for a method that trains")
+    method_training_seconds: Seconds = Field(description="wall seconds that the method trained; 0 for others")
     evaluation_seconds: Seconds = Field(0.0, description=f"wall {EVALUATING}")
     processor_seconds: ProcessorSeconds | None = None
     training_seconds: Seconds = Field(0.0, description="wall seconds of training the task's model, whenever that was")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +11,12 @@ from pathlib import Path
 import pandas as pd
 
 from bench.analysis.cell_metrics import metrics_table
+from bench.analysis.controls import controls_of
 from bench.analysis.curves import removes
 from bench.analysis.excluded_tasks import tasks_at_chance
+from bench.analysis.kinds import SCORE, kind
 from bench.analysis.naming import count, short_names
+from bench.analysis.over_controls import Over, over_controls
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord, Record, TaskKey
 from bench.records.store import read_current
@@ -85,6 +88,19 @@ class Board:
         """One record of a method, for what all of its records share."""
         return next(record for task in self.tasks for record in self.of(task, label))
 
+    @cached_property
+    def some(self) -> dict[str, FinishedRecord]:
+        """One record of each method, by its label."""
+        return {label: self.any_of(label) for label in self.labels}
+
+    def controls(self, label: str) -> dict[str, str]:
+        """The controls of a method (``bench.analysis.controls.controls_of``)."""
+        return controls_of(self.some, label)
+
+    def over_controls(self, tasks: Sequence[TaskKey]) -> dict[str, dict[str, Over]]:
+        """For each method and each of its controls how much more it keeps on all ``tasks``."""
+        return over_controls(record for task in tasks for record in self.of_task(task))
+
     def seeds(self, task: TaskKey) -> tuple[int, ...]:
         """The set of seeds that most methods have on a task; of equally frequent sets the largest."""
         sets = Counter(
@@ -125,12 +141,12 @@ def make_board(records: Mapping[Path, Record], other_protocol: int = 0, folder: 
     return Board(folder, done, tuple(told))
 
 
-def kind(record: FinishedRecord) -> str:
-    """The kind of a method: a score, gates or weights trained for each level, or a control of either kind."""
-    cell = record.cell
-    if cell.control:
-        return "trained control" if cell.trained else "control"
-    return "trained" if cell.trained else "score"
+def role(record: FinishedRecord) -> str:
+    """The kind of a method, or that it is a control of a kind: ``control``, ``recovered control`` and so on."""
+    own = kind(record.cell)
+    if record.cell.control:
+        return "control" if own == SCORE else f"{own} control"
+    return own
 
 
 def removes_heads(record: FinishedRecord) -> bool:

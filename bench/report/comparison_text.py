@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.analysis.comparison import Comparison, TaskComparison
+from bench.analysis.naming import p_in_words
 from bench.analysis.stats.pairs import Difference
 from bench.report.tables.markdown import aligned
 
@@ -49,7 +50,7 @@ def _whole(comparison: Comparison) -> str:
     interval = _interval(overall, comparison.alpha, overall.mean < 0)
     if _shown(overall, comparison):
         return f"{winner} keeps {points} more {comparison.quality} than {loser} {where}, {interval}; {seeds}."
-    return f"No difference was shown: {kept} {where}, {interval}, p = {_p(overall.p)}; {seeds}."
+    return f"No difference was shown: {kept} {where}, {interval}, p = {p_in_words(overall.p)}; {seeds}."
 
 
 def _seeds(of_tasks: tuple[int, ...]) -> str:
@@ -100,7 +101,7 @@ def _seed_table(comparison: Comparison) -> str:
         d = task.difference
         row = [task.name, *map(str, d.seeds), f"{task.a:.1f}", f"{task.b:.1f}", *_figures(d), f"{d.beats:.2f}"]
         if several:
-            row.insert(7, "–" if task.holm is None else _p(task.holm))
+            row.insert(7, "–" if task.holm is None else p_in_words(task.holm))
         rows.append(row)
     if several:
         overall = comparison.overall
@@ -124,7 +125,7 @@ def _document_table(comparison: Comparison) -> str:
             + ("" if documents.mcnemar else "; no McNemar test, as one of the methods is a mean over random draws")
         )
         for seed, test, p in zip(task.seeds, documents.mcnemar, documents.holm, strict=False):
-            rows.append([task.name, str(seed), str(test.only_a), str(test.only_b), _p(test.p), _p(p)])
+            rows.append([task.name, str(seed), str(test.only_a), str(test.only_b), p_in_words(test.p), p_in_words(p)])
     heading = "On the same test examples, for these models: how many only one of the two methods gets right"
     return "\n\n".join([heading, *([aligned(rows)] if len(rows) > 1 else []), "\n".join(lines)])
 
@@ -144,7 +145,7 @@ def _order_table(comparison: Comparison) -> str:
 
 def _figures(d: Difference) -> list[str]:
     interval = "–" if d.interval is None else f"{d.interval[0]:.1f} to {d.interval[1]:.1f}"
-    return [f"{d.mean:+.1f}", interval, f"needs {d.seeds_needed} seeds" if d.p is None else _p(d.p)]
+    return [f"{d.mean:+.1f}", interval, f"needs {d.seeds_needed} seeds" if d.p is None else p_in_words(d.p)]
 
 
 def _interval(d: Difference, alpha: float, turned: bool) -> str:
@@ -159,10 +160,6 @@ def _shown(d: Difference, comparison: Comparison) -> bool:
 
 def _winner(comparison: Comparison, mean: float) -> str:
     return comparison.a if mean > 0 else comparison.b if mean < 0 else ""
-
-
-def _p(p: float) -> str:
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _number(n: int) -> str:

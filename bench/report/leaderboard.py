@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pandas as pd
 
 from bench.analysis.excluded_tasks import exclusion_note, rows_to_average
+from bench.analysis.kinds import KINDS
+from bench.analysis.over_controls import Over
 from bench.analysis.quality import quality_name
 from bench.analysis.summary import over_seeds
 from bench.records.errors import InputError
@@ -15,16 +17,18 @@ from bench.records.files import locked, write_whole
 from bench.report.area_orders import area_orders
 from bench.report.board import Board, read, read_finished
 from bench.report.notes import mixed_settings
-from bench.report.tables.columns import COLUMNS
+from bench.report.tables.columns import COLUMNS, Column
 from bench.report.tables.markdown import aligned, literal, table_in_markdown
 from bench.report.tables.metrics import metric_tables
+from bench.report.tables.over import OVER, over_cell
 from bench.report.tables.published import in_markdown, side_by_side
 from bench.report.tables.schedules import schedules
 from bench.report.tables.table import Table, latex
 from bench.report.tables.table import to_csv as table_to_csv
 
 TASK = ["task", "data", "model"]
-ROW = ["label", "control", "removes", "trained"]
+ROW = ["label", "control", "kind", "removes", "trained"]
+PLACE = 1  # in a row, of what compares a method with its controls
 PICTURE = "curves.svg"
 LEGEND = """\
 How to read it. *acc. at 50 %*, *75 %*: test accuracy with that share of the heads removed. *area*: mean accuracy over
@@ -41,8 +45,16 @@ score calls most important. Rows marked *neurons* remove the same share of the n
 the heads or instead of them. They come last: compare them by *parameters off*, not at the same share of heads, and with
 `random-both`, which removes heads and neurons at random. Rows marked *trained* had gates, or gates and weights, trained
 at each level for that share of the steps that the task allows its own model; *training*: wall seconds of that over all
-levels. Compare them with the retrained controls, as the other methods leave the weights alone. No difference in these
-tables has been tested: use `headbench compare A B`. With few seeds, read close rows as ties."""
+levels.
+
+Compare methods within their table, where the same is done to the weights that are left. *over random choice*: points of
+accuracy, averaged over all shares removed and not scaled by chance, above the control that chooses at random: `random`
+for scores, `random:recover=lstsq` for methods with `recover=lstsq`, `random-retrained` for trained ones, or the control
+that removes the same parts. *over no recovery*: above the same method without recovery. *over michel's choice*: above
+`michel-retrained`. *over recovery alone*: above `michel:recover=lstsq`, or above the recovered method with the same
+choice. In brackets the p-value of the sign-flip test over seeds, adjusted by Holm for all methods of the column, or how
+many seeds it needs. No other difference in these tables has been tested: use `headbench compare A B`. With few seeds,
+read close rows as ties."""
 
 
 def write(folder: Path) -> list[Path]:
@@ -107,7 +119,9 @@ def markdown(board: Board, sort: str = "area") -> str:
                 f"chance {100 * first['chance']:.1f} %, {first['mb_base']:.3f} MB; "
                 f"seeds {', '.join(map(str, sorted(set(part['seed']))))}.",
                 "",
-                _table(part.groupby([*ROW, "seed"], sort=False)[list(COLUMNS)].mean(), sort),
+                _tables(
+                    part.groupby([*ROW, "seed"], sort=False)[list(COLUMNS)].mean(), board.over_controls([task]), sort
+                ),
                 "",
             ]
             for heading, rows in metric_tables(of_task):
@@ -134,7 +148,9 @@ def _overall(board: Board, sort: str = "area") -> str:
     tasks = table.groupby(TASK).ngroups
     per_seed = table.groupby([*ROW, "seed"])[list(COLUMNS)].mean(skipna=False)
     whole = table.groupby([*ROW, "seed"]).size() == tasks
-    parts = [f"## Overall: mean over {tasks} {'task' if tasks == 1 else 'tasks'}", "", _table(per_seed[whole], sort)]
+    over = board.over_controls(board.averaged or board.tasks)
+    parts = [f"## Overall: mean over {tasks} {'task' if tasks == 1 else 'tasks'}", ""]
+    parts += [_tables(per_seed[whole], over, sort)]
     if orders := area_orders(board):
         parts += ["", orders]
     if not whole.all():
@@ -146,22 +162,43 @@ def _overall(board: Board, sort: str = "area") -> str:
     return "\n".join(parts)
 
 
-def _table(per_seed: pd.DataFrame, sort: str) -> str:
-    """Methods by ``sort``, with mean and standard deviation over the seeds in ``per_seed``, indexed by (ROW, seed)."""
+def _tables(per_seed: pd.DataFrame, over: Mapping[str, Mapping[str, Over]], sort: str) -> str:
+    """A table for each kind, with the methods by ``sort``.
+
+    per_seed: figures indexed by (ROW, seed), of which mean and standard deviation over seeds are shown. over: each
+    method against its controls.
+    """
     columns = {name: column for name, column in COLUMNS.items() if per_seed[name].notna().any()}
+    kinds = per_seed.index.get_level_values("kind")
+    parts = []
+    for kind in KINDS:
+        if (kinds == kind).any():
+            table = _table(per_seed[kinds == kind], columns, over, sort)
+            parts += [f"### {kind.capitalize()}: {KINDS[kind]}", "", table, ""]
+    return "\n".join(parts).rstrip()
+
+
+def _table(
+    per_seed: pd.DataFrame, columns: Mapping[str, Column], over: Mapping[str, Mapping[str, Over]], sort: str
+) -> str:
+    """The table of one kind."""
     means, spreads = over_seeds(per_seed, ROW)
     order = means.sort_index().sort_values(sort, ascending=False, kind="stable")
-    order = order.loc[sorted(order.index, key=lambda row: row[2] != "heads")]  # others cannot be compared: last
+    order = order.loc[sorted(order.index, key=lambda row: row[3] != "heads")]  # others cannot be compared: last
+    compared = [role for role in OVER if any(role in over.get(row[0], {}) for row in order.index)]
     rows = [["method", *(column.heading for column in columns.values())]]
+    rows[0][PLACE:PLACE] = [f"{OVER[role].headings[order.index[0][2]]} (points)" for role in compared]
     for row in order.index:
+        label, control, _, removes, trained = row
         cells = [
             _cell(means.loc[row, name], spreads.loc[row, name], column.factor, column.digits)
             for name, column in columns.items()
         ]
-        label, control, removes, trained = row
         marks = [*(["control"] if control else []), *([removes] if removes != "heads" else [])]
         marks += [f"trained {trained:.3g} %"] if trained else []
         rows.append([literal(label) + (f" ({'; '.join(marks)})" if marks else ""), *cells])
+        against = [over_cell(over.get(label, {}).get(role)) for role in compared]
+        rows[-1][PLACE:PLACE] = [cell.shown + cell.spread for cell in against]
     return aligned(rows)
 
 

@@ -36,7 +36,7 @@ def shared_code() -> str:
 
 
 def method_part(spec: MethodSpec, training: float) -> list[Any]:
-    """The part of a key that belongs to the method: its name, options and code and, for a joint method, training.
+    """The part of a key that belongs to the method: its name, options and code and, if it trains, how.
 
     Code that recovers weights is part of it only where weights are recovered.
     """
@@ -44,7 +44,7 @@ def method_part(spec: MethodSpec, training: float) -> list[Any]:
     own = [spec.name, spec.options, digest_of_source(*modules_of(method.function.__module__))]
     if RECOVER.name in spec.options:
         own.append(digest_of_source(*modules_of("methods.recovery.choosing")))
-    return [*own, training, digest_of_source("tasks.models.train")] if method.shape == "joint" else own
+    return [*own, training, digest_of_source("tasks.models.train")] if method.trains else own
 
 
 @cache

@@ -15,11 +15,12 @@ from methods.contract.schedule import NonFiniteScore
 @check(ignores_schedule=True)
 def works_in_bfloat16(configured: ConfiguredMethod, on: TinyModel) -> None:
     """On a model in bfloat16 all importances are finite, and close to those in float32."""
-    view = on.view(seed=5, dtype=torch.bfloat16)
+    seed = 7  # whose heads stand apart: some scores turn a small difference within a layer into a large one
+    view = on.view(seed=seed, dtype=torch.bfloat16)
     result = configured.result(view)
     check_complete(view, result, "bfloat16")
     if configured.method.shape == "scorer":
-        check_close(view, configured.result(on.view(seed=5)), result, ROUGH, "bfloat16 against float32")
+        check_close(view, configured.result(on.view(seed=seed)), result, ROUGH, "bfloat16 against float32")
 
 
 @check(ignores_schedule=True)

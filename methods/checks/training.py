@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -19,6 +20,8 @@ CLOSE = 1e-4  # largest difference between logits with heads gated and removed, 
 def trained_models_are_ready(configured: ConfiguredMethod, on: TinyModel) -> None:
     """Each trained model is whole, in evaluation mode, without hooks, and not trained further for the next budget."""
     view = on.view()
+    if configured.method.training_free:
+        view = replace(view, training=None)
     units = len(view.heads)
     budgets = [units - 1, units // 2, 0]
     results = []

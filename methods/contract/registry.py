@@ -27,6 +27,7 @@ class Method:
     controls: values of options that make it a control.
     batch_dependent: options with which results depend, by definition, on how texts are batched and padded; empty if
         they always do, None if they never do.
+    training_free: whether a joint method makes its weights from the calibration set, without training.
     """
 
     name: str
@@ -39,6 +40,18 @@ class Method:
     presets: Mapping[str, Any] = field(default_factory=dict)
     controls: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     batch_dependent: Mapping[str, Any] | None = None
+    training_free: bool = False
+
+    @property
+    def trains(self) -> bool:
+        """Whether the method trains gates or weights."""
+        return self.shape == "joint" and not self.training_free
+
+    @property
+    def role(self) -> str:
+        """Its shape, and what else a reader of a list should know, such as ``joint, training-free``."""
+        marks = [("training-free", self.training_free), ("control", self.control)]
+        return ", ".join([self.shape, *(mark for mark, marked in marks if marked)])
 
     @property
     def summary(self) -> str:
@@ -163,6 +176,7 @@ def joint(
     control: bool = False,
     controls: Mapping[str, Sequence[Any]] | None = None,
     variants: Variants = None,
+    training_free: bool = False,
 ):
     """Register ``function(view, budgets, *, option=default, ...) -> iterator of Trained`` as a joint method.
 
@@ -171,13 +185,16 @@ def joint(
 
     source, control, variants: as for ``scorer``.
     controls: values of options that make it a control, such as ``{"choice": ["random"]}``.
+    training_free: it trains nothing, but makes new weights from the calibration set, in closed form or by a few passes,
+        and does not use ``view.training``. Its cost is recorded as scoring, and it is compared with methods whose
+        weights are recovered without training.
 
     Raises as ``scorer`` does.
     """
 
     def register(function):
         method = Method(name, "joint", function, _signature_options(function), source, control, name)
-        _add(replace(method, controls=controls or {}), variants)
+        _add(replace(method, controls=controls or {}, training_free=training_free), variants)
         return function
 
     return register

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from bench.analysis.curves import curve, removes
+from bench.analysis.curves import curve
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.agreement import Agreement
@@ -179,12 +179,12 @@ def score_changes(board: Board, task: TaskKey, label: str) -> list[Picture]:
 
 
 def boxes(board: Board, task: TaskKey, label: str, look: lines.Look, forms: Sequence[str] = FORMS) -> list[Picture]:
-    """A method against random removal of the same parts; none where one of them is missing."""
+    """A method against the random control of its kind; none where one of them is missing."""
     records = board.of(task, label)
     if not records or keeps_all(records[0]):
         return []
-    random, line = lines.control(board, removes(records[0])), lines.of_method(board, task, label, curve)
-    if not random or label == random or not line or not board.of(task, random):
+    random, line = board.controls(label).get("random", ""), lines.of_method(board, task, label, curve)
+    if not random or not line or not board.of(task, random):
         return []
     scale = QualityAxis.of(records[0])
     drawn = picture(

@@ -8,17 +8,19 @@ from statistics import median
 
 import numpy as np
 
-from bench.analysis.controls import random_control
+from bench.analysis.controls import random_removal
 from bench.analysis.costs import forward_samples
 from bench.analysis.curves import curve, parameters_removed
+from bench.analysis.kinds import RECOVERED, SCORE, TRAINED
 from bench.analysis.stats.across import normalise
 from bench.analysis.summary import mean_and_spread
 from bench.records.schema import FinishedRecord, TaskKey
-from bench.report.board import Board, keeps_all, kind, removes_heads
+from bench.report.board import Board, keeps_all, removes_heads, role
 from bench.report.figures.picture import FAINT, MUTED, SERIES
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
-SCORES, TRAINED = 4, 2  # numbers of methods that stand out; all others are thin and grey
+MOST = {SCORE: 4, RECOVERED: 1, TRAINED: 2}  # methods of a kind that stand out; all others are thin and grey
+DASHES = {SCORE: "-", RECOVERED: "-.", TRAINED: "--"}
 Points = tuple[np.ndarray, np.ndarray]  # x and quality, (levels,)
 
 
@@ -47,7 +49,7 @@ GREY = Look(FAINT, width=0.8)
 
 
 def looks(board: Board) -> dict[str, Look]:
-    """Methods that stand out in every figure: the best scores and trained ones by mean area, and random removal.
+    """Methods that stand out in every figure: the best of each kind by mean area, and random removal.
 
     Where no method removes heads alone, they are the best of those that there are.
     """
@@ -55,19 +57,20 @@ def looks(board: Board) -> dict[str, Look]:
     means = by_task.reindex(board.labels).mean(axis=1, skipna=False)  # methods that lack a task come last
     by_area = [str(label) for label in means.sort_values(ascending=False, kind="stable").index]
     ranked = [label for label in by_area if removes_heads(board.any_of(label))] or by_area
-    best = [label for label in ranked if kind(board.any_of(label)) == "score"][:SCORES]
-    trained = [label for label in ranked if kind(board.any_of(label)) == "trained"][:TRAINED]
+    best = {own: [label for label in ranked if role(board.any_of(label)) == own][:most] for own, most in MOST.items()}
+    best[SCORE] = best[SCORE][: len(SERIES) - len(best[RECOVERED]) - len(best[TRAINED])]
+    drawn = [(label, own) for own, labels in best.items() for label in labels]
     found = {
-        label: Look(colour, marker, *(("--", True) if label in trained else ()))
-        for label, colour, marker in zip([*best, *trained], SERIES, MARKERS, strict=False)
+        label: Look(colour, marker, DASHES[own], hollow=own == TRAINED)
+        for (label, own), colour, marker in zip(drawn, SERIES, MARKERS, strict=False)
     }
     random = control(board)
     return found | ({random: Look(MUTED, "x", ":")} if random else {})
 
 
-def control(board: Board, parts: str = "heads") -> str:
-    """The control that removes these parts at random, which every method should beat; empty where there is none."""
-    return random_control({label: board.any_of(label) for label in board.labels}, parts)
+def control(board: Board) -> str:
+    """The control that removes heads at random, which every method should beat; empty where there is none."""
+    return random_removal(board.some)
 
 
 def by_heads(record: FinishedRecord) -> Points | None:

@@ -8,33 +8,38 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bench.analysis.controls import chooses_at_random
 from bench.analysis.costs import cost_in_passes
+from bench.analysis.kinds import KINDS, RECOVERED, SCORE, TRAINED, kind
 from bench.analysis.summary import mean_and_spread
-from bench.report.board import Board, kind
+from bench.report.board import Board, role
 from bench.report.figures.canvas import canvas, short
 from bench.report.figures.picture import FAINT, INK, MUTED, PAPER, SERIES
 from bench.report.standing import Standing
 
-KINDS = {  # marker, colour, filled: shape and filling tell the kinds apart as colours do
-    "score": ("o", SERIES[0], True),
-    "trained": ("s", SERIES[1], True),
+ROLES = {  # marker, colour, filled: shape and filling tell the roles apart as colours do
+    SCORE: ("o", SERIES[0], True),
+    RECOVERED: ("^", SERIES[2], True),
+    TRAINED: ("s", SERIES[1], True),
     "control": ("o", MUTED, False),
-    "trained control": ("s", MUTED, False),
+    f"{RECOVERED} control": ("^", MUTED, False),
+    f"{TRAINED} control": ("s", MUTED, False),
 }
 LINE = 0.19  # inches of a row
+LEGEND = 4  # entries that fit above a figure
 # Where a name may stand beside its point: points to the right, points up, and its alignment.
 BESIDE = [(6, 0, "left"), (-6, 0, "right"), (0, 8, "center"), (0, -8, "center")]
 BESIDE += [(x, y, "left" if x > 0 else "right") for x in (6, -6) for y in (8, -8)]
 
 
 def areas(board: Board, found: Standing) -> Figure:
-    """Area of each method with its interval (or its spread over seeds), trained methods apart from the others.
+    """Area of each method with its interval (or its spread over seeds), each kind apart.
 
-    In the order of the standing; bands part the tiers, and a dotted line goes through the random control of each part.
+    In the order of the standing; bands part the tiers, and a dotted line goes through the random controls.
     """
     groups = [
-        (title, [label for label in found.labels if kind(board.any_of(label)).startswith("trained") == trained])
-        for title, trained in (("gates or weights trained at each level", True), ("weights left as they are", False))
+        (title, [label for label in found.labels if kind(board.any_of(label).cell) == own])
+        for own, title in KINDS.items()
     ]
     groups = [(title, members) for title, members in groups if members]
     rows = len(found.labels) + 1.6 * len(groups)
@@ -55,7 +60,7 @@ def areas(board: Board, found: Standing) -> Figure:
         y += len(members)
     axis.set_yticks(list(ticks.values()), [short(label) for label in ticks])
     for label, text in zip(ticks, axis.get_yticklabels(), strict=True):
-        text.set_color(MUTED if "control" in kind(board.any_of(label)) else INK)
+        text.set_color(MUTED if board.any_of(label).cell.control else INK)
     axis.set_ylim(y - 0.4, 0)
     axis.grid(axis="x", color=FAINT, linewidth=0.5)
     axis.set_axisbelow(True)
@@ -80,8 +85,8 @@ def _areas(axis: Axes, board: Board, found: Standing, members: Sequence[str], to
     high = value + spread if found.area.high is None else found.area.high
     before = None
     for row, label in enumerate(members):
-        place, own, tier = found.labels.index(label), kind(board.any_of(label)), found.tier(label)
-        marker, colour, filled = KINDS[own]
+        place, own, tier = found.labels.index(label), role(board.any_of(label)), found.tier(label)
+        marker, colour, filled = ROLES[own]
         at = top + row
         if tier and tier % 2 == 0:
             axis.axhspan(at - 0.5, at + 0.5, color=FAINT, alpha=0.3, linewidth=0, zorder=0)
@@ -95,7 +100,7 @@ def _areas(axis: Axes, board: Board, found: Standing, members: Sequence[str], to
                 f"tier {tier}", (1.01, at), xycoords=("axes fraction", "data"), va="center", color=MUTED, fontsize=8
             )
         before = tier
-        if board.any_of(label).cell.method.startswith("random"):
+        if chooses_at_random(board.any_of(label).cell):
             ends = [top - 0.5, top + len(members) - 0.5]
             axis.plot([value[place]] * 2, ends, color=MUTED, linewidth=1, linestyle=(0, (1, 2)), zorder=1)
 
@@ -165,10 +170,11 @@ def pareto(board: Board, found: Standing) -> Figure:
             front.append(place)
     axis.step(shown[front], found.area.value[front], where="post", color=FAINT, linewidth=1.2, zorder=1)
     for place, label in enumerate(found.labels):
-        marker, colour, filled = KINDS[kind(board.any_of(label))]
+        own = role(board.any_of(label))
+        marker, colour, filled = ROLES[own]
         axis.plot(
             shown[place], found.area.value[place], marker, color=colour,
-            markerfacecolor=colour if filled else PAPER, markersize=6, label=kind(board.any_of(label)), zorder=3,
+            markerfacecolor=colour if filled else PAPER, markersize=6, label=own, zorder=3,
         )  # fmt: skip
     axis.margins(x=0.16, y=0.08)
     _kinds(figure, axis)
@@ -183,11 +189,13 @@ def pareto(board: Board, found: Standing) -> Figure:
 
 
 def _kinds(figure: Figure, axis: Axes) -> None:
-    """A legend of the kinds of methods, above."""
+    """A legend of the roles of methods, above."""
     handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    names = [name for name in KINDS if name in handles]
+    names = [name for name in ROLES if name in handles]
+    if len(names) > LEGEND:  # the hollow mark of one kind of control stands for all
+        names = [name for name in names if name in KINDS or name == "control"]
     figure.legend(
-        [handles[name] for name in names], names, loc="upper left", ncols=4, fontsize=8.5, borderaxespad=0.1,
+        [handles[name] for name in names], names, loc="upper left", ncols=LEGEND, fontsize=8.5, borderaxespad=0.1,
         bbox_to_anchor=(0.01, 1 - 0.05 / figure.get_figheight()), handletextpad=0.2, columnspacing=1.2,
     )  # fmt: skip
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bench.analysis.kinds import RECOVERED, SCORE
 from bench.analysis.naming import count
 from bench.analysis.quality import CHANCE_ERRORS
 from bench.report.area_orders import area_orders
-from bench.report.board import Board, kind, removes_heads
+from bench.report.board import Board, removes_heads, role
 from bench.report.figures import gallery, lines
 from bench.report.figures.picture import Picture
 from bench.report.files import Files, files_of
@@ -17,6 +18,8 @@ from bench.report.tables import details, overview
 from bench.report.tables.columns import COLUMNS
 from bench.report.tables.published import side_by_side
 from bench.report.tables.table import Table
+
+UNTRAINED = {SCORE: "leave the weights alone", RECOVERED: "recover weights without training"}
 
 
 def index(board: Board, found: Standing | None, looks: Mapping[str, lines.Look], by_task: Sequence[Picture]) -> Files:
@@ -59,26 +62,26 @@ def main_table(board: Board, found: Standing | None, sort: str = "area") -> Tabl
     """The table of all methods over all tasks that have an area, by tier and area or by another column."""
     over = board.averaged or board.tasks
     tasks = f"{len(over)} tasks" if len(over) > 1 else board.name(over[0])
-    order = "tier and area" if sort == "area" else COLUMNS[sort].heading
+    order = "kind, tier and area" if sort == "area" else f"kind and {COLUMNS[sort].heading}"
     table = overview.standings(board, over, found, "overall", f"Mean over {tasks}, by {order}")
     return table if sort == "area" else overview.sorted_by(table, sort)
 
 
 def lead(board: Board, found: Standing | None) -> list[str]:
-    """What the standing says, with the best score if the best method is none; or why there is no standing."""
+    """What the standing says, with the best of other kinds than the best method's; or why there is no standing."""
     if found is None:
         return [why_none(board, board.tasks)]
     sentences = words(found)
-    scores = [label for label in found.labels if kind(board.any_of(label)) == "score"]
-    if scores and (place := found.largest(scores)) != found.largest(found.labels):
-        area = f"{found.area.value[place]:.3f}"
-        if found.area.low is not None and found.area.high is not None:
-            area += f" ({found.area.low[place]:.3f} to {found.area.high[place]:.3f})"
-        random = lines.control(board)
-        beside = f"; {random} has {found.area.value[found.labels.index(random)]:.3f}" if random in found.labels else ""
-        sentences.append(
-            f"Of the methods that leave the weights alone, {found.labels[place]} has the largest area, {area}{beside}."
-        )
+    for own, what in UNTRAINED.items():
+        of_kind = [label for label in found.labels if role(board.any_of(label)) == own]
+        if of_kind and (place := found.largest(of_kind)) != found.largest(found.labels):
+            area = f"{found.area.value[place]:.3f}"
+            if found.area.low is not None and found.area.high is not None:
+                area += f" ({found.area.low[place]:.3f} to {found.area.high[place]:.3f})"
+            random = board.controls(found.labels[place]).get("random", "")
+            value = f"{found.area.value[found.labels.index(random)]:.3f}" if random in found.labels else ""
+            beside = f"; {random} has {value}" if value else ""
+            sentences.append(f"Of the methods that {what}, {found.labels[place]} has the largest area, {area}{beside}.")
     return sentences
 
 
@@ -92,5 +95,5 @@ def _by_kind(board: Board) -> list[tuple[str, list[str]]]:
     groups: dict[str, list[str]] = {}
     for label in board.labels:
         record = board.any_of(label)
-        groups.setdefault(kind(record) if removes_heads(record) else "removes neurons, or nothing", []).append(label)
+        groups.setdefault(role(record) if removes_heads(record) else "removes neurons, or nothing", []).append(label)
     return sorted(groups.items())

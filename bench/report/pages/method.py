@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bench.analysis.curves import removes
-from bench.report.board import Board, kind, removes_heads
+from bench.analysis.kinds import KINDS, kind
+from bench.report.board import Board, removes_heads, role
 from bench.report.figures import gallery, lines
 from bench.report.files import Files, files_of
 from bench.report.links import slug
@@ -13,6 +13,9 @@ from bench.report.pages.definitions import definition
 from bench.report.pages.render import render
 from bench.report.standing import Standing
 from bench.report.tables import details, overview
+
+# By what they control for, as in ``bench.analysis.controls``.
+CONTROLS = {"random": "random control", "michel": "control with a known choice", "untreated": "control of new weights"}
 
 
 def method_page(board: Board, label: str, found: Standing | None, looks: Mapping[str, lines.Look]) -> Files:
@@ -40,7 +43,7 @@ def _facts(board: Board, label: str, found: Standing | None) -> list[tuple[str, 
     record = board.any_of(label)
     options = ", ".join(f"{name}={_plain(value)}" for name, value in record.cell.options.items())
     facts = [
-        ("kind", kind(record)),
+        ("kind", f"{role(record)}: {KINDS[kind(record.cell)]}"),
         ("source", record.cell.source),
         ("method", record.cell.method),
         ("options", options or "none"),
@@ -48,8 +51,7 @@ def _facts(board: Board, label: str, found: Standing | None) -> list[tuple[str, 
     ]
     if found and (tier := found.tier(label)):
         facts.append(("tier", f"{tier} of {len(found.tiers.members)}"))
-    if (random := lines.control(board, removes(record))) not in ("", label):
-        facts.append(("random control", random))
+    facts += [(CONTROLS[what], control) for what, control in board.controls(label).items()]
     if found and label in found.unranked:
         facts.append(("not ranked", found.unranked[label]))
     return [(term, description) for term, description in facts if description]

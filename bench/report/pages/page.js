@@ -1,6 +1,8 @@
 // Sorts and filters the tables of class "board". Without this script they are plain tables, best first.
 for (const table of document.querySelectorAll("table.board")) {
-  const body = table.tBodies[0], rows = [...body.rows], heads = [...table.tHead.rows[0].cells];
+  const heads = [...table.tHead.rows[0].cells];
+  const groups = [...table.tBodies].map(body => ({ body, rows: [...body.rows].filter(row => row.className !== "group") }));
+  const rows = groups.flatMap(group => group.rows);
   const value = (row, column) => {
     const text = row.cells[column].dataset.v, number = Number(text);
     return text === "" ? null : Number.isNaN(number) ? text : number;
@@ -16,13 +18,13 @@ for (const table of document.querySelectorAll("table.board")) {
       const down = before ? before === "ascending" : !words && head.title !== "" && !head.textContent.startsWith("tier");
       heads.forEach(other => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const sorted = [...rows].sort((one, other) => {
+      const compare = (one, other) => {
         const a = value(one, column), b = value(other, column);
         if (a === null || b === null) return (a === null) - (b === null);  // what is missing comes last, either way
         const order = words ? String(a).localeCompare(String(b)) : a - b;
         return down ? -order : order;
-      });
-      body.append(...sorted);
+      };
+      for (const group of groups) group.body.append(...[...group.rows].sort(compare));  // within each group
     });
   });
   const bar = document.createElement("form"), search = document.createElement("input"), count = document.createElement("output");
@@ -45,6 +47,7 @@ for (const table of document.querySelectorAll("table.board")) {
       const own = (row.dataset.marks || "").split(" ");
       row.hidden = !row.cells[0].textContent.toLowerCase().includes(wanted) || off.some(mark => own.includes(mark));
     }
+    for (const group of groups) group.body.hidden = group.rows.every(row => row.hidden);
     count.textContent = `${rows.filter(row => !row.hidden).length} of ${rows.length}`;
   };
   bar.addEventListener("input", filter);

@@ -23,7 +23,7 @@ from bench.report.tables.published import side_by_side
 def task_page(board: Board, task: TaskKey, looks: Mapping[str, lines.Look], curves: Sequence[Picture]) -> Files:
     """The page with its pictures and tables, one folder below the report's."""
     file, found, records = task_slug(task), standing(board, [task]), board.of_task(task)
-    table = overview.standings(board, [task], found, file, f"{board.name(task)}, by tier and area", "../")
+    table = overview.standings(board, [task], found, file, f"{board.name(task)}, by kind, tier and area", "../")
     metrics = details.sub_tasks(board, task)
     published = [(paper, details.published(board, task, paper, rows)) for paper, rows in side_by_side(records)]
     first = [label for label in looks if label != lines.control(board) and board.of(task, label)][:2]

@@ -10,13 +10,15 @@ import numpy as np
 import pandas as pd
 
 from bench.analysis.curves import removes
+from bench.analysis.kinds import KINDS, kind
 from bench.analysis.summary import over_seeds
 from bench.records.schema import TaskKey
-from bench.report.board import Board, keeps_all, kind
+from bench.report.board import Board, keeps_all, role
 from bench.report.links import method_link, records_link, task_link
 from bench.report.standing import Standing
 from bench.report.tables.columns import COLUMNS
 from bench.report.tables.details import estimated
+from bench.report.tables.over import OVER, heading, over_cell
 from bench.report.tables.table import Cell, Heading, Table, name, number
 
 TIMED = ("speedup1", "speedup8", "speedup32")  # of one machine; the others can be averaged over machines, or are exact
@@ -25,11 +27,11 @@ TIMED = ("speedup1", "speedup8", "speedup32")  # of one machine; the others can 
 def standings(
     board: Board, tasks: Sequence[TaskKey], found: Standing | None, file: str, caption: str, root: str = ""
 ) -> Table:
-    """A row for each method that has all ``tasks``, by tier and area; methods that are not ranked come last.
+    """A row for each method that has all ``tasks``, by kind, tier and area; those not ranked come last in their kind.
 
     Values are means over seeds of the mean over tasks within a seed, as on the leaderboard, with their standard
     deviation over seeds. The area of a ranked method is that of the standing, over all seeds of each task, with its
-    95 % interval where there are seeds enough for one.
+    95 % interval where there are seeds enough for one. Each method is compared with its controls.
     """
     columns = _columns(board)
     table = board.table.set_index(["task", "data", "model"]).sort_index()
@@ -39,10 +41,12 @@ def standings(
     means, spreads = over_seeds(per_seed, ["label"])
     rest = [label for label in means.index if not found or label not in found.labels]
     rest.sort(key=lambda label: (removes(board.any_of(label)) != "heads", -np.nan_to_num(means["area"].loc[label])))
+    shown = [label for label in [*(found.labels if found else ()), *rest] if label in means.index]
+    shown.sort(key=lambda label: list(KINDS).index(kind(board.any_of(label).cell)))
+    over = board.over_controls(tasks)
+    compared = [which for which in OVER if any(which in over.get(label, {}) for label in shown)]
     rows, marks = [], []
-    for label in [*(found.labels if found else ()), *rest]:
-        if label not in means.index:  # ranked by the seeds of each task, but the tasks share no seed
-            continue
+    for label in shown:  # methods ranked by the seeds of each task are missing where the tasks share no seed
         record, sources = board.any_of(label), records_link(label, tasks[0] if len(tasks) == 1 else None, root)
         tier = found.tier(label) if found else None
         rows.append(
@@ -50,30 +54,44 @@ def standings(
                 name(label, method_link(label, root)),
                 _area(label, means, spreads, found, sources),
                 Cell(str(tier) if tier else "–", tier or math.nan),
-                Cell(kind(record) + _parts(board, label), kind(record)),
+                *(over_cell(over.get(label, {}).get(which), sources) for which in compared),
+                Cell(role(record) + _parts(board, label), role(record)),
                 *_cells(means, spreads, label, columns, sources),
             )
         )
-        marks.append(" ".join([*kind(record).split(), *(["neurons"] if removes(record) != "heads" else [])]))
+        marks.append(" ".join([*role(record).split(), *(["neurons"] if removes(record) != "heads" else [])]))
     headings = (
         Heading("method", "method"),
         *_headings(["area"]),
         Heading("tier", "tier", "The seeds cannot tell methods of a tier from its best, or they are practically equal"),
-        Heading("kind", "kind", "Scores leave the weights alone; trained methods had gates or weights trained"),
+        *map(heading, compared),
+        Heading("kind", "kind", "What becomes of the weights that are left, and whether it is a control"),
         *_headings(columns),
     )
-    return Table(file, caption, headings, tuple(rows), tuple(marks))
+    groups = tuple(_group(board, label) for label in shown)
+    return Table(file, caption, headings, tuple(rows), tuple(marks), groups)
 
 
 def sorted_by(table: Table, key: str) -> Table:
-    """The rows of ``standings`` by a column of numbers, largest first; those of neurons and those without stay last."""
+    """The rows of ``standings`` by a column of numbers, largest first within each kind.
+
+    Those of neurons, and those without a number, stay last there.
+    """
     place = [heading.key for heading in table.headings].index(key)
 
-    def rank(row: int) -> tuple[bool, float]:
-        return "neurons" in table.marks[row].split(), -np.nan_to_num(float(table.rows[row][place].value), nan=-np.inf)
+    groups = [group for group, _ in table.parts]
+
+    def rank(row: int) -> tuple[int, bool, float]:
+        group, value = groups.index(table.groups[row]), float(table.rows[row][place].value)
+        return group, "neurons" in table.marks[row].split(), -np.nan_to_num(value, nan=-np.inf)
 
     order = sorted(range(len(table.rows)), key=rank)
-    return replace(table, rows=tuple(table.rows[row] for row in order), marks=tuple(table.marks[row] for row in order))
+    return replace(
+        table,
+        rows=tuple(table.rows[row] for row in order),
+        marks=tuple(table.marks[row] for row in order),
+        groups=tuple(table.groups[row] for row in order),
+    )
 
 
 def by_task(board: Board, label: str, file: str) -> Table:
@@ -124,6 +142,11 @@ def _columns(board: Board) -> list[str]:
 
 def _headings(columns: Sequence[str]) -> list[Heading]:
     return [Heading(COLUMNS[name].short, name, COLUMNS[name].help) for name in columns]
+
+
+def _group(board: Board, label: str) -> str:
+    own = kind(board.any_of(label).cell)
+    return f"{own}: {KINDS[own]}"
 
 
 def _parts(board: Board, label: str) -> str:

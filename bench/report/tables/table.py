@@ -6,8 +6,9 @@ import csv
 import io
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 
 # Characters that LaTeX reads as commands or sets as something else.
 LATEX = {
@@ -61,6 +62,7 @@ class Table:
     """Rows under headings; the first column names the row.
 
     marks: for each row, words to filter by, such as ``control trained``.
+    groups: for each row, the heading of the group that it is in; rows of a group stand together.
     """
 
     name: str  # of its files
@@ -68,11 +70,18 @@ class Table:
     headings: tuple[Heading, ...]
     rows: tuple[tuple[Cell, ...], ...]
     marks: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
     @property
     def text_columns(self) -> list[bool]:
         """Which columns hold words."""
         return [cell.is_text for cell in self.rows[0]] if self.rows else [True] * len(self.headings)
+
+    @property
+    def parts(self) -> list[tuple[str, list[int]]]:
+        """The groups, each with the numbers of its rows; one without a heading where there are no groups."""
+        groups = self.groups or ("",) * len(self.rows)
+        return [(group, list(rows)) for group, rows in groupby(range(len(self.rows)), key=lambda row: groups[row])]
 
 
 def name(label: str, href: str = "") -> Cell:
@@ -98,7 +107,7 @@ def to_csv(table: Table) -> bytes:
     writer.writerow(chain.from_iterable(keys))
     for row in table.rows:
         cells = [
-            [c.bare(), c.spread.strip(" ±[]")] if wide else [c.bare()] for c, wide in zip(row, spread, strict=True)
+            [c.bare(), c.spread.strip(" ±[]()")] if wide else [c.bare()] for c, wide in zip(row, spread, strict=True)
         ]
         writer.writerow(chain.from_iterable(cells))
     return content.getvalue().encode()
@@ -116,12 +125,22 @@ def latex(table: Table) -> bytes:
         r"\toprule",
         " & ".join(_latex(h.shown) for h in table.headings) + r" \\",
         r"\midrule",
-        *(" & ".join(_latex(" ".join([c.shown, c.spread]).strip()) for c in row) + r" \\" for row in table.rows),
+        *_latex_rows(table),
         r"\bottomrule",
         r"\end{tabular}",
         r"\end{table}",
     ]
     return ("\n".join(lines) + "\n").encode()
+
+
+def _latex_rows(table: Table) -> Iterator[str]:
+    """The rows, each group below a line and its heading."""
+    for place, (group, rows) in enumerate(table.parts):
+        if group:
+            yield from [r"\midrule"] * (place > 0)
+            yield rf"\multicolumn{{{len(table.headings)}}}{{l}}{{\emph{{{_latex(group)}}}}} \\"
+        for row in rows:
+            yield " & ".join(_latex(" ".join([cell.shown, cell.spread]).strip()) for cell in table.rows[row]) + r" \\"
 
 
 def _latex(shown: str) -> str:

@@ -30,6 +30,7 @@ def keep(tmp_path: Path, make_record) -> Callable[..., Path]:
         reason: str | None = None,  # of a failure
         result: dict[str, Any] | None = None,
         protocol: int = PROTOCOL,
+        change: dict[str, Any] | None = None,  # of the cell
         **fields: Any,
     ) -> Path:
         quality = quality or ((0.9, 0.7, 0.5),)
@@ -39,7 +40,7 @@ def keep(tmp_path: Path, make_record) -> Callable[..., Path]:
             seed=seed,
             data=data,
             quality=outcomes.mean(2).tolist(),
-            cell={"task": task, "protocol": protocol},
+            cell={"task": task, "protocol": protocol} | (change or {}),
             result={"orders": orders or [list(range(8)) for _ in quality]} | (result or {}),
             **fields,
         )

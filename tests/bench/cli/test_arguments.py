@@ -189,6 +189,7 @@ def test_lists_say_what_there_is_to_choose_from(capsys):
     methods = capsys.readouterr().out
     assert "short for amp:parts=heads\n" in methods and "    allocation=layer  [global|layer]" in methods
     assert "short for gnorm:inverse=true,recompute=1" in methods
+    assert "obs-compensated (joint, training-free; Kurtic" in methods and "\nrandom (scorer, control)\n" in methods
     assert "michel (scorer" in methods and "layer_norm=auto" in methods and "every scorer also takes" in methods
     assert main(["list", "tasks"]) == 0
     tasks = capsys.readouterr().out

@@ -101,6 +101,12 @@ def test_recovered_weights_are_saved_and_the_card_says_so(prune, tmp_path, capsy
     assert "which trained" not in cards[1]
 
 
+def test_the_card_says_of_a_method_that_it_changed_weights_without_training(prune, tmp_path):
+    assert prune("--method", "obs-compensated", "--keep", "3") == 0
+    card = (tmp_path / "small" / "README.md").read_text()
+    assert "changed the weights that are left, without training" in card and "which trained" not in card
+
+
 def test_a_bias_that_a_checkpoint_cannot_hold_is_refused(prune, tiny_qwen, tmp_path, capsys):
     assert prune("--method", "magnitude", "--keep", "0.5", "--recover", "bias", model=tiny_qwen) == 2
     assert "has no place for: use --recover scale" in capsys.readouterr().err

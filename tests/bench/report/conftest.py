@@ -44,6 +44,8 @@ class Page(HTMLParser):
         self.ids: list[str] = []
         self.words: list[str] = []
         self.tables: list[list[list[tuple[str, str | None]]]] = []
+        self.groups: list[str] = []  # headings of groups of rows, which are no rows of the tables
+        self.in_group = False
         self.open: list[str] = []
         self.feed(content)
         assert not self.open, f"left open: {self.open}"
@@ -62,6 +64,9 @@ class Page(HTMLParser):
             ]
         if name == "table":
             self.tables.append([])
+        self.in_group |= name == "tr" and attributes.get("class") == "group"
+        if self.in_group:
+            self.groups += [""] * (name == "tr")
         elif name == "tr" and "svg" not in self.open:
             self.tables[-1].append([])
         elif name in ("td", "th"):
@@ -74,11 +79,14 @@ class Page(HTMLParser):
 
     def handle_endtag(self, name: str) -> None:
         assert self.open.pop() == name
+        self.in_group &= name != "tr"
 
     def handle_data(self, data: str) -> None:
         if "style" not in self.open and "script" not in self.open:
             self.words.append(data)
-        if self.open and {"td", "th"} & set(self.open) and self.tables[-1]:
+        if self.in_group:
+            self.groups[-1] += data.strip()
+        elif self.open and {"td", "th"} & set(self.open) and self.tables[-1]:
             row = self.tables[-1][-1]
             row[-1] = (row[-1][0] + data, row[-1][1])
 
@@ -106,6 +114,7 @@ def writer(folder: Path, make_record: Callable[..., FinishedRecord]) -> Callable
         processor: str = "A",
         noise: float = 0.0,
         timed: bool = True,
+        cell: dict[str, Any] | None = None,
         **fields,
     ) -> Path:
         chance, base = 0.25, 0.9
@@ -126,7 +135,7 @@ def writer(folder: Path, make_record: Callable[..., FinishedRecord]) -> Callable
         assert latency
         record = change(
             record.model_copy(update={"key": "0123456789abcdef"}),
-            cell={"method": label.partition(":")[0], "source": "A & B 2020", "shape": "scorer"},
+            cell={"method": label.partition(":")[0], "source": "A & B 2020", "shape": "scorer"} | (cell or {}),
             provenance={"processor": processor, "system": "Linux", "python": "3.11"},
             result={
                 "shape": [4, 4],

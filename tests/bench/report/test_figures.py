@@ -143,7 +143,7 @@ def test_the_main_figure_parts_trained_methods_from_others_and_controls_from_met
     figure = rank_figures.areas(board, found)
     (axis,) = figure.axes
     names = [text.get_text() for text in axis.get_yticklabels()]
-    assert names[0] == "voita" and names[1:] == [short(each) for each in found.labels if each != "voita"]
+    assert names == [*(short(each) for each in found.labels if each != "voita"), "voita"]
     heights = dict(zip(names, axis.get_yticks(), strict=True))
     points = {
         tuple(line.get_xydata()[0]): line.get_markerfacecolor()

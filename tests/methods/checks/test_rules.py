@@ -14,6 +14,7 @@ from methods import METHODS, Trained, joint, scorer, selector
 from methods.checks import CHECKS, TINY_MODELS, Case, ConfiguredMethod, Failure, NotApplicable, cases
 from methods.contract.choosing import select
 from methods.heads import find_mlps
+from methods.training.loop import training_of
 
 load_plugins()
 BY_NAME = {check.name: check for check in CHECKS}
@@ -56,6 +57,12 @@ def wrong_dtype(view, keep):
 
 def one_budget_only(view, budgets):
     yield Trained(first(view, budgets[0]), view.model)
+
+
+def trains_after_all(view, budgets):
+    for keep in budgets:
+        training_of(view)
+        yield Trained(first(view, keep), copy.deepcopy(view.model))
 
 
 def keeps_all_neurons(view, budgets):
@@ -370,6 +377,13 @@ def test_a_head_that_comes_back_is_found(register, monkeypatch):
     monkeypatch.setattr("methods.checks.case.select", reversed_masks)
     with pytest.raises(Failure, match=f"{HEAD} is kept again when 2 units are removed"):
         Case(BY_NAME["every-budget-is-met"], register(scorer, constant), BERT).run()
+
+
+def test_a_method_that_is_said_to_be_training_free_trains_nothing(register):
+    ready = BY_NAME["trained-models-are-ready"]
+    Case(ready, register(joint, trains_after_all, "trains"), BERT).run()
+    with pytest.raises(Failure, match="the view has no training examples"):
+        Case(ready, register(joint, trains_after_all, training_free=True), BERT).run()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from bench.__main__ import main
 from bench.suites.parse import parse_methods
-from methods import METHODS, AtLeast, AtMost, OptionError, scorer, selector
+from methods import METHODS, AtLeast, AtMost, OptionError, joint, scorer, selector
 from methods.contract.options import Option, plain
 
 
@@ -162,6 +162,26 @@ def test_variants_are_presets():
         with pytest.raises(OptionError):
             register("third", variants={"fourth": presets})
     assert not {"third", "fourth"} & set(METHODS)
+
+
+def test_a_joint_method_may_train_nothing():
+    def found(view, budgets):
+        yield from ()
+
+    joint("trains", source="a paper")(found)
+    joint("solves", source="a paper", training_free=True, variants={"solves-more": {}})(found)
+    assert [METHODS[name].trains for name in ("trains", "solves", "solves-more", "michel")] == [True, *[False] * 3]
+    assert METHODS["solves"].role == "joint, training-free" and METHODS["none"].role == "selector, control"
+
+
+def test_a_control_stays_one_when_weights_are_recovered():
+    for name, control in (("random", True), ("random-both", True), ("inverse-gnorm", True), ("michel", False)):
+        method = METHODS[name]
+        options = method.configure({"recover": "lstsq"})
+        assert method.is_control(options) == control
+        assert method.label(options) == f"{name}:recover=lstsq"
+    michel = METHODS["michel"]
+    assert michel.is_control(michel.configure({"recover": "bias", "inverse": "true"}))
 
 
 def test_a_label_shows_what_differs_in_a_stable_order():

@@ -1,0 +1,70 @@
+"""How much more methods keep than their controls, tested within each kind."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.analysis.comparable import differing
+from bench.analysis.controls import controls_of
+from bench.analysis.curves import area_to, curve
+from bench.analysis.kinds import kind
+from bench.analysis.quality import POINTS
+from bench.analysis.stats.pairs import Difference, difference, holm
+from bench.records.schema import FinishedRecord, TaskKey
+
+Seeds = Mapping[int, FinishedRecord]
+Samples = list[tuple[np.ndarray, np.ndarray]]  # for each task the points of a method and of its control, (seeds,) each
+
+
+@dataclass(frozen=True)
+class Over:
+    """A method against one of its controls, as ``compare`` compares them."""
+
+    control: str
+    difference: Difference  # points, of the mean over tasks
+    p: float | None  # adjusted for all methods of the kind that have such a control; None with too few seeds
+
+
+def over_controls(records: Iterable[FinishedRecord], alpha: float = 0.05) -> dict[str, dict[str, Over]]:
+    """For each method and each of its controls (``controls_of``) the difference on all tasks of ``records``.
+
+    As in ``compare``, quality is averaged over the shares removed, and paired by seed. p-values are adjusted by Holm
+    over the methods of a kind. A control that shares no seed with the method on some task, or was measured there under
+    other settings, is left out.
+    """
+    by_label: dict[str, dict[TaskKey, dict[int, FinishedRecord]]] = defaultdict(lambda: defaultdict(dict))
+    for record in records:
+        by_label[record.cell.label][record.task][record.cell.seed] = record
+    tasks = sorted({task for of_task in by_label.values() for task in of_task})
+    some = {label: next(iter(next(iter(of_task.values())).values())) for label, of_task in by_label.items()}
+    families: dict[tuple[str, str], list[tuple[str, str, Samples]]] = defaultdict(list)
+    for label in sorted(by_label):
+        for role, control in controls_of(some, label).items():
+            pairs = [_paired(by_label[label].get(task, {}), by_label[control].get(task, {})) for task in tasks]
+            samples = [pair for pair in pairs if pair is not None]
+            if len(samples) == len(tasks):
+                families[kind(some[label].cell), role].append((label, control, samples))
+    found: dict[str, dict[str, Over]] = defaultdict(dict)
+    for (_, role), members in families.items():
+        differences = [
+            difference([own for own, _ in samples], [control for _, control in samples], alpha, len(members))
+            for *_, samples in members
+        ]
+        adjusted = holm([1.0 if each.p is None else each.p for each in differences])
+        for (label, control, _), each, p in zip(members, differences, adjusted, strict=True):
+            found[label][role] = Over(control, each, None if each.p is None else float(p))
+    return dict(found)
+
+
+def _paired(own: Seeds, control: Seeds) -> tuple[np.ndarray, np.ndarray] | None:
+    """Points of the two in the seeds of a task that both have; None without any, or where they cannot be compared."""
+    seeds = sorted(own.keys() & control.keys())
+    both = [records[seed] for records in (own, control) for seed in seeds]
+    if not seeds or differing(both):
+        return None
+    points = POINTS * np.array([area_to(1.0, *curve(record)) for record in both])
+    return points[: len(seeds)], points[len(seeds) :]
