@@ -6,7 +6,7 @@ Methods know the model, calibration batches and a loss (:class:`View`); they kno
 """
 
 from methods.contract.options import AtLeast, AtMost, OptionError
-from methods.contract.registry import METHODS, Method, Trained, joint, scorer, selector
+from methods.contract.registry import METHODS, Kept, Method, Trained, joint, scorer, selector
 from methods.contract.schedule import Importance
 from methods.contract.view import Batch, Training, View
 
@@ -16,6 +16,7 @@ __all__ = [
     "AtMost",
     "Batch",
     "Importance",
+    "Kept",
     "Method",
     "OptionError",
     "Trained",

@@ -6,6 +6,7 @@ from torch import Tensor
 from methods import View, selector
 from methods.calibration.gate_gradients import gate_gradients
 from methods.calibration.once import once
+from methods.contract.schedule import NonFiniteScore
 
 
 @selector("fisher-rearranged", source="Kwon et al. 2022, mask search and mask rearrangement")
@@ -22,12 +23,11 @@ def fisher_rearranged(view: View, keep: int) -> Tensor:
     Source: Kwon et al., "A Fast Post-Training Pruning Framework for Transformers", NeurIPS 2022, arXiv 2204.09656. Its
     swaps go over a layer once; these go on until none helps.
     """
-    information = fisher_matrices(view)
-    diagonal = torch.cat([matrix.diagonal() for matrix in information])
+    information = information_of_units(view)
     units = view.kept.nonzero().flatten()
     mask = torch.zeros(len(view.heads), dtype=torch.bool)
-    mask[units[diagonal[units].argsort(descending=True, stable=True)[:keep]]] = True
-    for index, matrix in enumerate(information):
+    mask[units[information[units].argsort(descending=True, stable=True)[:keep]]] = True
+    for index, matrix in enumerate(fisher_matrices(view)):
         mine = ((view.heads.site_of_unit == index) & view.kept).nonzero().flatten()
         if len(mine):
             place = mine - int((view.heads.site_of_unit == index).nonzero()[0])
@@ -44,6 +44,15 @@ def fisher_matrices(view: View) -> list[Tensor]:
         for total, own in zip(totals, gradients.split(shape), strict=True):
             total += own @ own.T
     return [total / view.examples for total in totals]
+
+
+def information_of_units(view: View) -> Tensor:
+    """The diagonals of ``fisher_matrices``, (units,) float64. Raises NonFiniteScore where a unit's is not finite."""
+    information = torch.cat([matrix.diagonal() for matrix in fisher_matrices(view)])
+    if not information[view.kept].isfinite().all():  # then no swap would ever be the last
+        unit = int((view.kept & ~information.isfinite()).nonzero()[0])
+        raise NonFiniteScore(f"importance {information[unit]} for {view.heads.name(unit)}")
+    return information
 
 
 def rearranged(matrix: Tensor, removed: Tensor) -> Tensor:

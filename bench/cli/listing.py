@@ -16,7 +16,7 @@ from bench.suites.cells import plan
 from bench.suites.files import built_in_suites, load_suite
 from bench.suites.plugins import plugin_fault
 from bench.suites.suite import Suite
-from methods import METHODS
+from methods import METHODS, Method
 from methods.contract.options import plain
 from methods.contract.registry import RECOVER, Option
 from methods.contract.schedule import Schedule
@@ -36,7 +36,7 @@ def methods() -> str:
         if name != method.base:
             lines += [f"    short for {METHODS[method.base].label(defaults)}"]
         else:
-            shown = [o for o in method.options.values() if o.name not in SCHEDULE or o.name in method.presets]
+            shown = [o for o in (*method.options.values(), RECOVER) if shows(method, o)]
             lines += [*_wrap(method.summary), *(_option(option, defaults[option.name]) for option in shown)]
         blocks.append("\n".join(lines))
     schedule = next(method.options for method in METHODS.values() if method.shape == "scorer")
@@ -77,6 +77,12 @@ def cells(suite: Suite, out: Path, device: str) -> str:
     """Every cell of ``suite`` with its key and the state of its record in ``out``."""
     found = survey(Store(out), plan(suite, device))
     return "\n".join(f"{each.state:8} {cell.key[:12]} {cell.name}" for cell, each in found.items())
+
+
+def shows(method: Method, option: Option) -> bool:
+    """Whether the entry of ``method`` lists ``option``: if it is its own, or a shared one with another default."""
+    own = option.name in method.options and option.name not in SCHEDULE
+    return own or option.name in method.presets
 
 
 def _wrap(text: str) -> list[str]:

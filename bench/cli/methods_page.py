@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from bench.cli.listing import SCHEDULE, kind_of
+from bench.cli.listing import SCHEDULE, kind_of, shows
 from bench.suites.plugins import load_plugins
 from methods import METHODS, Method
 from methods.contract.options import Option, plain
@@ -42,8 +42,8 @@ How to read comparisons:
   Compare them with `michel-retrained` and `random-retrained`, which choose the heads
   first and then train for as many steps on the same batches. `dsp-pipelined` changes no weights: compare it with the
   scorers, but note that it sees the training split and not only the calibration set.
-- **Methods that remove neurons** (`amp`, `amp-mlp`, `amp-recovered`, `random-both`) compare with the others by
-  parameters removed, not by the share of heads. The control of `amp` is `random-both`, that of `amp-mlp`
+- **Methods that remove neurons** (`amp`, `amp-mlp`, `amp-recovered`, `kwon:parts=both`, `random-both`) compare with
+  the others by parameters removed, not by the share of heads. The control of `amp` is `random-both`, that of `amp-mlp`
   `random:parts=neurons,allocation=layer`.
 - Where a **paper and its published code** differ, the default is the paper's definition, and an option has the other
   one.
@@ -77,7 +77,7 @@ def _names() -> str:
 def _section(method: Method) -> str:
     parts = [*textwrap.wrap(_cell(method.summary), 118), "", f"Shape: {method.shape}. Source: {method.source}."]
     values = method.configure({})
-    own = [option for name, option in method.options.items() if name not in SCHEDULE or name in method.presets]
+    own = [option for option in (*method.options.values(), RECOVER) if shows(method, option)]
     if own:
         parts += ["", _options((option, values[option.name]) for option in own)]
     variants = [other for other in _built_in() if other.base == method.name != other.name]

@@ -138,4 +138,5 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
         result=result.model_copy(update={"gap": evaluator.gap, "recovery": recovery}),
         measured=measured,
     )
-    return record, arrays_of(draws, method.shape == "joint")
+    # Without an order of removal, an array says at each level which neurons are kept.
+    return record, arrays_of(draws, trains=draws[0][0].trajectory is None)

@@ -38,11 +38,11 @@ def shared_code() -> str:
 def method_part(spec: MethodSpec, training: float) -> list[Any]:
     """The part of a key that belongs to the method: its name, options and code and, if it trains, how.
 
-    Code that recovers weights is part of it only where weights are recovered.
+    Code that recovers weights, or makes choices of heads and neurons, is part of it only where that is done.
     """
     method = METHODS[spec.name]
     own = [spec.name, spec.options, digest_of_source(*modules_of(method.function.__module__))]
-    if RECOVER.name in spec.options:
+    if RECOVER.name in spec.options or method.splits_budget(spec.options):
         own.append(digest_of_source(*modules_of("methods.recovery.choosing")))
     return [*own, training, digest_of_source("tasks.models.train")] if method.trains else own
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from methods import METHODS, Importance, Method, View
+from methods import METHODS, Importance, Kept, Method, View
 from methods.checks.isolation import isolated
 from methods.checks.tiny_models import TINY_MODELS, TinyModel
 from methods.contract.choosing import Selection
@@ -66,7 +66,7 @@ class ConfiguredMethod:
         return partial(self.method.function, **self.own_options)
 
     def result(self, view: View) -> dict[str, Tensor]:
-        """A scorer's importances of units and of each layer's neurons by name; otherwise a mask that keeps half.
+        """A scorer's importances of units and of each layer's neurons by name; otherwise masks that keep half.
 
         Comes from the function itself, without a schedule; on the CPU.
         """
@@ -78,6 +78,8 @@ class ConfiguredMethod:
         parts = {"units": found}
         if isinstance(found, Importance):
             parts = {"units": found.units, **(found.neurons or {})}
+        elif isinstance(found, Kept):
+            parts = {"units": found.mask, **found.neurons}
         return {name: values.detach().cpu() for name, values in parts.items() if values is not None}
 
     def select(self, view: View, removed: Sequence[int], **options: Any) -> Selection:

@@ -25,6 +25,7 @@ class Method:
     control: whether the method is only there for comparison.
     base, presets: name of the method that this is a variant of, and the options in which it differs.
     controls: values of options that make it a control.
+    neurons: values of options with which a selector removes neurons too.
     batch_dependent: options with which results depend, by definition, on how texts are batched and padded; empty if
         they always do, None if they never do.
     training_free: whether a joint method makes its weights from the calibration set, without training.
@@ -39,6 +40,7 @@ class Method:
     base: str
     presets: Mapping[str, Any] = field(default_factory=dict)
     controls: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    neurons: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     batch_dependent: Mapping[str, Any] | None = None
     training_free: bool = False
 
@@ -79,10 +81,17 @@ class Method:
         """Whether the method with these options is only there for comparison."""
         return self.control or any(options.get(name) in values for name, values in self.controls.items())
 
+    def splits_budget(self, options: Mapping[str, Any]) -> bool:
+        """Whether the method is a selector that, with these options, removes neurons too and so returns a Kept."""
+        return any(options.get(name) in values for name, values in self.neurons.items())
+
     def label(self, options: Mapping[str, Any]) -> str:
         """The name with the options that differ from its defaults, such as ``michel:layer_norm=false``."""
-        defaults = self.configure({})
-        changed = [f"{name}={plain(value)}" for name, value in options.items() if value != defaults.get(name)]
+        absent = {RECOVER.name: RECOVER.default}
+        defaults = absent | self.configure({})
+        changed = [
+            f"{name}={plain(value)}" for name, value in (absent | {**options}).items() if value != defaults[name]
+        ]
         return self.name + (":" + ",".join(sorted(changed)) if changed else "")
 
 
@@ -135,17 +144,43 @@ def scorer(
     return register
 
 
-def selector(name: str, *, source: str, control: bool = False, variants: Variants = None):
+@dataclass(frozen=True)
+class Kept:
+    """What a selector that removes neurons too keeps for one budget.
+
+    mask: (units,) bool, the units kept; their number need not be the budget's.
+    neurons: (width,) bool by name of the feed-forward layer, the neurons kept.
+    """
+
+    mask: Tensor
+    neurons: Mapping[str, Tensor]
+
+
+def selector(
+    name: str,
+    *,
+    source: str,
+    control: bool = False,
+    variants: Variants = None,
+    recover: str = "none",
+    neurons: Mapping[str, Sequence[Any]] | None = None,
+):
     """Register ``function(view, keep, *, option=default, ...) -> mask`` as a selector.
 
     keep: the budget, as a number of units. The mask is (units,) bool, true for the ``keep`` units that are kept.
     source, control, variants: as for ``scorer``.
+    recover: default of the option ``recover``.
+    neurons: values of options with which it removes neurons too, such as ``{"parts": ["both"]}``. It returns a Kept
+        then, and takes the share of the units that ``keep`` leaves out for a share of units and neurons together, to
+        be divided between the two as it finds best.
 
     Raises as ``scorer`` does.
     """
 
     def register(function):
-        _add(Method(name, "selector", function, _signature_options(function), source, control, name), variants)
+        method = Method(name, "selector", function, _signature_options(function), source, control, name)
+        presets = {RECOVER.name: recover} if recover != RECOVER.default else {}
+        _add(replace(method, presets=presets, neurons=neurons or {}), variants)
         return function
 
     return register
@@ -203,8 +238,8 @@ def joint(
 def _add(base: Method, variants: Variants) -> None:
     named: dict[str, Mapping[str, Any]] = {base.name: {}, **(variants or {})}
     methods = []
-    for name, presets in named.items():
-        presets = {option: base.configure(presets)[option] for option in presets}
+    for name, own in named.items():
+        presets = {**base.presets, **{option: base.configure(own)[option] for option in own}}
         methods.append(replace(base, name=name, presets=presets, control=base.is_control(presets)))
     for method in methods:
         if method.name in METHODS:

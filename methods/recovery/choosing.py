@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from torch import Tensor
+
 from methods.contract import choosing
 from methods.contract.choice import Choice
 from methods.contract.choosing import Draw, Selection
@@ -18,10 +20,13 @@ def choose(method: Method, options: Mapping[str, Any], view: View, removed: Sequ
     """As ``methods.contract.choosing.choose``; choices that lack something then have recovered weights.
 
     Their report counts the attention modules with new weights (``recovered``), and those that were tried and keep the
-    old ones (``unchanged``). Raises as that and ``recover`` do.
+    old ones (``unchanged``). A selector that removes neurons too may keep any number of units. Raises as that and
+    ``recover`` do.
     """
-    own, how = _split(options)
-    for draw in choosing.choose(method, own, view, removed):
+    own = {name: value for name, value in options.items() if name != RECOVER.name}
+    how: How | None = options.get(RECOVER.name)
+    ask = _with_neurons if method.splits_budget(own) else choosing.choose
+    for draw in ask(method, own, view, removed):
         yield (
             draw
             if how is None
@@ -31,17 +36,28 @@ def choose(method: Method, options: Mapping[str, Any], view: View, removed: Sequ
 
 def select(method: Method, options: Mapping[str, Any], view: View, removed: Sequence[int]) -> Selection:
     """All choices of ``choose``. Raises as that does."""
-    own, how = _split(options)
-    selection = choosing.select(method, own, view, removed)
-    if how is None:
-        return selection
-    choices = [[_one(choice, view, how) for choice in draw] for draw in selection.choices]
-    return dataclasses.replace(selection, choices=choices)
+    draws = [(draw, [choice for _, choice in draw.choices]) for draw in choose(method, options, view, removed)]
+    return Selection(
+        [choices for _, choices in draws], [draw.trajectory for draw, _ in draws if draw.trajectory is not None]
+    )
 
 
-def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], How | None]:
-    """The method's own options, and how to recover."""
-    return {name: value for name, value in options.items() if name != RECOVER.name}, options.get(RECOVER.name)
+def _with_neurons(method: Method, own: Mapping[str, Any], view: View, removed: Sequence[int]) -> Iterator[Draw]:
+    """The choices of a selector that returns a Kept for each budget."""
+    neurons: list[Mapping[str, Tensor]] = []
+
+    def mask_of(view: View, keep: int, **own: Any) -> Tensor:
+        kept = method.function(view, keep, **own)
+        neurons.append(kept.neurons)
+        return kept.mask
+
+    # Only of a control is the number of units not checked.
+    for draw in choosing.choose(dataclasses.replace(method, function=mask_of, control=True), own, view, removed):
+        choices = (
+            (count, dataclasses.replace(choice, neurons=left))
+            for (count, choice), left in zip(draw.choices, neurons, strict=True)
+        )
+        yield dataclasses.replace(draw, choices=choices, nested=False)
 
 
 def _recovered(choices: Iterator[tuple[int, Choice]], view: View, how: How) -> Iterator[tuple[int, Choice]]:

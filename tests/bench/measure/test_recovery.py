@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from safetensors.numpy import load_file
+
+from bench.analysis.curves import removes
 from bench.measure.exactness import TOLERANCE
 from bench.records.store import finished, read_current
 
@@ -25,3 +28,23 @@ def test_records_say_what_was_recovered_and_what_it_cost(place):
     sizes = [record.result.parameters for record in (plain, bias, whole)]
     assert sizes[0] == sizes[1] == sizes[2]
     assert whole.result.recovery[plain.result.removed[-1]]["recovered"] > 0
+
+
+def test_a_split_of_heads_and_neurons_is_kept_beside_the_record(place):
+    assert place.run("--methods", "kwon,kwon:parts=both") == 0  # smaller models are made again to be timed
+    heads, both = (
+        next(record for record in finished(read_current(place.out)[0]) if record.cell.label == label)
+        for label in ("kwon", "kwon:parts=both")
+    )
+    assert removes(heads) == "heads" and removes(both) == "heads and neurons"
+    assert heads.cell.trained is None and heads.result.method_training is None
+    assert both.result.gap <= TOLERANCE and both.measured.latency is not None
+    path = next(path for path in (place.out / "records").rglob("*.safetensors") if "both" in str(path))
+    neurons = {name: masks for name, masks in load_file(path).items() if name.startswith("neurons.")}
+    assert len(neurons) == 2  # layers
+    for whole, _, nothing in neurons.values():
+        assert whole.all() and not nothing.any()
+    assert [len(both.result.kept[place]) for place in (0, 2)] == [both.result.units, 0]
+    whole, half, nothing = (size["model"] for size in both.result.parameters)
+    assert 0.5 <= (whole - half) / (whole - nothing) < 0.6  # of the parameters, whatever the share of heads
+    assert both.result.passes.backward == 2 * both.result.calibration

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Annotated, Literal
+
 import pytest
 import torch
 
 from bench.suites.keys import method_part
 from bench.suites.parse import parse_methods
-from methods import METHODS, OptionError
+from methods import METHODS, Kept, OptionError, selector
 from methods.contract import choosing
+from methods.heads import find_mlps
 from methods.recovery.choosing import choose, select
 from methods.recovery.recover import recover
 
@@ -50,6 +54,32 @@ def test_without_it_choices_are_those_of_the_contract(tiny):
     assert draw.nested and all(choice.model is view.model for _, choice in draw.choices)
 
 
+def test_a_selector_with_neurons_may_keep_any_number_of_units(tiny, monkeypatch):
+    monkeypatch.setattr("methods.contract.registry.METHODS", registered := {})
+
+    @selector("split", source="test", recover="scale", neurons={"parts": ["both"]})
+    def split(view, keep, *, parts: Annotated[Literal["heads", "both"], "what goes"] = "heads"):
+        mask = torch.arange(len(view.heads)) < (keep if parts == "heads" else keep + 1)
+        neurons = {mlp.name: torch.arange(mlp.width) < keep for mlp in find_mlps(view.model)}
+        return mask if parts == "heads" else Kept(mask, neurons)
+
+    method, view = registered["split"], view_of(tiny)
+    assert method.configure({}) == {"parts": "heads", "recover": "scale"}
+    assert method.label(method.configure({})) == "split"
+    plain = method.configure({"recover": "none", "parts": "both"})
+    assert plain == {"parts": "both"} and method.label(plain) == "split:parts=both,recover=none"
+    for options in (plain, method.configure({"parts": "both"})):
+        (draw,) = choose(method, options, view, [3, 5])
+        assert not draw.nested and draw.trajectory is None
+        for count, choice in draw.choices:
+            assert choice.removed == count - 1
+            assert {int(mask.sum()) for mask in choice.neurons.values()} == {len(view.heads) - count}
+            assert (choice.model is view.model) == ("recover" not in options)
+    wrong = dataclasses.replace(method, function=lambda view, keep, parts: view.heads.full_mask())
+    with pytest.raises(ValueError, match="mask keeps 8 units, the budget is 5"):
+        select(wrong, {"parts": "heads"}, view, [3])
+
+
 def test_joint_methods_have_no_such_option():
     with pytest.raises(OptionError, match="method voita has no option 'recover'"):
         METHODS["voita"].configure({"recover": "bias"})
@@ -66,3 +96,5 @@ def test_keys_and_names_are_as_before_where_nothing_is_recovered():
     parts = [method_part(spec, 1.0) for spec in (plain, other, third)]
     assert parts[0] == method_part(same, 1.0)
     assert len(parts[0]) + 1 == len(parts[1]) and parts[1] != parts[2]
+    heads, both = (method_part(spec, 1.0) for spec in parse_methods("kwon:recover=none,kwon:recover=none,parts=both"))
+    assert len(heads) + 1 == len(both)  # the code that makes choices of heads and neurons
