@@ -42,10 +42,10 @@ backward through the model. Numbers are means over seeds, followed by ± and the
 there is only one seed. Random draws are averaged within a seed; size and speed are those of the first draw. Controls
 give the scale: `none` removes nothing, `random` needs no score, and an inverse method removes the heads first that its
 score calls most important. Rows marked *neurons* remove the same share of the neurons of every feed-forward layer, with
-the heads or instead of them. They come last: compare them by *parameters off*, not at the same share of heads, and with
-`random-both`, which removes heads and neurons at random. Rows marked *trained* had gates, or gates and weights, trained
-at each level for that share of the steps that the task allows its own model; *training*: wall seconds of that over all
-levels.
+the heads or instead of them (`kwon:parts=both` a share of all parameters, as it divides it). They come last: compare
+them by *parameters off*, not at the same share of heads, and with `random-both`, which removes heads and neurons at
+random. Rows marked *trained* had gates, or gates and weights, trained at each level for that share of the steps that
+the task allows its own model; *training*: wall seconds of that over all levels.
 
 Compare methods within their table, where the same is done to the weights that are left. *over random choice*: points of
 accuracy, averaged over all shares removed and not scaled by chance, above the control that chooses at random: `random`

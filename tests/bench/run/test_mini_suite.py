@@ -45,7 +45,7 @@ def records(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def _of(records: list[FinishedRecord], method: str, task: str) -> list[FinishedRecord]:
-    found = [r for r in records if r.cell.method == method and r.cell.task == task]
+    found = [r for r in records if r.cell.label == method and r.cell.task == task]
     assert [r.cell.seed for r in found] in ([0], list(range(10)))
     return found
 
