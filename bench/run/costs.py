@@ -63,7 +63,7 @@ def learnt_from(records: Iterable[FinishedRecord]) -> dict[str, Any]:
     for record in records:
         cell, measured = record.cell, record.measured
         cells[cell.task][cell.label].append(measured.seconds)
-        if cell.shape == "joint":
+        if cell.trained:
             trains.add(cell.label)
         for costs, seconds in ((train, measured.training_seconds), (timing, measured.timing_seconds)):
             if seconds:

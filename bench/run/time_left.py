@@ -109,7 +109,7 @@ class Estimator:
 
     def _learn_of(self, record: FinishedRecord) -> None:
         cell, measured = record.cell, record.measured
-        work = Work("cell", cell.task, (cell.data, cell.model), False, cell.label, cell.shape == "joint")
+        work = Work("cell", cell.task, (cell.data, cell.model), False, cell.label, cell.trained is not None)
         self._add(work, measured.seconds, OF_BEFORE)
         self._add(work._replace(kind="timing"), measured.timing_seconds, OF_BEFORE)
         self._add(work._replace(kind="train", label="", trains=False), measured.training_seconds, OF_BEFORE)
@@ -168,6 +168,6 @@ def _work_of(job: Job) -> Work:
         (cell.data, cell.model),
         bool(cell.task.model),
         cell.method.label,
-        METHODS[cell.method.name].shape == "joint",
+        METHODS[cell.method.name].trains,
     )
     return work._replace(label="", trains=False) if kind == "train" else work

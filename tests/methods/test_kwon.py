@@ -19,7 +19,7 @@ from methods.heads import count_parameters, find_mlps, gated, gated_neurons
 from methods.kwon import Ranked, best_split, neuron_information
 from methods.recovery.choosing import choose, select
 from methods.recovery.recover import held_out_texts
-from tests.methods.recovery.oracle import slow
+from tests.methods.recovery.oracle import divergence, slow
 
 STEP = 1e-5
 BOTH = ConfiguredMethod.of("kwon", parts="both")
@@ -74,6 +74,13 @@ def slow_mask(view, gradients, count) -> torch.Tensor:
         gone = best
 
 
+def slow_tuning(alone, choice, architecture, held_out) -> dict[str, torch.Tensor]:
+    """Weights with tuned gates, if those bring the logits of the texts held out nearer to the unpruned model's."""
+    model, _ = slow(alone, choice, "scale", held_out, adds=architecture != "albert")
+    nearer = divergence(alone, replace(choice, model=model), held_out) < divergence(alone, choice, held_out)
+    return (model if nearer else choice.model).state_dict()
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_heads_by_trying_every_swap_and_gates_by_least_squares(tiny, architecture, seed):
     view, alone = scene(tiny, architecture, seed)
@@ -85,9 +92,7 @@ def test_heads_by_trying_every_swap_and_gates_by_least_squares(tiny, architectur
         if not count:
             assert found.model is view.model
             continue
-        choice = Choice(view.model, view.heads, mask)
-        expected, _ = slow(alone, choice, "scale", held_out_texts(view), adds=architecture != "albert")
-        wanted = expected.state_dict()
+        wanted = slow_tuning(alone, Choice(view.model, view.heads, mask), architecture, held_out_texts(view))
         for name, value in found.model.state_dict().items():
             torch.testing.assert_close(value, wanted[name], rtol=1e-7, atol=1e-7)
 
@@ -192,8 +197,7 @@ def test_with_both_the_heads_that_stay_are_tuned(tiny, architecture):
     (draw,) = choose(BOTH.method, BOTH.options, view, [len(view.heads) // 2, len(view.heads) - 1])
     for _, found in draw.choices:
         choice = replace(found, model=view.model)
-        expected, _ = slow(alone, choice, "scale", held_out_texts(view), adds=architecture != "albert")
-        wanted = expected.state_dict()
+        wanted = slow_tuning(alone, choice, architecture, held_out_texts(view))
         for name, value in found.model.state_dict().items():
             torch.testing.assert_close(value, wanted[name], rtol=1e-6, atol=1e-6)
 
@@ -216,12 +220,12 @@ def test_all_levels_are_chosen_in_one_pass_or_with_neurons_two(tiny, parts, pass
 
 
 @pytest.mark.parametrize("levels", [1, 3])
-def test_tuning_takes_two_passes_a_level(tiny, levels):
+def test_tuning_takes_under_three_passes_a_level(tiny, levels):
     model = tiny.model("bert")
     view = tiny.view(model, [tiny.batch(tiny.sentences(0, count=6))])
     with counting(model) as counted:
         ConfiguredMethod.of("kwon").select(view, range(2, 2 + levels))
-    assert counted.backward == 6 and counted.forward <= 6 + 2 * 6 * levels
+    assert counted.backward == 6 and 6 < counted.forward < 6 + 3 * 6 * levels
 
 
 def test_information_that_is_not_finite_names_the_neuron(tiny, monkeypatch):
