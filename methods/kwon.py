@@ -46,7 +46,8 @@ def kwon(
     from neurons of all layers, least information first, and the split is the one that removes the least information in
     sum. So the share of the heads that goes is not that of the level: compare by parameters.
 
-    Takes one pass forward and backward for all levels, a second one with neurons, and two forward for each level.
+    Takes one pass forward and backward for all levels, a second one with neurons, and under three forward for each
+    level.
 
     Source: Kwon et al., "A Fast Post-Training Pruning Framework for Transformers", NeurIPS 2022, arXiv 2204.09656. Its
     budget is of FLOPs or of measured latency. Its numbers are damped by a constant, and a layer where one leaves
