@@ -34,7 +34,7 @@ def records(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     former = os.environ.get("HEADBENCH_CACHE")
     os.environ["HEADBENCH_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     try:
-        flags = ["--seeds", "1", "--no-latency", "--device", "cpu", "--out", str(out)]
+        flags = ["--seeds", "1", "--levels", "0.5", "--no-latency", "--device", "cpu", "--out", str(out)]
         assert main(["run", "--methods", "none,random", *flags]) == 0
     finally:
         os.environ.pop("HEADBENCH_CACHE")
