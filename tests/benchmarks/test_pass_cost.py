@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from methods.fisher import fisher
+from methods.flap import flap
 from methods.gnorm import gnorm
+from methods.heads import gated
 from methods.michel import michel
+from methods.minitron import minitron
+from methods.wanda_sp import wanda_sp
 
 REPEATS = 5
 
@@ -26,8 +31,25 @@ def forward_and_backward(view):
     hook.remove()
 
 
+def forward_and_backward_to_the_gates(view):
+    """As little as gradients of each text's gates take."""
+    for batch in view.batches:
+        gates = torch.ones(len(view.heads), len(batch.labels), requires_grad=True)
+        with gated(view.model, gates, view.heads):
+            torch.autograd.grad(view.loss(batch).sum(), gates)
+
+
 @pytest.mark.parametrize(
-    ("score", "against", "most"), [(gnorm, forward_and_backward, 1.15), (michel, forward, 2.1)], ids=["gnorm", "michel"]
+    ("score", "against", "most"),
+    [
+        (gnorm, forward_and_backward, 1.15),
+        (michel, forward, 2.1),
+        (fisher, forward_and_backward_to_the_gates, 1.15),
+        (flap, forward, 1.15),
+        (minitron, forward, 1.15),
+        (wanda_sp, forward, 1.15),
+    ],
+    ids=["gnorm", "michel", "fisher", "flap", "minitron", "wanda-sp"],
 )
 def test_a_pass(benchmark, workload, tell, score, against, most):
     view = workload.view("minilm", 64, (5, 25))
