@@ -10,7 +10,6 @@ to ``joint_schedules.csv`` beside this file, where lines that are there already 
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
@@ -23,6 +22,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from studied import add, empty_figure, lines, save  # beside this file
 from torch import Tensor, nn
 
 from bench.measure.view import view_of
@@ -187,33 +187,13 @@ def measure(here: Scene, name: str, options: Options, stage: Stage) -> Iterator[
         }
 
 
-def lines() -> list[dict[str, str]]:
-    """The table so far."""
-    with TABLE.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def add(new: list[dict[str, Any]]) -> None:
-    first = not TABLE.exists()
-    with TABLE.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if first:
-            writer.writeheader()
-        writer.writerows(new)
-
-
 def draw() -> None:
     """Agreement beyond chance against accuracy after training, of the schedules screened on three tasks."""
-    import matplotlib
-
-    matplotlib.rcParams |= {"svg.hashsalt": "headbench", "svg.fonttype": "none", "font.size": 9}
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    figure = empty_figure(6.4, 4.2)
     axis = figure.subplots()
     markers = {"dsp-joint": "o", "ste": "^", "michel-retrained": "s", "random-retrained": "D"}
     by_schedule: dict[tuple[str, str], list[dict[str, str]]] = {}
-    for line in lines():
+    for line in lines(TABLE):
         screened = line["task"] in THREE and line["seed"] in ("10", "11", "12") and line["training"] == "0.1"
         if screened and line["method"] in markers:
             by_schedule.setdefault((line["method"], line["options"]), []).append(line)
@@ -238,7 +218,7 @@ def draw() -> None:
     axis.set_ylabel("validation accuracy after training")
     axis.margins(x=0.25, y=0.1)
     axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(FIGURE, metadata={"Date": None, "Creator": None})
+    save(figure, FIGURE)
 
 
 def main() -> None:
@@ -250,13 +230,17 @@ def main() -> None:
     torch.set_num_threads(1)
     load_plugins()
     for stage in (STAGES[name] for name in given.stages):
-        done = {tuple(line[column] for column in KEY) for line in (lines() if TABLE.exists() else [])}
+        done = {tuple(line[column] for column in KEY) for line in lines(TABLE)}
         for (name, seed), (method, options) in product(product(stage.tasks, stage.seeds), stage.schedules):
             values = (f"{key}={value:g}" for key, value in options.items())
             key = (name, str(seed), method, " ".join(values), str(stage.training))
             if key not in done:
                 here = scene(name, seed, given.encoder, given.data)
-                add([dict(zip(KEY, key, strict=True)) | line for line in measure(here, method, options, stage)])
+                add(
+                    TABLE,
+                    COLUMNS,
+                    [dict(zip(KEY, key, strict=True)) | line for line in measure(here, method, options, stage)],
+                )
     draw()
 
 

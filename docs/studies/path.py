@@ -10,7 +10,6 @@ columns mean is in docs/path.md.
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from statistics import mean
 from typing import Any
 
 import torch
-from joint_schedules import Scene, scene  # beside this file
+from joint_schedules import Scene, scene  # beside this file, as the next
+from studied import add, empty_figure, lines, save
 from torch import Tensor
 
 from bench.analysis.curves import area
@@ -144,27 +144,10 @@ def text_of(options: Options) -> str:
     return " ".join(f"{name}={value}" for name, value in options.items())
 
 
-def lines() -> list[dict[str, str]]:
-    """The table so far."""
-    if not TABLE.exists():
-        return []
-    with TABLE.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def add(line: dict[str, Any]) -> None:
-    first = not TABLE.exists()
-    with TABLE.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if first:
-            writer.writeheader()
-        writer.writerow(line)
-
-
 def areas(tasks: tuple[str, ...]) -> Iterator[tuple[str, str, float, float]]:
     """Method, options, mean area and mean forward passes, of what was measured on all models of ``tasks``."""
     found: dict[tuple[str, str], list[dict[str, str]]] = {}
-    for line in lines():
+    for line in lines(TABLE):
         if line["task"] in tasks:
             found.setdefault((line["method"], line["options"]), []).append(line)
     most = max(map(len, found.values()), default=0)
@@ -175,12 +158,7 @@ def areas(tasks: tuple[str, ...]) -> Iterator[tuple[str, str, float, float]]:
 
 def draw() -> None:
     """Area against passes, on the tasks of the choice and on those of the confirmation."""
-    import matplotlib
-
-    matplotlib.rcParams |= {"svg.hashsalt": "headbench", "svg.fonttype": "none", "font.size": 9}
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4), layout="constrained")
+    figure = empty_figure(8, 4)
     for axis, tasks in zip(figure.subplots(1, 2), (CHOICE, CONFIRMATION), strict=True):
         for method, options, value, passes in areas(tasks):
             colour = "#d55e00" if method == "path" else "#667079"
@@ -195,7 +173,7 @@ def draw() -> None:
         axis.set_title(", ".join(tasks), fontsize=9)
         axis.margins(x=0.25, y=0.1)
         axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(FIGURE, metadata={"Date": None, "Creator": None})
+    save(figure, FIGURE)
 
 
 def main() -> None:
@@ -209,7 +187,7 @@ def main() -> None:
     for stage in (STAGES[name] for name in given.stages):
         for seed in stage.seeds:
             for task in stage.tasks:
-                done = {tuple(line[column] for column in KEY) for line in lines()}
+                done = {tuple(line[column] for column in KEY) for line in lines(TABLE)}
                 wanted = [
                     (key, method, options)
                     for method, options in stage.methods
@@ -218,7 +196,7 @@ def main() -> None:
                 ranking = Ranking(scene(task, seed, given.encoder, given.data), {}) if wanted else None
                 for key, method, options in wanted:
                     assert ranking is not None
-                    add(dict(zip(KEY, key, strict=True)) | ranking.measure(method, options))
+                    add(TABLE, COLUMNS, [dict(zip(KEY, key, strict=True)) | ranking.measure(method, options)])
     draw()
 
 

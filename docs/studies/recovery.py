@@ -11,15 +11,15 @@ of your own. The built-in tasks take ten minutes on one core. What the columns m
 from __future__ import annotations
 
 import argparse
-import csv
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import torch
+from studied import add, empty_figure, lines, save  # beside this file
 from torch import nn
 
 from bench.measure.view import view_of
@@ -180,23 +180,6 @@ def recovered(view: View, choice: Choice, way: str) -> Recovered:
     return least_squares(view, choice, how, guards[guard])
 
 
-def lines() -> list[dict[str, str]]:
-    """The table so far."""
-    if not TABLE.exists():
-        return []
-    with TABLE.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def add(line: dict[str, Any]) -> None:
-    first = not TABLE.exists()
-    with TABLE.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if first:
-            writer.writeheader()
-        writer.writerow({name: f"{x:.5g}" if isinstance(x, float) else x for name, x in line.items()})
-
-
 def measure(here: Scene, name: str, done: set[tuple[str, ...]]) -> None:
     """Add all lines of one model. Those that ``recover`` gives follow from those of the guard against errors alone."""
     ways = WAYS if name in BUILT_IN else WAYS[:3]
@@ -209,7 +192,7 @@ def measure(here: Scene, name: str, done: set[tuple[str, ...]]) -> None:
     whole = key("none", 0.0, "none", SCORED_ON)
     if tuple(map(str, whole.values())) not in done:
         heads = views[SCORED_ON].heads
-        add(whole | units | here.quality(Choice(here.model, heads, heads.full_mask())))
+        add_rounded(whole | units | here.quality(Choice(here.model, heads, heads.full_mask())))
     chosen = {method: here.chosen(method) for method in METHOD_NAMES}
     plain: dict[tuple[str, float], dict[str, Any]] = {}
     for texts in TEXTS:
@@ -223,19 +206,23 @@ def measure(here: Scene, name: str, done: set[tuple[str, ...]]) -> None:
                 if (method, level) not in plain:
                     plain[method, level] = here.quality(choice)
                 before = judged(view, choice.smaller(), held_out)
-                add(key(method, level, "none", texts) | units | plain[method, level] | before)
+                add_rounded(key(method, level, "none", texts) | units | plain[method, level] | before)
                 for way in ways:
                     started = time.process_time()
                     found = recovered(view, choice, way)
                     line = units | {"seconds": time.process_time() - started} | here.quality(found.choice)
                     line |= {"recovered": found.recovered, "unchanged": found.unchanged}
                     line |= (after := judged(view, found.choice.smaller(), held_out))
-                    add(key(method, level, way, texts) | line)
+                    add_rounded(key(method, level, way, texts) | line)
                     if way in GUARDED:
                         if not after["divergence"] < before["divergence"]:
                             line |= plain[method, level] | before
                             line |= {"recovered": 0, "unchanged": found.recovered + found.unchanged}
-                        add(key(method, level, GUARDED[way], texts) | line)
+                        add_rounded(key(method, level, GUARDED[way], texts) | line)
+
+
+def add_rounded(line: Mapping[str, Any]) -> None:
+    add(TABLE, COLUMNS, [{name: f"{x:.5g}" if isinstance(x, float) else x for name, x in line.items()}])
 
 
 def judged(view: View, model: nn.Module, held_out: Sequence[Any]) -> dict[str, float]:
@@ -245,18 +232,13 @@ def judged(view: View, model: nn.Module, held_out: Sequence[Any]) -> dict[str, f
 
 def draw() -> None:
     """Accuracy won on the built-in tasks by the number of calibration texts, a panel for each level."""
-    import matplotlib
-
-    matplotlib.rcParams |= {"svg.hashsalt": "headbench", "svg.fonttype": "none", "font.size": 9}
-    from matplotlib.figure import Figure
-
-    table = [line for line in lines() if line["task"] in BUILT_IN and line["method"] != "none"]
+    table = [line for line in lines(TABLE) if line["task"] in BUILT_IN and line["method"] != "none"]
     before = {
         (line["task"], line["seed"], line["method"], line["removed"]): float(line["accuracy"])
         for line in table
         if line["recover"] == "none"
     }
-    figure = Figure(figsize=(6.4, 2.6), layout="constrained")
+    figure = empty_figure(6.4, 2.6)
     panels = figure.subplots(1, len(LEVELS), sharey=True)
     ways = {"lstsq": ("o", "#d55e00"), "bias": ("s", "#0072b2"), "scale": ("^", "#667079")}
     for axis, level in zip(panels, sorted(LEVELS), strict=True):
@@ -280,7 +262,7 @@ def draw() -> None:
         axis.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("points of accuracy won")
     panels[0].legend(frameon=False)
-    figure.savefig(FIGURE, metadata={"Date": None, "Creator": None})
+    save(figure, FIGURE)
 
 
 def main() -> None:
@@ -294,7 +276,7 @@ def main() -> None:
     load_plugins()
     for seed in map(int, given.seeds.split(",")):
         for name in given.tasks:
-            done = {tuple(line[column] for column in KEY) for line in lines()}
+            done = {tuple(line[column] for column in KEY) for line in lines(TABLE)}
             measure(Scene(name, seed, given.encoder, given.data), name, done)
     draw()
 
