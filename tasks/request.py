@@ -44,7 +44,12 @@ class TaskSpec(BaseModel):
     train: str = Field("", title="FILE", description="file of the training split, in place of --data")
     validation: str = Field("", title="FILE", description="file of the validation split, with --train")
     test: str = Field("", title="FILE", description="file of the test split, with --train")
-    model: str = Field("", title="DIR|ID", description="model (default: a small one, trained on the data)")
+    model: str = Field(
+        "",
+        title="DIR|ID",
+        description="model folder, hub id, or pypi:PACKAGE for one in an installed package (default: a small model, "
+        "trained on the data)",
+    )
     text: Names = Field((), title="COLUMN", description="column of the text, or of both texts of a pair")
     label: str = Field("", title="COLUMN", description="column of the label (default: the adapter's)")
     finetune: bool = Field(False, description="train the model on the training split first")

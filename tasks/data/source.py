@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from tasks.data.dataset import SPLITS, Dataset
 from tasks.data.hub import is_saved, saved, streamed
 from tasks.data.labels import as_numbers, is_unicode, label_of, short
+from tasks.data.packages import PREFIX, folder_in_package
 from tasks.data.readers import ROW, SUFFIXES, Located, class_names, read
 from tasks.data.splits import Row, disjoint
 from tasks.errors import TaskError
@@ -43,9 +44,12 @@ class Part(NamedTuple):
 def resolve(name: str, mirror: str = "") -> Path:
     """The local path of ``name``: itself, or its copy in the mirror (``ORG/NAME``, ``ORG--NAME`` or ``NAME``).
 
-    A configuration, ``NAME:CONFIGURATION``, is a folder in that copy. A path that does not exist means that ``name``
-    has to come from the hub. Raises TaskError for a mirror that is not a folder.
+    A configuration, ``NAME:CONFIGURATION``, is a folder in that copy; ``pypi:PACKAGE`` is the model folder in an
+    installed package. A path that does not exist means that ``name`` has to come from the hub. Raises TaskError for a
+    mirror that is not a folder, and for a package without a model.
     """
+    if name.startswith(PREFIX):
+        return folder_in_package(name)
     given = Path(name).expanduser()
     if given.exists() or not mirror:
         return given
@@ -62,8 +66,8 @@ def is_path(name: str) -> bool:
 
 
 def short_name(path_or_id: str) -> str:
-    """A path or an id without folders: the same wherever a copy of it is."""
-    path = Path(path_or_id).expanduser()
+    """A path, an id or a package without what leads to it: the same wherever a copy of it is."""
+    path = Path(path_or_id.removeprefix(PREFIX)).expanduser()
     return path.name if path.name not in ("", "..") else path.resolve().name
 
 
