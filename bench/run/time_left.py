@@ -65,7 +65,9 @@ class Estimator:
         self._costs = costs
         self._priors: dict[Work, float] = {}
         self._seen: list[Seen] = []
+        self._models: set[tuple[str, str]] = set()  # of those seen
         self._factors: dict[Hashable, float] | None = None  # by group; None when it must be computed anew
+        self._expected: dict[Work, float] = {}  # seconds, by these factors
         for record in records:
             if isinstance(record, FinishedRecord):
                 self._learn_of(record)
@@ -77,11 +79,16 @@ class Estimator:
     def seconds(self, job: Job) -> float | None:
         """Expected seconds of ``job`` on one process; None if it is on a user's own model that nothing is known of."""
         work = _work_of(job)
-        if work.own and not any(seen.work.model == work.model for seen in self._seen):
+        if work.own and work.model not in self._models:
             return None
         if self._factors is None:
-            self._factors = self._fit()
-        return self._expected(work)
+            self._factors, self._expected = self._fit(), {}
+        if work not in self._expected:  # asked for each waiting job after each that ends, and many are alike
+            seconds = self._prior(work) * self._factors.get(None, UNIT)
+            for group in work.groups():
+                seconds *= self._factors.get(group, 1.0)
+            self._expected[work] = seconds
+        return self._expected[work]
 
     def left(
         self, waiting: Iterable[Job], workers: int, after: Iterable[Job] = (), running: Iterable[tuple[Job, float]] = ()
@@ -117,6 +124,7 @@ class Estimator:
     def _add(self, work: Work, seconds: float, weight: float = 1.0) -> None:
         if seconds > 0:
             self._seen.append(Seen(work, seconds, weight))
+            self._models.add(work.model)
             self._factors = None
 
     def _fit(self) -> dict[Hashable, float]:
@@ -150,13 +158,6 @@ class Estimator:
         if work not in self._priors:
             self._priors[work] = self._costs.of(work.kind, work.task, work.label, work.trains)
         return self._priors[work]
-
-    def _expected(self, work: Work) -> float:
-        factors = self._factors or {}
-        seconds = self._prior(work) * factors.get(None, UNIT)
-        for group in work.groups():
-            seconds *= factors.get(group, 1.0)
-        return seconds
 
 
 def _work_of(job: Job) -> Work:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from bench.records.errors import InputError
@@ -20,7 +21,7 @@ class MethodSpec:
     name: str
     options: dict[str, Any] = field(hash=False)
 
-    @property
+    @cached_property
     def label(self) -> str:
         """The name with the options that differ from its defaults."""
         return METHODS[self.name].label(self.options)

@@ -225,15 +225,15 @@ def test_the_fingerprint_of_functions_is_that_of_their_files(own_task):
         "from tasks.harness.run import Harness; "
         f"print(Harness(['filtered'], folders=[{str(own_task)!r}], trust=True).fingerprint)"
     )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
 
-    def told():
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-        return done.stdout.split()[-1]
+    def here():
+        return Harness(["filtered"], folders=[str(own_task)], trust=True).fingerprint
 
-    first = told()
-    assert told() == first
+    first = here()
+    assert done.stdout.split()[-1] == first
     (own_task / "helpers.py").write_text("x = 1\n")
-    assert told() != first
+    assert here() != first
 
 
 def test_a_metric_behind_a_named_filter_counts(own_task, language_model):

@@ -134,7 +134,10 @@ def recorded() -> list[FinishedRecord]:
 def run_again(
     records: list[FinishedRecord], costs: Costs, workers: int, slower: Callable[[FinishedRecord], float]
 ) -> list[tuple[int, float, float | None]]:
-    """The course of a run that takes what was recorded: cells that have ended, seconds left and what is estimated."""
+    """The course of a run that takes what was recorded: cells that have ended, seconds left and what is estimated.
+
+    Told after each third job.
+    """
     seconds: dict[Job, float] = {}
     order: dict[tuple, list[Job]] = {}
     for record in sorted(records, key=lambda each: (each.cell.seed, each.cell.task, each.cell.label)):
@@ -159,14 +162,15 @@ def run_again(
         now = running.pop(first) + seconds[first]
         estimator.saw(first, seconds[first])
         ended += isinstance(first, CellJob)
-        course.append(
-            (ended, now, estimator.left(waiting, workers, timing, [(j, now - t) for j, t in running.items()]))
-        )
+        if len(waiting) % 3 == 0:
+            at_work = [(each, now - begun) for each, begun in running.items()]
+            course.append((ended, now, estimator.left(waiting, workers, timing, at_work)))
     while timing:
         first = timing.pop(0)
         now += seconds[first]
         estimator.saw(first, seconds[first])
-        course.append((ended, now, estimator.left(timing, 1)))
+        if len(timing) % 3 == 0:
+            course.append((ended, now, estimator.left(timing, 1)))
     return [(count, now - moment, estimate) for count, moment, estimate in course]
 
 
