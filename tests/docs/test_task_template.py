@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -9,6 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tasks.contract import TASKS
+from tasks.errors import TaskError
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = Path(__file__).parent / "templates" / "task_adapter.py"
@@ -31,11 +35,11 @@ def headbench(tmp_path, tiny_data):
         "TMPDIR": str(tmp_path),
     }
 
-    def run(*arguments: str, code: int = 0) -> str:
+    def run(*arguments: str) -> str:
         command = [sys.executable, "-m", "bench", *arguments]
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == code, done.stderr
-        return done.stderr if code else done.stdout
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     return run
 
@@ -54,8 +58,14 @@ def test_the_adapter_runs(headbench, tiny_model, tmp_path):
     assert all(record["status"] == "done" and record["cell"]["data"] == "film-reviews" for record in records)
 
 
-def test_a_line_of_its_file_that_cannot_be_used_is_named(headbench, tmp_path):
-    file = tmp_path / "site" / "reviews.tsv"
-    file.write_text(file.read_text() + "positive, without a tab\n")
-    said = headbench("run", "--task", "reviews", "--methods", "none", "--out", "out", code=2)
-    assert said == f"headbench: error: {file}: line 201: expected a label, a tab and a text\n"
+def test_a_line_of_its_file_that_cannot_be_used_is_named(tmp_path):
+    (tmp_path / "film_reviews.py").write_text(TEMPLATE.read_text(encoding="utf-8"))
+    file = tmp_path / "reviews.tsv"
+    file.write_text("positive\ta film\npositive, without a tab\n")
+    spec = importlib.util.spec_from_file_location("film_reviews", tmp_path / "film_reviews.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    del TASKS["reviews"]
+    with pytest.raises(TaskError) as raised:
+        module.Reviews.built_in()
+    assert str(raised.value) == f"{file}: line 2: expected a label, a tab and a text"

@@ -156,11 +156,8 @@ def test_kills_of_workers_fail_their_cells_which_can_be_run_again(place, peace, 
 def test_two_runs_into_one_folder_at_once_both_finish(place, peace, tmp_path):
     place.folder = tmp_path / "shared"
     place.folder.mkdir()
-    processes = [place.start(*FLAGS, "--jobs", "1") for _ in range(2)]
-    for process in processes:
-        output, _ = process.communicate(timeout=300)
-        assert process.returncode == 0, output
-        assert "Traceback" not in output
+    runs = [Forked(place, "1") for _ in range(2)]
+    assert [wait_until(run.ended, 300) and run.code for run in runs] == [0, 0]
     assert place.results() == peace.results
     assert strays(place) == []
 

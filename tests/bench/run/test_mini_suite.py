@@ -27,7 +27,10 @@ COMMITTED = Path(__file__).parents[3] / "results"
 
 # One task is learnt here, too: another platform trains other weights than those of the committed records.
 on_each_task = pytest.mark.parametrize(
-    ("records", "task"), [("trained here", "mnli"), *(("committed", task) for task in ENOUGH)], indirect=["records"]
+    ("records", "task"),
+    [("trained here", "mnli"), *(("committed", task) for task in ENOUGH)],
+    indirect=["records"],
+    scope="module",
 )
 
 
