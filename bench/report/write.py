@@ -10,6 +10,7 @@ from bench.report.board import Board, read_finished
 from bench.report.figures import gallery, lines
 from bench.report.files import Files
 from bench.report.output import check_place, put
+from bench.report.pages.budgets import budget_pages
 from bench.report.pages.index import index, main_table
 from bench.report.pages.method import method_page
 from bench.report.pages.records import records_page
@@ -46,6 +47,7 @@ def build(board: Board, out: Path) -> Files:
         files |= task_page(board, task, looks, curves)
     for label in board.labels:
         files |= method_page(board, label, found, looks)
+    files |= budget_pages(board)
     return files | index(board, found, looks, by_task)
 
 

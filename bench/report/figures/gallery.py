@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from bench.analysis.budgets import fronts_of
 from bench.analysis.curves import curve
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.agreement import Agreement
 from bench.report.board import Board, keeps_all
 from bench.report.figures import curves as curve_figures
+from bench.report.figures import fronts as front_figures
 from bench.report.figures import heads as head_figures
 from bench.report.figures import lines
 from bench.report.figures import ranks as rank_figures
@@ -18,6 +20,7 @@ from bench.report.figures import score_changes as change_figures
 from bench.report.figures.picture import FORMS, Picture, picture
 from bench.report.figures.quality_axis import QualityAxis
 from bench.report.links import slug, task_slug
+from bench.report.scopes import Scope
 from bench.report.standing import Standing
 
 MAIN = (*FORMS, "png")  # also for places that cannot show an SVG
@@ -96,6 +99,29 @@ def pareto(board: Board, found: Standing) -> Picture:
         "cheaper one beats. Names are left out where there is no room."
     )
     return picture("pareto", "Quality against cost", caption, partial(rank_figures.pareto, board, found))
+
+
+def fronts(scope: Scope, random: str) -> list[Picture]:
+    """Points lost against parameters left and, where that was timed, against time at the largest batch size."""
+    found, largest = scope.found, scope.found.batches[-1:]
+    axes: list[tuple[str, str, int | None]] = [("parameters", "parameters left", None)]
+    axes += [(f"b{batch}", f"time of a forward pass at batch {batch}", batch) for batch in largest]
+    points, on_fronts = [point for label in found.methods for point in found.points[label]], fronts_of(found)
+    pictures = []
+    for axis, what, batch in axes:
+        of_kinds = on_fronts[axis]
+        timed = [point for point in points if batch is None or batch in point.speedups]
+        control = found.points.get(random, ()) if batch is None else ()
+        members = "; ".join(f"{own}: {', '.join(dict.fromkeys(p.label for p in on))}" for own, on in of_kinds.items())
+        caption = (
+            f"{scope.name}: points of {scope.quality} lost against {what}, with 95 % intervals over seeds; the lines "
+            f"join the methods of a kind that no other one beats. On them: {members}."
+        )
+        title = f"{what}, % of the unpruned model's"
+        draw = partial(front_figures.fronts, scope.name, title, of_kinds, timed, control, batch)
+        forms = FORMS if batch is None and len(found.tasks) > 1 else ("svg",)
+        pictures.append(picture(f"front-{axis}-{scope.slug}", f"Points lost against {what}", caption, draw, forms))
+    return pictures
 
 
 def critical(found: Standing | None, name: str, blocks: str) -> list[Picture]:
