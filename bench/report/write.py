@@ -11,6 +11,7 @@ from bench.report.figures import gallery, lines
 from bench.report.files import Files
 from bench.report.output import check_place, put
 from bench.report.pages.budgets import budget_pages
+from bench.report.pages.heads import heads_page
 from bench.report.pages.index import index, main_table
 from bench.report.pages.method import method_page
 from bench.report.pages.records import records_page
@@ -44,7 +45,8 @@ def build(board: Board, out: Path) -> Files:
     for task in board.tasks:
         curves = gallery.task_curves(board, task, looks)
         by_task += curves[:1]
-        files |= task_page(board, task, looks, curves)
+        heads = heads_page(board, task)
+        files |= heads | task_page(board, task, looks, curves, bool(heads))
     for label in board.labels:
         files |= method_page(board, label, found, looks)
     files |= budget_pages(board)

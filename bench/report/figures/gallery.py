@@ -14,17 +14,20 @@ from bench.report.board import Board, keeps_all
 from bench.report.figures import curves as curve_figures
 from bench.report.figures import fronts as front_figures
 from bench.report.figures import heads as head_figures
+from bench.report.figures import layers as layer_figures
 from bench.report.figures import lines
 from bench.report.figures import ranks as rank_figures
 from bench.report.figures import score_changes as change_figures
 from bench.report.figures.picture import FORMS, Picture, picture
 from bench.report.figures.quality_axis import QualityAxis
+from bench.report.kept import Kept
 from bench.report.links import slug, task_slug
 from bench.report.scopes import Scope
 from bench.report.standing import Standing
 
 MAIN = (*FORMS, "png")  # also for places that cannot show an SVG
 LEVEL = 0.5  # share of heads removed at which maps show what is kept
+PANELS = 6  # levels in the figure of heads by layer
 BANDS = "with bands of one standard deviation over seeds."
 NORMALISED = "quality: 0 chance, 1 unpruned"
 Limits = tuple[float | None, float | None] | None
@@ -187,6 +190,19 @@ def layers(board: Board, task: TaskKey, label: str) -> Picture:
         f"{name}: heads that {label} keeps in each layer at each budget, mean over seeds.",
         partial(head_figures.layers_by_budget, board.of(task, label), f"{name}, {label}: heads kept by layer"),
     )
+
+
+def layers_by_kind(board: Board, task: TaskKey, found: Kept, random: str) -> Picture:
+    """Heads kept in each layer at some levels, by kind of method."""
+    between = [removed for removed in found.removed if removed < found.units] or list(found.removed)
+    step = -(-len(between) // PANELS)
+    name = board.name(task)
+    caption = (
+        f"{name}: heads kept in each layer, mean over seeds and draws; thick lines are means over methods of a "
+        "kind that remove heads and nothing else."
+    )
+    draw = partial(layer_figures.layers_by_kind, found, between[::step], f"{name}: heads kept by layer", random)
+    return picture(f"layers-{task_slug(task)}", "Heads kept in each layer", caption, draw, ("svg",))
 
 
 def score_changes(board: Board, task: TaskKey, label: str) -> list[Picture]:

@@ -12,7 +12,7 @@ from bench.report.board import Board
 from bench.report.figures import gallery, lines
 from bench.report.figures.picture import Picture
 from bench.report.files import Files, files_of
-from bench.report.links import task_slug
+from bench.report.links import heads_file, task_slug
 from bench.report.pages.definitions import definition
 from bench.report.pages.render import render
 from bench.report.standing import standing, why_none, words
@@ -20,8 +20,10 @@ from bench.report.tables import details, overview
 from bench.report.tables.published import side_by_side
 
 
-def task_page(board: Board, task: TaskKey, looks: Mapping[str, lines.Look], curves: Sequence[Picture]) -> Files:
-    """The page with its pictures and tables, one folder below the report's."""
+def task_page(
+    board: Board, task: TaskKey, looks: Mapping[str, lines.Look], curves: Sequence[Picture], has_heads: bool
+) -> Files:
+    """The page with its pictures and tables, one folder below the report's; ``has_heads``: there is a page of heads."""
     file, found, records = task_slug(task), standing(board, [task]), board.of_task(task)
     table = overview.standings(board, [task], found, file, f"{board.name(task)}, by kind, tier and area", "../")
     metrics = details.sub_tasks(board, task)
@@ -45,6 +47,7 @@ def task_page(board: Board, task: TaskKey, looks: Mapping[str, lines.Look], curv
         table=table,
         curves=drawn,
         heads=heads,
+        heads_file=heads_file(task) if has_heads else "",
         agreement=agreed[0] if both else None,
         pairs=by_pair[0] if both else None,
         published=published,
