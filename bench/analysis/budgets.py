@@ -11,9 +11,10 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from bench.analysis.kinds import KINDS
+from bench.analysis.points import Point
 from bench.analysis.stats.pairs import holm, task_weights
 from bench.analysis.stats.signflip import samples_needed, sign_flip_p
-from bench.analysis.trade_offs import Point, TradeOffs
+from bench.analysis.trade_offs import TradeOffs
 
 ALPHA = 0.05
 Number = TypeVar("Number", int, float)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 
-from bench.analysis.trade_offs import Mean, Point
+from bench.analysis.points import Mean, Point
 from bench.report.figures.canvas import canvas, legend, name_points, short
 from bench.report.figures.lines import DASHES
 from bench.report.figures.picture import FAINT, MUTED

@@ -8,7 +8,7 @@ from typing import Any
 from bench.analysis.budgets import Budget, Fit
 from bench.analysis.kinds import KINDS
 from bench.analysis.naming import count, seeds_in_words
-from bench.analysis.trade_offs import Point
+from bench.analysis.points import Point
 from bench.report.board import Board
 from bench.report.figures import gallery, lines
 from bench.report.figures.picture import Picture

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from bench.analysis.budgets import Budget, Fit, fronts_of, within
 from bench.analysis.kinds import KINDS
 from bench.analysis.naming import count, p_in_words
+from bench.analysis.points import Mean, Point
 from bench.analysis.stats.signflip import samples_needed
-from bench.analysis.trade_offs import Mean, Point, TradeOffs
+from bench.analysis.trade_offs import TradeOffs
 from bench.report.links import method_link, records_link
 from bench.report.tables.table import Cell, Heading, Table, name, number
 

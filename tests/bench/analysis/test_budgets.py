@@ -21,8 +21,9 @@ from bench.analysis.budgets import (
     time_budgets,
     within,
 )
+from bench.analysis.points import Cost, Mean, Point, Unpruned
 from bench.analysis.stats.pairs import difference, holm
-from bench.analysis.trade_offs import Cost, Mean, Point, TradeOffs, Unpruned
+from bench.analysis.trade_offs import TradeOffs
 from bench.records.schema import TaskKey
 
 COARSE = st.integers(0, 6).map(float)  # so that many are equal

@@ -85,6 +85,13 @@ def test_of_one_task_the_size_and_the_cost_of_choosing_are_means_over_seeds(reco
     assert trade_offs([*scored, *trained], timed=False).batches == []
 
 
+@pytest.mark.parametrize(("other", "expected"), [(4.0, 4.0), (4.02, 4.01), (6.0, float("nan"))])
+def test_the_size_of_a_model_is_averaged_where_tasks_give_it_the_same(make_record, other, expected):
+    sizes = {"a": 4.0, "b": other}
+    found = trade_offs(make_record(data=data, megabytes=[size, 3.0, 2.0]) for data, size in sizes.items())
+    assert found.unpruned.megabytes == pytest.approx(expected, nan_ok=True)
+
+
 def test_methods_that_lack_a_seed_or_a_level_have_no_points_and_are_named(records, make_record):
     made = [*records(), *records("other")[1:]]
     made += [make_record(label="few", data=d, model=f"model-{d}", seed=s) for d in ("a", "bb") for s in range(SEEDS)]
