@@ -18,6 +18,7 @@ from bench.report.scopes import Scope, scopes
 from bench.report.tables import budgets as tables
 from bench.report.tables.table import Table
 
+MOST = 12  # levels in the table of all points of a page; its files have all
 TITLE = "Which method fits a budget?"
 MEASURES = {"left": "parameters left", "time": "time, batch ", "lost": "points lost"}
 
@@ -44,7 +45,8 @@ def budget_pages(board: Board) -> Files:
             budgets=[_budget(scope, budget, fits) for budget, fits in scope.answers.items()],
             shown=tables.SHOWN,
             fronts=pictures,
-            points=points,
+            points=tables.every_point(scope.found, scope.areas, points.name, "../", MOST),
+            every=len(points.rows),
         )
         files |= {f"budgets/{scope.slug}.html": page} | files_of(pictures, [points, best])
         parts.append((scope, pictures[:1] if not place else [], best))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from bench.analysis.budgets import Budget, Fit, fronts_of, within
+from bench.analysis.budgets import Budget, Fit, evenly, fronts_of, within
 from bench.analysis.kinds import KINDS
 from bench.analysis.naming import count, p_in_words
 from bench.analysis.points import Mean, Point
@@ -43,13 +43,15 @@ def fitting(found: TradeOffs, budget: Budget, answer: Answer, areas: Mapping[str
     )
 
 
-def every_point(found: TradeOffs, areas: Mapping[str, float], file: str, root: str) -> Table:
-    """Every method at every level, controls too, and which fronts of its kind it is on."""
+def every_point(found: TradeOffs, areas: Mapping[str, float], file: str, root: str, most: int | None = None) -> Table:
+    """Every method at every level, or at so many of the levels, controls too, and which fronts of its kind it is on."""
     fronts = fronts_of(found)
     rows, marks, groups = [], [], []
+    levels = sorted({point.removed for points in found.points.values() for point in points})
+    shown = set(levels if most is None else evenly(levels, most))
     for own in KINDS:
         for label in sorted(each for each in found.points if found.kinds[each] == own):
-            for point in found.points[label]:
+            for point in (point for point in found.points[label] if point.removed in shown):
                 on = [axis for axis, members in fronts.items() if point in members.get(own, ())]
                 where = ", ".join(on) if on else "–"
                 rows.append((*_columns(found, point, areas, root), Cell(where, where)))

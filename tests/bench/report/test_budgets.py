@@ -8,6 +8,7 @@ from bench.__main__ import main
 from bench.analysis.budgets import Budget, answer
 from bench.analysis.trade_offs import trade_offs
 from bench.report.board import read
+from bench.report.pages import budgets as page_of_budgets
 from bench.report.pages.budgets import budget_pages
 from bench.report.scopes import scopes
 from bench.report.tables.budgets import SHOWN, fitting
@@ -74,6 +75,15 @@ def test_every_point_is_in_a_table_and_on_disk(run):
     assert {name for name in files if name.endswith(".html")} == {
         "budgets.html", "budgets/mean.html", ALPHA, ALPHA.replace("alpha", "beta"),
     }  # fmt: skip
+
+
+def test_of_many_levels_a_page_shows_some_and_the_file_all(run, monkeypatch, parse):
+    monkeypatch.setattr(page_of_budgets, "MOST", 2)
+    files = budget_pages(read(run(seeds=2, data=("alpha",))))
+    page = parse(files[ALPHA].decode())
+    assert len(page.tables[-1]) == 1 + 7 * 2 and "14 points of 28; the files below have all" in page.text
+    assert {row[1][1] for row in page.tables[-1][1:]} == {"0.25", "1"}
+    assert len(files["tables/points-classification.alpha.model.csv"].decode().splitlines()) == 1 + 7 * 4
 
 
 def test_the_first_page_has_the_best_of_each_kind_and_leads_to_the_others(run, parse):
