@@ -17,7 +17,7 @@ from bench.report.pages.definitions import definition
 from bench.report.pages.published import link
 from bench.report.pages.render import render
 from bench.report.standing import standing, why_none, words
-from bench.report.tables import details, overview
+from bench.report.tables import details, knees, overview
 from bench.report.tables.published import Comparison
 
 
@@ -41,6 +41,7 @@ def task_page(
     both = agreement(board, task)
     agreed = [gallery.agreements(board, task, both)] if both else []
     by_pair = [pairs(board, task, both)] if both else []
+    turns = knees.inflections(board, task)
     page = render(
         "task.html",
         title=board.name(task),
@@ -55,8 +56,10 @@ def task_page(
         pairs=by_pair[0] if both else None,
         published=[(each.paper, link(each, "../")) for each in published if task in each.tasks],
         metrics=metrics,
+        inflections=turns,
+        rule=knees.RULE,
     )
-    tables = [table, *metrics, *by_pair]
+    tables = [table, *metrics, *by_pair, *([turns] if turns else [])]
     return {f"tasks/{file}.html": page} | files_of([*drawn, *heads, *agreed], tables)
 
 
