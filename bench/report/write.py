@@ -14,10 +14,12 @@ from bench.report.pages.budgets import budget_pages
 from bench.report.pages.heads import heads_page
 from bench.report.pages.index import index, main_table
 from bench.report.pages.method import method_page
+from bench.report.pages.published import published_page
 from bench.report.pages.records import records_page
 from bench.report.pages.render import render, style
 from bench.report.pages.task import task_page
 from bench.report.standing import standing
+from bench.report.tables.published import side_by_side
 from bench.report.tables.table import latex
 
 NAMED = 5  # most strange files that are named
@@ -41,16 +43,17 @@ def build(board: Board, out: Path) -> Files:
     """Every file of the report by its path in it, for a report in the folder ``out``."""
     found, looks = standing(board, board.tasks), lines.looks(board)
     files: Files = {"page.css": style().encode(), "records.html": records_page(board, out)}
-    by_task = []
+    by_task, published = [], side_by_side(board.records.values())
+    files |= published_page(board, published)
     for task in board.tasks:
         curves = gallery.task_curves(board, task, looks)
         by_task += curves[:1]
         heads = heads_page(board, task)
-        files |= heads | task_page(board, task, looks, curves, bool(heads))
+        files |= heads | task_page(board, task, looks, curves, bool(heads), published)
     for label in board.labels:
         files |= method_page(board, label, found, looks)
     files |= budget_pages(board)
-    return files | index(board, found, looks, by_task)
+    return files | index(board, found, looks, by_task, published)
 
 
 def main_table_as(folder: Path, form: str, sort: str = "area") -> str:
