@@ -26,7 +26,7 @@ def task_page(
     task: TaskKey,
     looks: Mapping[str, lines.Look],
     curves: Sequence[Picture],
-    has_heads: bool,
+    has_heads: bool = False,
     published: Sequence[Comparison] = (),
 ) -> Files:
     """The page with its pictures and tables, one folder below the report's.
