@@ -119,7 +119,8 @@ def test_the_ablations_cross_every_score_with_every_schedule():
 
 
 def test_every_built_in_suite_loads():
-    assert built_in_suites() == ["ablations", "amp", "mini", "real", "real-llama", "real-trained", "smoke"]
+    papers = {"amp", "dsp", "greedy-gnorm", "hies"}
+    assert {*built_in_suites()} == {"ablations", "mini", "real", "real-llama", "real-trained", "smoke"} | papers
     for name in built_in_suites():
         suite = load_suite(name)
         assert suite.tasks and suite.methods and suite.seeds
