@@ -74,7 +74,13 @@ def suites() -> str:
         lines.append(
             f"{name}: {tasks}; {count(len(suite.methods), 'method')}, {count(len(suite.seeds), 'seed')}, {levels}"
         )
-        lines += textwrap.wrap(f"needs {named(suite)}", 100, initial_indent="    ", subsequent_indent="      ")
+        lines += textwrap.wrap(
+            f"needs {named(suite)}",
+            100,
+            initial_indent="    ",
+            subsequent_indent="      ",
+            break_on_hyphens=False,
+        )
     return "\n".join(lines)
 
 
