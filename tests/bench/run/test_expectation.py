@@ -64,7 +64,8 @@ def run(tiny_model, tiny_data, tmp_path, monkeypatch):
 @pytest.mark.parametrize("method", parse_methods(",".join((*TRAINING_FREE, OPTIONS))), ids=lambda method: method.label)
 def test_passes_are_those_that_a_run_takes(run, method):
     cell, expected, result, evaluations = run(method)
-    passes = over_calibration(method, expected.shape.heads, cell.removed)
+    if (passes := over_calibration(method, expected.shape.heads, cell.removed)) is None:
+        pytest.skip("a dry run calls what this method takes not known")
     taken = result.passes.forward / expected.calibration, result.passes.backward / expected.calibration
     assert expected.calibration == result.calibration == 16
     assert taken == passes[:2] if passes.exact else passes.forward >= taken[0] and passes.backward >= taken[1]
