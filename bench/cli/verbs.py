@@ -110,17 +110,21 @@ def leaderboard(options: argparse.Namespace) -> int:
 
     if options.format == "csv" and options.sort != "area":
         raise InputError("--sort: csv has a line for each seed, in the order of tasks and methods")
-    if options.by:
-        if options.sort != "area":
-            raise InputError("--by schedule: its rows are in the order of the scores' names, so --sort changes nothing")
-        text = leaderboard.by_schedule(options.folder, options.format)
-    elif options.format in ("html", "latex"):
-        from bench.report.write import main_table_as
+    if options.by and options.sort != "area":
+        raise InputError("--by schedule: its rows are in the order of the scores' names, so --sort changes nothing")
+    with leaderboard.current(options.folder) as board:
+        texts = leaderboard.texts(board)
+        if options.by:
+            text = leaderboard.by_schedule(board, options.format)
+        elif options.format in ("html", "latex"):
+            from bench.report.write import main_table_as
 
-        text = main_table_as(options.folder, options.format, options.sort)
-    else:
-        text = leaderboard.show(options.folder, options.format, options.sort)
-    leaderboard.write(options.folder)
+            text = main_table_as(board, options.format, options.sort)
+        elif options.sort != "area":
+            text = leaderboard.markdown(board, options.sort)
+        else:
+            text = texts[f"leaderboard.{options.format}"]
+        leaderboard.put(board, texts)
     print(text, end="")
     return 0
 
