@@ -158,6 +158,13 @@ def regress(options: argparse.Namespace) -> int:
     return regress(options.baseline, options.folder, methods, changed, limits, options.junit)
 
 
+def merge(options: argparse.Namespace) -> int:
+    """Put the records of several runs into one folder."""
+    from bench.cli.merge import merge_runs
+
+    return merge_runs(options.folders, options.out)
+
+
 def _labels(flag: str, text: str | None) -> list[str]:
     """Labels in ``a,b:option=value,option=value``: an option without a name belongs to the label before it.
 
