@@ -1,6 +1,6 @@
 """An index of many records: what was validated once is not validated again while its files stay the same.
 
-The index is a Parquet file, behind its digest, with a row for each record and a column for each field, as JSON. A row
+The index is a Parquet file, before its digest, with a row for each record and a column for each field, as JSON. A row
 holds while size, times and inode of the record and of its arrays are those from before they were read, the whole index
 while the code is the same that reads and checks records. A record that is not valid is never in it, so it is read, and
 refused, each time. The file can be deleted at any time; where it is damaged or cannot be written, records are read
@@ -29,10 +29,10 @@ from pydantic import BaseModel, TypeAdapter
 from bench.records.files import locked, read_file, write_whole
 from bench.records.schema import CellInfo, FailedRecord, FinishedRecord, Measured, Record, Result
 
-NAME = "index.cache"  # in the folder of records: SHA-256 of what follows, and a Parquet file
+NAME = "index.cache"  # in the folder of records: a Parquet file, and its SHA-256
 DIGEST = 32  # bytes
 SETTLED = 2.0  # seconds after which a change gives a file another time, even by a coarse clock
-ROWS = 2048  # records that are handled together
+ROWS = 512  # records that are handled together
 SHARED = 512  # values of a field that are kept to be shared
 PARTS: dict[str, type[BaseModel]] = {"cell": CellInfo, "result": Result, "measured": Measured}
 KINDS: dict[str, type[BaseModel]] = {"done": FinishedRecord, "failed": FailedRecord}
@@ -119,9 +119,9 @@ def _schema() -> pa.Schema:
 def _load(path: Path) -> pq.ParquetFile | None:
     """The index at ``path``; None where there is none, it is damaged, or other code wrote it."""
     with suppress(OSError, ValueError):  # pyarrow's own errors are kinds of these
-        content = read_file(path)
-        if content[:DIGEST] == sha256(memoryview(content)[DIGEST:]).digest():  # else pyarrow may crash
-            index = pq.ParquetFile(io.BytesIO(content[DIGEST:]))
+        content = memoryview(read_file(path))
+        if content[-DIGEST:] == sha256(content[:-DIGEST]).digest():  # else pyarrow may crash
+            index = pq.ParquetFile(pa.BufferReader(pa.py_buffer(content[:-DIGEST])))
             if index.schema_arrow.equals(_schema(), check_metadata=True):
                 return index
     return None
@@ -221,5 +221,5 @@ class _Writer:
         self._file.close()
         if not folder.is_symlink():
             with suppress(OSError), locked(folder):
-                content = self._content.getvalue()
-                write_whole(folder / NAME, sha256(content).digest() + content)
+                self._content.write(sha256(self._content.getbuffer()).digest())
+                write_whole(folder / NAME, self._content.getvalue())
