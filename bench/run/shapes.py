@@ -133,7 +133,7 @@ def tested_tokens(task: SeededTask, shape: Shape) -> float:
 
 
 def _pruned(folder: Path) -> nn.Module | None:
-    """A pruned checkpoint, whose configuration does not say what is left: its weights do, so they are read."""
+    """A pruned checkpoint: its weights are read, as its configuration does not say which heads remain."""
     load = next((load for name, load in checkpoint.LOADERS.items() if (folder / name).is_file()), None)
     return nn.Module.to(load(folder), "meta") if load else None
 
