@@ -138,7 +138,12 @@ class Result(Part):
     quality: list[list[Share]] = Field(
         min_length=1,
         description="test quality, (draws, levels), 0 to 1: accuracy, averaged over sub-tasks; if texts are only "
-        "scored, the probability of a byte",
+        "scored, the probability of a byte; of translations, BLEU over the whole split",
+    )
+    signatures: dict[str, str] = Field(
+        {},
+        description="how figures of the whole test split are computed, by metric (bleu, chrf), as sacrebleu says it; "
+        "empty where quality is a mean over examples",
     )
     parts: dict[str, Annotated[Count, Field(gt=0)]] = Field(
         description="test examples of each sub-task, in the order of the outcomes; empty if texts are only scored"

@@ -119,7 +119,7 @@ def test_the_ablations_cross_every_score_with_every_schedule():
 
 
 def test_every_built_in_suite_loads():
-    assert built_in_suites() == ["ablations", "amp", "mini", "real", "smoke"]
+    assert built_in_suites() == ["ablations", "amp", "mini", "real", "smoke", "translation"]
     for name in built_in_suites():
         suite = load_suite(name)
         assert suite.tasks and suite.methods and suite.seeds

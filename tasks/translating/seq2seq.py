@@ -1,0 +1,72 @@
+"""Encoders with decoders from a folder, and their tokenizers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from tasks.data.dataset import Example
+from tasks.errors import TaskError
+from tasks.models import checkpoint
+from tasks.translating.languages import Languages
+from tasks.translating.pairs import Pair
+
+
+def check_config(config: PreTrainedConfig, name: str) -> None:
+    """Raise TaskError for the configuration of a model that is no encoder with a decoder of text."""
+    if not config.is_encoder_decoder:
+        raise TaskError(
+            f"{name}: {config.model_type} is not an encoder with a decoder, so it has nothing to translate from; for "
+            "a language model use --task harness"
+        )
+    try:
+        with torch.device("meta"):
+            AutoModelForSeq2SeqLM.from_config(config, trust_remote_code=False)
+    except Exception as error:
+        raise TaskError(f"{name}: transformers has no translation model for {config.model_type}") from error
+
+
+def load(folder: Path) -> PreTrainedModel:
+    """The encoder with a decoder in ``folder``. Raises TaskError if there is none, or a part has no trained weights."""
+    model, untrained = checkpoint._from_pretrained(folder, AutoModelForSeq2SeqLM, "float32", "")
+    if untrained or model.get_output_embeddings() is None:
+        part = ", ".join(untrained[:3]) or "an output over the vocabulary"
+        raise TaskError(f"{folder}: {type(model).__name__} translates nothing: no trained weights for {part}")
+    return model
+
+
+def check_start(model: Any, name: str) -> None:
+    """Raise TaskError unless ``model`` says with which token decoding begins."""
+    known = (model.generation_config.decoder_start_token_id, model.config.decoder_start_token_id)
+    if all(token is None for token in known):
+        raise TaskError(f"{name}: config.json has no decoder_start_token_id, with which decoding begins")
+
+
+def encode(
+    examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, model: Any, languages: Languages, longest: int
+) -> list[Pair]:
+    """Sources and targets as token ids, each cut to ``longest``, for ``model``."""
+    sources = [languages.prefix + example.texts[0] for example in examples]
+    cut: dict[str, Any] = {"truncation": True, "max_length": longest}
+    ids = tokenizer(sources, **cut)["input_ids"]
+    targets = tokenizer(text_target=[example.texts[1] for example in examples], **cut)["input_ids"]
+    return [Pair(source, _moved(model, target), target) for source, target in zip(ids, targets, strict=True)]
+
+
+def sources_cut(
+    examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, languages: Languages, longest: int
+) -> int:
+    """How many sources have more than ``longest`` tokens."""
+    ids = tokenizer([languages.prefix + example.texts[0] for example in examples])["input_ids"]
+    return sum(len(source) > longest for source in ids)
+
+
+def _moved(model: Any, target: list[int]) -> list[int]:
+    """``target`` one place to the right, as ``model(labels=...)`` does it: mBART puts the last token first."""
+    if hasattr(model, "prepare_decoder_input_ids_from_labels"):
+        return model.prepare_decoder_input_ids_from_labels(torch.tensor([target]))[0].tolist()
+    return [model.config.decoder_start_token_id, *target[:-1]]
