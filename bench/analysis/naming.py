@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bench.records.schema import TaskKey
+from bench.records.schema import FinishedRecord, TaskKey
 
 
 def short_names(tasks: Sequence[TaskKey]) -> dict[TaskKey, str]:
@@ -20,6 +20,16 @@ def seeds_in_words(seeds: Iterable[int]) -> str:
     """``seed 1`` or ``seeds 1, 2``, in ascending order."""
     numbers = sorted(seeds)
     return f"seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def of_one_model(records: Iterable[FinishedRecord]) -> str:
+    """What seeds are where no model was trained: draws for one model. Empty where each seed has a model of its own.
+
+    records: of one task.
+    """
+    if any(record.result.training.steps is not None for record in records):
+        return ""
+    return "draws of calibration texts for one model"
 
 
 def count(number: int | None, what: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from bench.analysis.comparable import check_comparable
 from bench.analysis.controls import chooses_at_random, controls_of, same_but_for_recovery
 from bench.analysis.curves import removes
 from bench.analysis.kinds import RECOVERED, SCORE, kind
-from bench.analysis.naming import seeds_in_words, short_names
+from bench.analysis.naming import of_one_model, seeds_in_words, short_names
 from bench.analysis.run_results import FinishedCell, RunResults, read_results
 from bench.records.errors import InputError, unknown
 from bench.records.schema import TaskKey
@@ -56,6 +56,7 @@ def pair_methods(folder: Path, a: str, b: str, tasks: Sequence[str] = ()) -> Pai
             *_controls(results, a, b),
             *_trained(*sides),
             *_recovered(*sides),
+            *_of_one_model(pairs, names),
             *(caveat for side in sides for caveat in _removes_nothing(side)),
         ),
         remarks=tuple(_remarks(results, names, a, b)),
@@ -138,6 +139,17 @@ def _recovered(a: Sequence[FinishedCell], b: Sequence[FinishedCell]) -> list[str
         for one, other in ((x[0].record.cell, y[0].record.cell) for x, y in ((a, b), (b, a)))
         if (kind(one), kind(other)) == (RECOVERED, SCORE) and not same_but_for_recovery(one, other)
     ]
+
+
+def _of_one_model(pairs: Mapping[TaskKey, SeedPairs], names: Mapping[TaskKey, str]) -> list[str]:
+    """That the model of some tasks is taken as it is, so that their seeds say nothing of other models."""
+    drawn = {
+        names[task]: what
+        for task, pair in pairs.items()
+        if (what := of_one_model(cell.record for both in pair.values() for cell in both))
+    }
+    where = f"on {', '.join(drawn)} seeds are" if len(pairs) > 1 else "seeds are"
+    return [f"{where} {min(drawn.values())}: the interval says nothing of other models"] if drawn else []
 
 
 def _controls(results: RunResults, a: str, b: str) -> list[str]:

@@ -44,7 +44,7 @@ examples:
   headbench leaderboard runs/mini                  the leaderboard of an earlier run
   headbench report runs/mini                       pages, figures and tables of it, in runs/mini/report
   headbench compare michel ae runs/mini            does one keep more than the other, and can the seeds show it?
-  headbench regress --baseline results runs/mini   did a change break a method?
+  headbench regress --baseline DIR runs/mini       did a change break a method?
 
 `headbench VERB --help` shows the flags of a verb."""
 

@@ -27,7 +27,7 @@ A method has one of three shapes:
 
 Options follow the name: `--methods ae:variant=A` or `--methods michel:layer_norm=false,recompute=4`. What a method
 costs in forward and backward passes is measured in each run; see the columns of the
-[leaderboard](../results/leaderboard.md).
+[leaderboard](../results/mini/leaderboard.md).
 
 How to read comparisons:
 

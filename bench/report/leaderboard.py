@@ -9,6 +9,7 @@ import pandas as pd
 
 from bench.analysis.excluded_tasks import exclusion_note, rows_to_average
 from bench.analysis.kinds import KINDS
+from bench.analysis.naming import of_one_model
 from bench.analysis.over_controls import Over
 from bench.analysis.quality import quality_name
 from bench.analysis.summary import over_seeds
@@ -112,12 +113,13 @@ def markdown(board: Board, sort: str = "area") -> str:
             of_task = board.of_task(task)
             part = board.table[(board.table[TASK] == list(task)).all(axis=1)]
             first = part.iloc[0]
+            drawn = f" ({of_one_model(of_task)})" if of_one_model(of_task) else ""
             parts += [
                 f"## {literal(f'{task.task}: {task.data}, {task.model}')}",
                 "",
                 f"Unpruned {quality_name(of_task[0])} {100 * part['base'].mean():.1f} %, "
                 f"chance {100 * first['chance']:.1f} %, {first['mb_base']:.3f} MB; "
-                f"seeds {', '.join(map(str, sorted(set(part['seed']))))}.",
+                f"seeds {', '.join(map(str, sorted(set(part['seed']))))}{drawn}.",
                 "",
                 _tables(
                     part.groupby([*ROW, "seed"], sort=False)[list(COLUMNS)].mean(), board.over_controls([task]), sort

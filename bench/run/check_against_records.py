@@ -20,13 +20,13 @@ from bench.suites.parse import parse_methods
 from tasks.models.cache import default_root
 
 SUITE = "smoke"
-RECORDED = Path("results")
+RECORDED = Path("results/mini")
 
 
 def check_against_records(methods: str, baseline: Path | None) -> int:
     """Run the cells of ``methods``, as given on a command line, and print a line for each method.
 
-    baseline: folder with recorded cells; None for ``results``, in which case nothing is run if it has no records.
+    baseline: folder with recorded cells; None for ``results/mini``, in which case nothing is run if it has no records.
     Returns 1 if a cell failed or differs from its record. Raises InputError.
     """
     try:

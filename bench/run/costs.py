@@ -1,4 +1,4 @@
-"""What jobs cost relative to each other, learnt from records: ``python -m bench.run.costs results > FILE``.
+"""What jobs cost relative to each other, learnt from records: ``python -m bench.run.costs results/mini > FILE``.
 
 The file beside this module holds the costs of the built-in suite. Only their proportions count: a run learns how fast
 its machine is.

@@ -3,7 +3,7 @@
     python docs/studies/error_rates.py
 
 writes ``error_rates.csv`` and ``error_rates.svg`` beside this file, in a minute or two, the same each time for the same
-records in ``results/``. Two methods are simulated on four tasks. Noise is that of a removal order:
+records in ``results/mini``. Two methods are simulated on four tasks. Noise is that of a removal order:
 
 measured: how far the area of a random order lies from the mean of its seed, drawn from the records of ``random``, task
     by task; so it has the size, the shape and the unevenness over tasks that it has.
@@ -44,7 +44,7 @@ Noise = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]  # differen
 def pools() -> list[np.ndarray]:
     """Of each task, how far random orders lie from the mean of their seed: (orders,), points of area."""
     by_task: dict[str, list[np.ndarray]] = {}
-    for cell in read_results(HERE.parents[1] / "results").cells:
+    for cell in read_results(HERE.parents[1] / "results" / "mini").cells:
         if cell.record.cell.label == "random":
             areas = 100 * area(cell.shares, np.array(cell.record.result.quality))
             spread = np.sqrt(len(areas) / (len(areas) - 1))  # around a mean of their own they lie too near

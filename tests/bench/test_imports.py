@@ -48,8 +48,8 @@ def test_comparing_and_judging_runs_load_nothing_slow():
     "arguments",
     [
         ["--help"],
-        ["compare", "michel", "ae", "results", "--task", "mnli"],
-        ["regress", "--baseline", "results", "results", "--methods", "magnitude"],
+        ["compare", "michel", "ae", "results/mini", "--task", "mnli"],
+        ["regress", "--baseline", "results/mini", "results/mini", "--methods", "magnitude"],
     ],
     ids=lambda arguments: arguments[0],
 )

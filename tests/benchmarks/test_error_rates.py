@@ -1,6 +1,6 @@
 """How often each test finds a difference where there is none, and a difference of two points.
 
-The null is that of random removal orders, as recorded in ``results``: how far the area of one random order lies from
+The null is that of the random removal orders in ``results/mini``: how far the area of one random order lies from
 the mean of its seed, in points, is drawn anew from the committed records of ``random``, task by task. So noise has the
 size, the shape and the unevenness over tasks that it has; what a seed adds to every method is drawn too, and cancels.
 An effect is two points more for one method, on every task. ``one`` is a method with one order a seed, as a score has;
@@ -29,7 +29,7 @@ EFFECT = 2.0  # points
 SEEDS = (3, 5, 10, 20)
 DOCUMENTS = 1000
 METHODS = 8  # where many are compared
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[2] / "results" / "mini"
 EXACT = {
     "sign-flip, one task",
     "sign-flip and Holm, all tasks",

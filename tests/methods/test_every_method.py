@@ -8,7 +8,11 @@ import torch
 from methods import METHODS
 from methods.checks import Case, ConfiguredMethod, NotApplicable, cases
 
-FAST = {"attr": {"steps": 4}, "shapley": {"permutations": 8}}  # options that keep the tests of a costly method fast
+FAST = {
+    "attr": {"steps": 4},
+    "path": {"points": 2, "rounds": 2},
+    "shapley": {"permutations": 8},
+}  # options that keep the tests of a costly method fast
 CASES = list(cases(ConfiguredMethod.of(name, **FAST.get(METHODS[name].base, {})) for name in METHODS))
 ON_CPU = [case for case in CASES if case.check.name != "works-on-cuda"]
 ON_CUDA = [case for case in CASES if case.check.name == "works-on-cuda"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench.analysis.naming import calibration_in_words
+from bench.analysis.naming import calibration_in_words, of_one_model
 from bench.analysis.quality import quality_name
 from bench.records.schema import TaskKey
 from bench.report.agreement import agreement, pairs
@@ -58,6 +58,7 @@ def _facts(board: Board, task: TaskKey) -> list[tuple[str, str]]:
     records = board.of_task(task)
     result, cell = records[0].result, records[0].cell
     base = [record.result.quality[0][0] for record in records]
+    drawn = of_one_model(records)
     settings = {
         name: ",".join(value) if isinstance(value, list) else value
         for name, value in cell.asked.items()
@@ -73,6 +74,6 @@ def _facts(board: Board, task: TaskKey) -> list[tuple[str, str]]:
         ("test examples", ", ".join(f"{name} {size}" for name, size in result.parts.items()) or "texts only"),
         ("units", f"{result.units} in {len(result.shape)} attention modules"),
         ("scored on", calibration_in_words(result.calibration or cell.calibration, cell.calibration_from)),
-        ("seeds", ", ".join(map(str, board.seeds(task)))),
+        ("seeds", ", ".join(map(str, board.seeds(task))) + (f" ({drawn})" if drawn else "")),
         ("device", cell.device),
     ]

@@ -51,6 +51,17 @@ def test_a_difference_that_ten_seeds_show(ten_seeds):
     assert got.overall.mean == pytest.approx(3) and got.overall.seeds == (10, 10)
 
 
+def test_it_says_where_all_seeds_prune_one_model(ten_seeds, keep):
+    for seed in range(2):
+        for method in ("michel", "ae"):
+            folder = keep(method, seed=seed, task="third", training={})
+    note = "Note that on third seeds are draws of calibration texts for one model: the interval says nothing of other"
+    assert note in words(compare(folder, "michel", "ae"))
+    alone = words(compare(folder, "michel", "ae", tasks=["third"]))
+    assert "Note that seeds are draws of calibration texts for one model" in alone
+    assert "draws" not in words(compare(folder, "michel", "ae", tasks=["first", "second"]))
+
+
 def test_the_sides_can_be_changed(ten_seeds):
     there, back = (compare(ten_seeds, *both, level=0.5) for both in (("michel", "ae"), ("ae", "michel")))
     assert words(there) == words(back)

@@ -10,7 +10,7 @@ from bench.analysis.controls import controls_of, random_removal
 from bench.analysis.kinds import KINDS, kind
 from bench.records.store import Store
 
-RESULTS = Path(__file__).parents[3] / "results"
+RESULTS = Path(__file__).parents[3] / "results" / "mini"
 FREE = {"shape": "joint"}  # makes new weights, and trains nothing
 TRAINS = {"shape": "joint", "trained": 0.1}
 BOTH = {"neurons": True}

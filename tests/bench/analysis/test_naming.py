@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.analysis.naming import seeds_in_words, short_names
+from bench.analysis.naming import of_one_model, seeds_in_words, short_names
 from bench.records.schema import TaskKey
 
 
@@ -14,3 +14,8 @@ def test_a_task_has_the_name_of_its_adapter_unless_another_has_it():
 
 def test_seeds_are_listed_in_order():
     assert (seeds_in_words([1]), seeds_in_words({10, 2})) == ("seed 1", "seeds 2, 10")
+
+
+def test_seeds_of_a_model_that_is_taken_as_it_is_are_called_draws(make_record):
+    assert of_one_model([make_record(training={}), make_record(training={}, seed=1)]).startswith("draws of calibration")
+    assert of_one_model([make_record(training={"steps": 10})]) == ""

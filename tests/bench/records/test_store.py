@@ -17,7 +17,7 @@ from bench.records.protocol import PROTOCOL
 from bench.records.schema import FailedRecord, FinishedRecord
 from bench.records.store import CorruptRecord, OtherProtocol, Store, read_arrays, read_current, read_outcomes
 
-RESULTS = Path(__file__).parents[3] / "results"
+RESULTS = Path(__file__).parents[3] / "results" / "mini"
 NAME = "task.data.model/none/seed0"
 
 

@@ -66,9 +66,9 @@ def test_a_cell_that_fails_is_a_failure(check, plugin):
 def test_without_records_nothing_is_run(check, capsys):
     assert check("michel", "--on", "bert") == (0, [])
     assert main(["check", "michel"]) == 0
-    assert capsys.readouterr().out.startswith("Not compared with recorded cells: results: no")
-    assert main(["check", "michel", "--baseline", "results"]) == 2
-    assert capsys.readouterr().err.startswith("headbench: error: results: no records there")
+    assert capsys.readouterr().out.startswith("Not compared with recorded cells: results/mini: no")
+    assert main(["check", "michel", "--baseline", "results/mini"]) == 2
+    assert capsys.readouterr().err.startswith("headbench: error: results/mini: no records there")
 
 
 def test_the_suite_is_part_of_the_mini_suite():

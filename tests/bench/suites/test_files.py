@@ -119,8 +119,9 @@ def test_the_ablations_cross_every_score_with_every_schedule():
 
 
 def test_every_built_in_suite_loads():
-    assert built_in_suites() == ["ablations", "amp", "mini", "real", "smoke", "translation"]
-    for name in built_in_suites():
+    suites = ["ablations", "amp", "mini", "real", "real-llama", "real-trained", "smoke", "translation"]
+    assert built_in_suites() == suites
+    for name in suites:
         suite = load_suite(name)
         assert suite.tasks and suite.methods and suite.seeds
         assert suite.generate == (name == "amp")
