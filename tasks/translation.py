@@ -36,7 +36,7 @@ from tasks.translating.pairs import Pair
 COLUMNS = ("source", "target")
 LENGTH = 256  # most tokens of a source and of a target
 OWN_PIECES = 8000  # in the vocabulary of a small model for the user's data
-BATCH = 64
+BATCH, TEST_BATCH = 64, 256
 LOGITS = 2**26  # logits in a batch, approximately: 256 MB in float32
 READ = (checkpoint.__name__, naming.__name__, seq2seq.__name__, pairs.__name__, __name__)
 EVALUATION = (generate.__name__, scores.__name__)
@@ -107,7 +107,7 @@ class Translation(SeededTask):
         seq2seq.check_config(checkpoint.load_config(self.folder), spec.model)
         tokenizer, languages = self._opened(self.folder)
         found = seq2seq.load(self.folder)
-        seq2seq.check_start(found, spec.model)
+        seq2seq.check_start(found, languages, spec.model)
         embeddings: Any = found.get_input_embeddings()
         ids = [
             max(pair.source) for pair in seq2seq.encode(self.dataset.test[:100], tokenizer, found, languages, LENGTH)
@@ -252,7 +252,7 @@ class Translation(SeededTask):
     def evaluate(self, model: Any) -> Outcomes:
         test, tokenizer = self._test_set, self._tokenizer
         device = next(model.parameters()).device
-        batches = list(pairs.batches(test, tokenizer, self._batch_size(test), device))
+        batches = list(pairs.batches(test, tokenizer, self._batch_size(test, TEST_BATCH), device))
         nats = torch.empty(len(test), dtype=torch.float64)
         for batch in batches:
             losses = pairs.loss(self.logits(model, batch), batch).double().cpu()
@@ -286,10 +286,10 @@ class Translation(SeededTask):
                 right, total = right + int(found[real].sum()), total + int(real.sum())
         return right / total
 
-    def _batch_size(self, examples: Sequence[Pair]) -> int:
-        """Number of ``examples`` whose logits together stay near ``LOGITS``."""
+    def _batch_size(self, examples: Sequence[Pair], most: int = BATCH) -> int:
+        """Number of ``examples``, at most ``most``, whose logits together stay near ``LOGITS``."""
         longest = max(len(pair.target) for pair in examples)
-        return min(BATCH, max(1, LOGITS // (longest * len(self._tokenizer))))
+        return min(most, max(1, LOGITS // (longest * len(self._tokenizer))))
 
     @cached_property
     def _train_set(self) -> list[Pair]:

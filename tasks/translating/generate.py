@@ -31,9 +31,7 @@ def translate(
     longest: tokens that the decoder has positions for.
     """
     found: dict[int, str] = {}
-    settings: dict[str, Any] = {"num_beams": beams, "do_sample": False, "use_cache": True}
-    if languages.forced_bos_token_id is not None:
-        settings["forced_bos_token_id"] = languages.forced_bos_token_id
+    settings: dict[str, Any] = {"num_beams": beams, "do_sample": False, "use_cache": True, **languages.of_generation}
     for batch in batches:
         mask = batch.inputs["attention_mask"]
         limits = (PER_TOKEN * mask.sum(1) + MORE).clamp_max(longest - 1).tolist()

@@ -16,16 +16,27 @@ from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 from tasks.errors import TaskError
 
 SHOWN = 8  # most codes in an error message
-CODE = re.compile(r"(__)?([a-z]{2,3}(_[A-Z]{2}|_[A-Z][a-z]{3})?)(__)?")  # as M2M100, mBART and NLLB write languages
+CODE = re.compile(r"[a-z]{2,3}_([A-Z]{2}|[A-Z][a-z]{3})")  # as mBART and NLLB write languages
 MARIAN = re.compile(r">>(.+)<<")
 
 
 @dataclass(frozen=True)
 class Languages:
-    """What translation from one language to another needs of a model: words before each source, and a forced token."""
+    """What translation from one language to another needs of a model.
+
+    prefix: words before each source. forced_bos_token_id: the first token of each translation. decoder_start_token_id:
+        the token with which decoding begins, before that.
+    """
 
     prefix: str = ""
     forced_bos_token_id: int | None = None
+    decoder_start_token_id: int | None = None
+
+    @property
+    def of_generation(self) -> dict[str, int]:
+        """Arguments of ``generate``."""
+        given = {"forced_bos_token_id": self.forced_bos_token_id, "decoder_start_token_id": self.decoder_start_token_id}
+        return {name: token for name, token in given.items() if token is not None}
 
 
 def set_languages(
@@ -44,10 +55,15 @@ def set_languages(
     if hasattr(tokenizer, "src_lang"):
         if not codes:
             raise TaskError(f"{name}: needs the languages of the data: give --languages SOURCE,TARGET")
-        known = {_bare(token): token for token in _special(tokenizer) if CODE.fullmatch(token)}
+        known = getattr(tokenizer, "lang_code_to_token", None) or {
+            token: token for token in _special(tokenizer) if CODE.fullmatch(token)
+        }
         _check(codes, known, name)
         target.src_lang, target.tgt_lang = codes
-        return Languages(forced_bos_token_id=tokenizer.get_vocab()[known[codes[1]]])
+        language: Any = tokenizer.convert_tokens_to_ids(known[codes[1]])
+        if tokenizer(text_target="a")["input_ids"][0] == language:
+            return Languages(forced_bos_token_id=language)
+        return Languages(decoder_start_token_id=language)  # the first mBART, whose targets end with their language
     marked = {match[1]: token for token in tokenizer.get_vocab() if (match := MARIAN.fullmatch(token))}
     if marked:
         if not codes:
@@ -67,10 +83,6 @@ def _special(tokenizer: PreTrainedTokenizerBase) -> list[str]:
     """Tokens that were added to the vocabulary, as those of languages are."""
     added: dict[int, Any] = tokenizer.added_tokens_decoder
     return [*map(str, added.values()), *tokenizer.all_special_tokens]
-
-
-def _bare(token: str) -> str:
-    return token.strip("_") if token.startswith("__") else token
 
 
 def _check(codes: Sequence[str], known: dict[str, str], name: str) -> None:

@@ -39,9 +39,9 @@ def load(folder: Path) -> PreTrainedModel:
     return model
 
 
-def check_start(model: Any, name: str) -> None:
-    """Raise TaskError unless ``model`` says with which token decoding begins."""
-    known = (model.generation_config.decoder_start_token_id, model.config.decoder_start_token_id)
+def check_start(model: Any, languages: Languages, name: str) -> None:
+    """Raise TaskError unless ``model``, or the language, says with which token decoding begins."""
+    known = [each.decoder_start_token_id for each in (languages, model.generation_config, model.config)]
     if all(token is None for token in known):
         raise TaskError(f"{name}: config.json has no decoder_start_token_id, with which decoding begins")
 

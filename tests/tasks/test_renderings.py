@@ -84,7 +84,7 @@ def test_the_tokenizer_knows_all_of_it_and_writes_what_it_reads():
 
 @pytest.mark.slow
 def test_a_part_of_the_training_is_enough_to_translate_and_needs_cross_attention(tmp_path, monkeypatch):
-    monkeypatch.setattr(translator, "RECIPE", replace(translator.RECIPE.shortened(0.4), evaluate_every=300))
+    monkeypatch.setattr(translator, "RECIPE", replace(translator.RECIPE.shortened(0.3), evaluate_every=225))
     task, cpu = Translation(TaskSpec(task="translation")), torch.device("cpu")
     task.prepare(0, Cache(tmp_path), cpu)
     model = task.open(0, Cache(tmp_path), cpu)

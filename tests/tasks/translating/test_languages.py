@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 import transformers as t
@@ -43,6 +45,38 @@ def test_a_tokenizer_with_languages_marks_both_sides_and_the_first_token_is_forc
     (pair,) = encode([Example(("a", "b"), 0)], tokenizer, model, found, 10)
     assert pair.source[0] == french and pair.target[0] == german
     assert pair.decoder == [model.config.decoder_start_token_id, *pair.target[:-1]]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_mbart_begins_with_the_language_or_forces_it_where_its_targets_begin_with_it(first):
+    kind = t.MBart50Tokenizer if first else t.MBartTokenizer
+    tokenizer = kind(vocab=[(token, -1.0) for token in ("<s>", "<pad>", "</s>", "<unk>", "▁a", "▁b")])
+    found = set_languages(tokenizer, t.MBartConfig(), ("en_XX", "de_DE"), "mbart")
+    english, german = tokenizer.convert_tokens_to_ids(["en_XX", "de_DE"])
+    assert found == (Languages(forced_bos_token_id=german) if first else Languages(decoder_start_token_id=german))
+    (pair,) = encode([Example(("a", "b"), 0)], tokenizer, FAMILIES["mbart"](), found, 10)
+    assert english in pair.source and german not in pair.source and german in pair.target
+    assert pair.decoder[0] == (tokenizer.eos_token_id if first else german)
+
+
+def test_m2m100_has_its_codes_between_underscores(tmp_path):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    (tmp_path / "texts").write_text("\n".join(f"{number} grams of it" for number in range(500)))
+    prefix = tmp_path / "pieces"
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(tmp_path / "texts"), model_prefix=str(prefix), vocab_size=40, minloglevel=2
+    )
+    pieces = sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model")
+    special = ("<s>", "<pad>", "</s>", "<unk>")
+    vocabulary = [*special, *(piece for i in range(40) if (piece := pieces.id_to_piece(i)) not in special)]
+    (tmp_path / "vocab.json").write_text(json.dumps({piece: place for place, piece in enumerate(vocabulary)}))
+    tokenizer = t.M2M100Tokenizer(str(tmp_path / "vocab.json"), f"{prefix}.model")
+    found = set_languages(tokenizer, t.M2M100Config(), ("en", "hu"), "m2m")
+    assert found == Languages(forced_bos_token_id=tokenizer.get_lang_id("hu"))
+    source, target = tokenizer("5 grams")["input_ids"], tokenizer(text_target="5 grams")["input_ids"]
+    assert (source[0], target[0]) == (tokenizer.get_lang_id("en"), tokenizer.get_lang_id("hu"))
+    with pytest.raises(TaskError, match=r"^m2m: knows no language 'xx'; it knows af, am, "):
+        set_languages(tokenizer, t.M2M100Config(), ("en", "xx"), "m2m")
 
 
 def test_codes_that_are_missing_or_unknown_are_told():
