@@ -272,8 +272,7 @@ class Translation(SeededTask):
         more = {"nats_per_token": float(nats.sum() / tokens)}
         if cut := self._cut(self.dataset.test):
             more["sources_cut"] = float(cut)
-        references = [example.texts[1] for example in self.dataset.test]
-        return scores.outcomes(self.data_name, [texts[index] for index in range(len(test))], references, more)
+        return scores.outcomes(self.data_name, [texts[index] for index in range(len(test))], self.dataset.test, more)
 
     def _tokens_right(self, model: nn.Module, encoded: Sequence[Pair], tokenizer: PreTrainedTokenizerBase) -> float:
         """Share of the targets' tokens that ``model`` finds likeliest, given the source and those before."""

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import numpy as np
 import torch
 
-from bench.measure.corpus import signatures_of, statistics_of
+from bench.measure.corpus import signatures_of, statistics_of, translations_of
 from bench.measure.cost import Stopwatch, counting, peak_bytes, reset_peak
 from bench.measure.evaluate import Evaluation, Evaluator
 from bench.measure.result import arrays_of, result_of
@@ -139,7 +139,12 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
         cell=describe(cell),
         provenance=provenance(),
         result=result.model_copy(
-            update={"gap": evaluator.gap, "recovery": recovery, "signatures": signatures_of(draws)}
+            update={
+                "gap": evaluator.gap,
+                "recovery": recovery,
+                "signatures": signatures_of(draws),
+                "translations": translations_of(draws, cell.removed, len(view.heads)),
+            }
         ),
         measured=measured,
     )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
 from bench.measure.result import Draws
+from bench.records.schema import Translations
 from tasks.outcomes import Outcomes
 from tasks.translating.scores import CorpusOutcomes
+
+SHOWN = 5  # test examples whose translations are kept
 
 
 def signatures_of(draws: Draws) -> dict[str, str]:
@@ -24,6 +29,24 @@ def statistics_of(draws: Draws) -> dict[str, np.ndarray]:
         ).numpy()
         for name in (found[0][0].statistics if found else ())
     }
+
+
+def translations_of(draws: Draws, removed: Sequence[int], units: int) -> list[Translations]:
+    """The first ``SHOWN`` test examples with what the unpruned model and the nearest to half of it make of them."""
+    found = _corpus_outcomes(draws)
+    if not found:
+        return []
+    first = found[0]
+    levels = sorted({0, min(range(len(removed)), key=lambda level: abs(removed[level] - units / 2))})
+    return [
+        Translations(
+            source=source,
+            reference=reference,
+            translations={removed[level]: first[level].texts[place] for level in levels},
+        )
+        for place, (source, reference) in enumerate(zip(first[0].sources, first[0].references, strict=True))
+        if place < SHOWN
+    ]
 
 
 def _corpus_outcomes(draws: Draws) -> list[list[CorpusOutcomes]]:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tasks.data.dataset import Example
 from tasks.outcomes import Outcomes
 
 
@@ -18,26 +19,32 @@ class CorpusOutcomes(Outcomes):
 
     correct: whether each translation is its reference, word for word. corpus_quality: 0 to 1. statistics: by metric,
     numbers of each sentence that it is computed from once they are summed up, (N, numbers) int32. signatures: by
-    metric, how it was computed. texts: the translations, in the data set's order.
+    metric, how it was computed. texts: the translations, and sources, references: what they are of, in the data set's
+    order.
     """
 
     corpus_quality: float = 0.0
     statistics: Mapping[str, Tensor] = field(default_factory=dict)
     signatures: Mapping[str, str] = field(default_factory=dict)
     texts: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
 
     @property
     def quality(self) -> float:
         return self.corpus_quality
 
 
-def outcomes(name: str, translations: Sequence[str], references: Sequence[str], more: Mapping[str, float]) -> Outcomes:
-    """BLEU (the quality) and chrF of ``translations``, 0 to 1, as metrics of ``name`` beside ``more``.
+def outcomes(
+    name: str, translations: Sequence[str], examples: Sequence[Example], more: Mapping[str, float]
+) -> Outcomes:
+    """BLEU (the quality) and chrF of ``translations`` of ``examples``, 0 to 1, as metrics of ``name`` beside ``more``.
 
     Both are sacrebleu's with its defaults (Post 2018, "A Call for Clarity in Reporting BLEU Scores").
     """
     from sacrebleu.metrics import BLEU, CHRF
 
+    sources, references = zip(*(example.texts for example in examples), strict=True)
     metrics: dict[str, Any] = {"bleu": BLEU(), "chrf": CHRF()}
     statistics, signatures, figures = {}, {}, {}
     for metric, score in metrics.items():
@@ -55,4 +62,6 @@ def outcomes(name: str, translations: Sequence[str], references: Sequence[str], 
         statistics=statistics,
         signatures=signatures,
         texts=tuple(translations),
+        sources=sources,
+        references=references,
     )

@@ -151,6 +151,19 @@ def test_a_record_holds_what_bleu_is_computed_from(finished):
         np.testing.assert_allclose(bleu(statistics.sum(2)), result.quality, atol=1e-12)
 
 
+def test_a_record_shows_translations_of_the_unpruned_and_of_the_half_pruned_model(finished, tiny_pairs):
+    pairs = [tuple(json.loads(line).values()) for line in tiny_pairs.read_text(encoding="utf-8").splitlines()]
+    shown = {}
+    for record in read_current(finished)[0].values():
+        if record.status == "done":
+            translations = record.result.translations
+            assert len(translations) == 5 and all((each.source, each.reference) in pairs for each in translations)
+            assert [list(each.translations) for each in translations] == [[0, record.result.units // 2]] * 5
+            shown[record.cell.method] = [each.translations for each in translations]
+    assert [each[0] for each in shown["michel"]] == [each[0] for each in shown["gnorm"]]  # of one unpruned model
+    assert any(len(set(each.values())) == 2 for each in shown["michel"])
+
+
 def test_a_method_of_square_maps_is_refused_in_one_line(finished):
     (record,) = (each for each in read_current(finished)[0].values() if each.cell.method == "ae")
     assert record.status == "failed"
