@@ -70,7 +70,7 @@ class TaskSpec(BaseModel):
     languages: Names = Field(
         (), title="CODE", description="source and target language as the model's tokenizer calls them, for translation"
     )
-    beams: int = Field(1, ge=1, title="N", description="beams of translation (default: 1, which is greedy)")
+    beams: int = Field(0, ge=0, title="N", description="beams of translation (default: greedy)")
     label_smoothing: float = Field(
         0.0, ge=0, lt=1, title="SHARE", description="label smoothing of the loss of translation (default: 0)"
     )

@@ -137,7 +137,7 @@ class Translation(SeededTask):
         evaluation = {
             "code": digest_of_source(*EVALUATION),
             "sacrebleu": version("sacrebleu"),
-            "beams": spec.beams,
+            "beams": max(1, spec.beams),
             "label_smoothing": spec.label_smoothing,
         }
         return {"data": self.dataset.fingerprint, "model": read, "evaluation": evaluation}
@@ -266,7 +266,7 @@ class Translation(SeededTask):
             batches,
             longest=self._length(tokenizer),
             languages=self._spoken,
-            beams=self.spec.beams,
+            beams=max(1, self.spec.beams),
         )
         tokens = sum(len(pair.target) for pair in test)
         more = {"nats_per_token": float(nats.sum() / tokens)}
