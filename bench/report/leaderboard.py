@@ -128,9 +128,9 @@ def markdown(board: Board, sort: str = "area") -> str:
             ]
             for heading, rows in metric_tables(of_task):
                 parts += [f"### {heading}", "", aligned([[literal(cell) for cell in row] for row in rows]), ""]
-            for paper, published in side_by_side(of_task):
-                parts += ["### Beside published figures", "", in_markdown(paper, published), ""]
         parts += [LEGEND, ""]
+        if published := side_by_side(board.records.values()):
+            parts += ["## Published and measured", "", in_markdown(published), ""]
     if board.notes:
         parts += ["## Notes", "", *(f"- {literal(note)}" for note in board.notes)]
     return "\n".join(parts).rstrip() + "\n"

@@ -12,10 +12,12 @@ from bench.report.files import Files
 from bench.report.output import check_place, put
 from bench.report.pages.index import index, main_table
 from bench.report.pages.method import method_page
+from bench.report.pages.published import published_page
 from bench.report.pages.records import records_page
 from bench.report.pages.render import render, style
 from bench.report.pages.task import task_page
 from bench.report.standing import standing
+from bench.report.tables.published import side_by_side
 from bench.report.tables.table import latex
 
 NAMED = 5  # most strange files that are named
@@ -39,14 +41,15 @@ def build(board: Board, out: Path) -> Files:
     """Every file of the report by its path in it, for a report in the folder ``out``."""
     found, looks = standing(board, board.tasks), lines.looks(board)
     files: Files = {"page.css": style().encode(), "records.html": records_page(board, out)}
-    by_task = []
+    by_task, published = [], side_by_side(board.records.values())
+    files |= published_page(board, published)
     for task in board.tasks:
         curves = gallery.task_curves(board, task, looks)
         by_task += curves[:1]
-        files |= task_page(board, task, looks, curves)
+        files |= task_page(board, task, looks, curves, published)
     for label in board.labels:
         files |= method_page(board, label, found, looks)
-    return files | index(board, found, looks, by_task)
+    return files | index(board, found, looks, by_task, published)
 
 
 def main_table_as(folder: Path, form: str, sort: str = "area") -> str:

@@ -16,14 +16,23 @@ from bench.report.pages.render import render
 from bench.report.standing import MARGIN, Standing, why_none, words
 from bench.report.tables import details, overview
 from bench.report.tables.columns import COLUMNS
-from bench.report.tables.published import side_by_side
+from bench.report.tables.published import Comparison
 from bench.report.tables.table import Table
 
 UNTRAINED = {SCORE: "leave the weights alone", RECOVERED: "recover weights without training"}
 
 
-def index(board: Board, found: Standing | None, looks: Mapping[str, lines.Look], by_task: Sequence[Picture]) -> Files:
-    """The page with its pictures and tables; ``by_task`` holds a picture of each task's page."""
+def index(
+    board: Board,
+    found: Standing | None,
+    looks: Mapping[str, lines.Look],
+    by_task: Sequence[Picture],
+    published: Sequence[Comparison] = (),
+) -> Files:
+    """The page with its pictures and tables.
+
+    by_task: a picture of each task's page. published: the comparisons on the page of published figures.
+    """
     table, others = main_table(board, found), overview.speeds(board)
     overall = gallery.overall_curves(board, looks)
     main, ranks = overall[:1], []
@@ -53,7 +62,7 @@ def index(board: Board, found: Standing | None, looks: Mapping[str, lines.Look],
         methods=_by_kind(board),
         tasks=board.tasks,
         notes=board.notes,
-        published=[(board.name(task), task) for task in board.tasks if side_by_side(board.of_task(task))],
+        published=list(dict.fromkeys(each.paper.source for each in published)),
     )
     return {"index.html": page} | files_of([*main, *overall[1:], *ranks, *gates], [table, *others])
 

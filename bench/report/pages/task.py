@@ -14,18 +14,24 @@ from bench.report.figures.picture import Picture
 from bench.report.files import Files, files_of
 from bench.report.links import task_slug
 from bench.report.pages.definitions import definition
+from bench.report.pages.published import link
 from bench.report.pages.render import render
 from bench.report.standing import standing, why_none, words
-from bench.report.tables import details, overview
-from bench.report.tables.published import side_by_side
+from bench.report.tables import details, knees, overview
+from bench.report.tables.published import Comparison
 
 
-def task_page(board: Board, task: TaskKey, looks: Mapping[str, lines.Look], curves: Sequence[Picture]) -> Files:
-    """The page with its pictures and tables, one folder below the report's."""
-    file, found, records = task_slug(task), standing(board, [task]), board.of_task(task)
+def task_page(
+    board: Board,
+    task: TaskKey,
+    looks: Mapping[str, lines.Look],
+    curves: Sequence[Picture],
+    published: Sequence[Comparison] = (),
+) -> Files:
+    """The page with its pictures and tables, one folder below the report's; it links to ``published`` tables on it."""
+    file, found = task_slug(task), standing(board, [task])
     table = overview.standings(board, [task], found, file, f"{board.name(task)}, by kind, tier and area", "../")
     metrics = details.sub_tasks(board, task)
-    published = [(paper, details.published(board, task, paper, rows)) for paper, rows in side_by_side(records)]
     first = [label for label in looks if label != lines.control(board) and board.of(task, label)][:2]
     drawn = [*curves]
     drawn += [each for label in first for each in gallery.boxes(board, task, label, looks[label])]
@@ -35,6 +41,7 @@ def task_page(board: Board, task: TaskKey, looks: Mapping[str, lines.Look], curv
     both = agreement(board, task)
     agreed = [gallery.agreements(board, task, both)] if both else []
     by_pair = [pairs(board, task, both)] if both else []
+    turns = knees.inflections(board, task)
     page = render(
         "task.html",
         title=board.name(task),
@@ -47,10 +54,12 @@ def task_page(board: Board, task: TaskKey, looks: Mapping[str, lines.Look], curv
         heads=heads,
         agreement=agreed[0] if both else None,
         pairs=by_pair[0] if both else None,
-        published=published,
+        published=[(each.paper, link(each, "../")) for each in published if task in each.tasks],
         metrics=metrics,
+        inflections=turns,
+        rule=knees.RULE,
     )
-    tables = [table, *metrics, *(each for _, each in published), *by_pair]
+    tables = [table, *metrics, *by_pair, *([turns] if turns else [])]
     return {f"tasks/{file}.html": page} | files_of([*drawn, *heads, *agreed], tables)
 
 

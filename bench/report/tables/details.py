@@ -14,7 +14,7 @@ from bench.report.figures.heads import kept_by_layer, mean_heads
 from bench.report.links import method_link, records_link, slug, task_link, task_slug
 from bench.report.standing import Standing
 from bench.report.tables.metrics import metric_tables
-from bench.report.tables.published import Paper, Row
+from bench.report.tables.published import Comparison
 from bench.report.tables.table import Cell, Heading, Table, name, number
 
 
@@ -86,24 +86,32 @@ def sub_tasks(board: Board, task: TaskKey) -> list[Table]:
     return tables
 
 
-def published(board: Board, task: TaskKey, paper: Paper, rows: Sequence[Row]) -> Table:
-    """Figures of a paper, marked as such, each followed by those measured here."""
-    cells = []
-    for row in rows:
+def published(board: Board, each: Comparison) -> Table:
+    """Figures of a paper, marked as such, each row followed by those measured here."""
+    table, cells = each.table, []
+    for row in each.rows:
         origin = "published" if row.published else "measured"
-        link = method_link(row.name, "../") if not row.published and row.name in board.labels else ""
-        figures = (number(value, 2) for value in (*row.accuracies, row.speedup))
-        removed = Cell(f"{row.removed} of {paper.parts}", float(row.removed))
+        link = method_link(row.name) if not row.published and row.name in board.labels else ""
+        removed = Cell(f"{row.removed} of {table.whole}", float(row.removed))
+        figures = (Cell(column.shown(value), value) for column, value in zip(table.figures, row.figures, strict=True))
         cells.append((name(row.shown_name, link), Cell(origin, origin), removed, *figures))
     headings = (
         Heading("method", "method"),
         Heading("origin", "origin", "Published: a paper gives it, and it was not measured here"),
-        Heading("removed", "removed", f"Of the {paper.parts} parts of each layer's heads, neurons or both"),
-        *(Heading(heading, heading) for heading in paper.headings),
+        Heading("removed", "removed", f"Of {table.whole} {table.what}"),
+        *(Heading(column.heading, column.heading) for column in table.figures),
     )
-    caption = f"{board.name(task)}, beside figures published by {paper.source}"
-    file = f"{task_slug(task)}-published-{slug(paper.arxiv or paper.paper)}"
-    return Table(file, caption, headings, tuple(cells), tuple(str(row[1].value) for row in cells))
+    caption = (
+        f"{table.name}, published by {each.paper.source}, and measured on {', '.join(map(board.name, each.tasks))}"
+    )
+    marks = tuple(str(row[1].value) for row in cells)
+    return Table(published_name(each), caption, headings, tuple(cells), marks)
+
+
+def published_name(each: Comparison) -> str:
+    """Name of the files of a paper's table beside what was measured on one task, or on several of one model."""
+    where = slug(each.tasks[0].model) if each.table.over_tasks else task_slug(each.tasks[0])
+    return f"published-{each.paper.suite}-{each.paper.tables.index(each.table) + 1}-{where}"
 
 
 def estimated(estimate: Estimate, index: int, digits: int, href: str) -> Cell:

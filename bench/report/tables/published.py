@@ -1,96 +1,38 @@
-"""Figures that papers give, beside those measured here on the same tasks; the figures are data in ``bench/suites``."""
+"""Figures that papers give, beside those measured here."""
 
 from __future__ import annotations
 
-import math
-import re
-import tomllib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from itertools import groupby
 from statistics import mean
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+import numpy as np
 
-from bench.analysis.costs import generation_speedup
-from bench.records.protocol import count_at
-from bench.records.schema import FinishedRecord
+from bench.analysis.costs import forward_speedup, generation_speedup, level_index
+from bench.analysis.curves import parameters_removed
+from bench.analysis.quality import ACCURACY
+from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.tables.markdown import aligned, literal
+from bench.report.tables.papers import MEAN, METRIC, Column, Paper, PaperTable, papers
 
-FOLDER = Path(__file__).parents[2] / "suites" / "published"
-_SIZES = re.compile(r"(draws|batch_size)=\d+,?")  # options that make no other method
-
-
-class PaperRow(BaseModel):
-    """A row of a paper's table."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    removed: int = Field(ge=0, description="parts of each layer that are removed")
-    name: str = Field(description="what the paper calls the method")
-    model: str = Field("", description="where it is not the paper's main model, of which the table is")
-    accuracies: tuple[float, ...] = Field(
-        description="per cent, in the order of the metrics, then the mean as printed; NaN where not known"
-    )
-    speedup: float = Field(math.nan, description="of generation; NaN where the paper does not give it")
-
-    @property
-    def full_name(self) -> str:
-        """The name, and the model if it is another one."""
-        return f"{self.name}, {self.model}" if self.model else self.name
-
-
-class Paper(BaseModel):
-    """A paper's table of accuracies of one model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    paper: str = Field(description="authors and year")
-    title: str = ""
-    arxiv: str = ""
-    table: str = Field("", description="which of its tables")
-    page: int | None = None
-    model: str
-    parts: PositiveInt = Field(description="parts that the heads, or neurons, of each layer are divided into")
-    metrics: tuple[str, ...] = Field(description="as records call them, SUB-TASK/METRIC")
-    legend: str = ""
-    methods: dict[str, tuple[str, ...]] = Field({}, description="labels of methods here that do the same, by row name")
-    rows: tuple[PaperRow, ...]
-
-    @property
-    def source(self) -> str:
-        """How the paper is cited."""
-        return ", ".join(filter(None, [self.paper, self.arxiv and f"arXiv {self.arxiv}"]))
-
-    @property
-    def headings(self) -> list[str]:
-        """Of the columns with figures."""
-        return [*(name.replace("/", ", ").replace("_", " ") for name in self.metrics), "mean", "speed-up"]
-
-    @property
-    def explanation(self) -> str:
-        """How to read the table, in Markdown."""
-        return (
-            f"Rows marked *published* are from {self.source} ({self.table}), of {self.model}; they were not measured "
-            "here. The others were, and are of the model named above. Accuracies in per cent; *mean*: over the "
-            f"{len(self.metrics)} tasks. {' '.join(self.legend.split())}"
-        )
+NAN = float("nan")
+UNPRUNED = "unpruned"
 
 
 @dataclass(frozen=True)
 class Row:
     """A row as it is shown, from a paper or measured here.
 
-    removed: parts. name: the paper's name where ``published``, else a label, or ``unpruned``. accuracies: per cent, in
-    the order of the paper's metrics, then their mean. speedup: of generation. Both are NaN where not known.
+    removed: of the table's ``whole``. name: the paper's name where ``published``, else a label, or ``unpruned``.
+    figures: one for each column, NaN where there is none.
     """
 
     removed: int
     name: str
     published: bool
-    accuracies: tuple[float, ...]
-    speedup: float
+    figures: tuple[float, ...]
 
     @property
     def shown_name(self) -> str:
@@ -98,64 +40,144 @@ class Row:
         return f"{self.name} (published)" if self.published else self.name
 
 
-@cache
-def papers() -> tuple[Paper, ...]:
-    """All papers whose figures are on file, by file name."""
-    return tuple(
-        Paper.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))) for path in sorted(FOLDER.glob("*.toml"))
-    )
+@dataclass(frozen=True)
+class Comparison:
+    """A paper's table, each row followed by those measured here on ``tasks``: one, or all that the mean is over."""
+
+    paper: Paper
+    table: PaperTable
+    tasks: tuple[TaskKey, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def explanation(self) -> str:
+        """How to read the table, in Markdown."""
+        table, paper = self.table, self.paper
+        page = f"page {table.page}" if table.page else ""
+        where = ", ".join(filter(None, [f"arXiv {paper.arxiv}", table.table, page]))
+        metrics = [column for column in table.figures if column.kind == METRIC]
+        means = [f"*mean*: over the {len(metrics)} tasks."] if MEAN in table.columns else []
+        over = [f"Measured accuracies are means over {len(self.tasks)} tasks."] if table.over_tasks else []
+        words = [
+            f"Rows marked *published* are from {paper.paper} ({where}), of {table.model}; they were not measured here.",
+            f"*removed*: of {table.whole} {table.what}. Accuracies in per cent.",
+            *(over or means),
+            table.legend,
+        ]
+        return " ".join(" ".join(words).split())
 
 
-def side_by_side(records: Sequence[FinishedRecord]) -> list[tuple[Paper, list[Row]]]:
-    """The rows of each paper whose metrics some record has, each row followed by those measured at its level.
+def side_by_side(records: Iterable[FinishedRecord]) -> list[Comparison]:
+    """Every paper's table that some of the finished ``records`` measured, beside what they have, by paper and task.
 
-    records: finished ones of one task and model. Measured values are means over draws and seeds.
+    Measured values are means over draws and seeds. Where a table's figures are means over tasks, they are so over the
+    tasks of one model, for the methods that have all of them.
     """
-    found = []
-    for paper in papers():
-        measured: dict[str, list[FinishedRecord]] = {}
-        for record in records:
-            if all(name in record.result.metrics[0][0] for name in paper.metrics):
-                measured.setdefault(record.cell.label, []).append(record)
-        if measured:
-            found.append((paper, _rows(paper, measured)))
-    return found
-
-
-def in_markdown(paper: Paper, rows: Sequence[Row]) -> str:
-    """A paper's rows and ours as a table in Markdown, with an explanation."""
-    table = [["removed", "method", *paper.headings]]
-    for row in rows:
-        figures = ("–" if math.isnan(value) else f"{value:.2f}" for value in (*row.accuracies, row.speedup))
-        table.append([f"{row.removed} of {paper.parts}", row.shown_name, *figures])
-    return f"{aligned([[literal(cell) for cell in row] for row in table])}\n\n{paper.explanation}"
-
-
-def _rows(paper: Paper, measured: dict[str, list[FinishedRecord]]) -> list[Row]:
-    rows = []
-    for row in paper.rows:
-        rows.append(Row(row.removed, row.full_name, True, row.accuracies, row.speedup))
-        if row.model:
-            continue
-        if not row.removed:
-            rows += _measured(paper, "unpruned", 0, next(iter(measured.values())))  # the same for every method
-        for label in sorted(measured):
-            if _SIZES.sub("", label).rstrip(":,") in paper.methods.get(row.name, ()):
-                rows += _measured(paper, label, row.removed, measured[label])
-    return rows
-
-
-def _measured(paper: Paper, name: str, removed: int, records: Sequence[FinishedRecord]) -> list[Row]:
-    """The row of one method with ``removed`` parts removed; none where that was not measured."""
-    values: list[list[float]] = []
-    speedups: list[float] = []
+    by_task: dict[TaskKey, list[FinishedRecord]] = defaultdict(list)
     for record in records:
-        result, level = record.result, removed / paper.parts
-        if (count := count_at(level, result.units)) in result.removed:
-            draws = [draw[result.removed.index(count)] for draw in result.metrics]
-            values += [[100 * draw[metric] for metric in paper.metrics] for draw in draws]
-            speedups.append(generation_speedup(record, level))
-    if not values:
-        return []
-    means = [mean(column) for column in zip(*values, strict=True)]
-    return [Row(removed, name, False, (*means, mean(means)), mean(speedups))]
+        by_task[record.task].append(record)
+    return [
+        Comparison(paper, table, tasks, tuple(_rows(table, [fitting[task] for task in tasks])))
+        for paper in papers()
+        for table in paper.tables
+        if (fitting := _fitting(table, by_task))
+        for tasks in _together(table, sorted(fitting))
+    ]
+
+
+def in_markdown(comparisons: Sequence[Comparison]) -> str:
+    """The comparisons by paper, as tables in Markdown, each paper's with the differences in protocol."""
+    parts = []
+    for source, of_paper in groupby(comparisons, key=lambda each: each.paper.source):
+        parts.append(f"### {literal(source)}")
+        for each in of_paper:
+            columns = each.table.figures
+            rows = [["removed", "method", *(column.heading for column in columns)]]
+            for row in each.rows:
+                figures = (column.shown(value) for column, value in zip(columns, row.figures, strict=True))
+                rows.append([f"{row.removed} of {each.table.whole}", row.shown_name, *figures])
+            measured = "; ".join(f"{task.task}: {task.data}, {task.model}" for task in each.tasks)
+            parts.append(f"{literal(each.table.name)}; measured on {literal(measured)}:")
+            parts += [aligned([[literal(cell) for cell in row] for row in rows]), each.explanation]
+        listed = "\n".join(f"- {literal(difference)}" for difference in each.paper.differences)
+        parts.append(f"Differences in protocol:\n\n{listed}")
+    return "\n\n".join(parts)
+
+
+def _fitting(
+    table: PaperTable, by_task: Mapping[TaskKey, Sequence[FinishedRecord]]
+) -> dict[TaskKey, dict[str, list[FinishedRecord]]]:
+    """The records that the table fits by task and method; without the tasks that it does not fit."""
+    found: dict[TaskKey, dict[str, list[FinishedRecord]]] = defaultdict(lambda: defaultdict(list))
+    for task, records in by_task.items():
+        for record in filter(table.fits, records):
+            found[task][record.cell.label].append(record)
+    return dict(found)
+
+
+def _together(table: PaperTable, tasks: Sequence[TaskKey]) -> list[tuple[TaskKey, ...]]:
+    """The tasks whose figures make up one table."""
+    if not table.over_tasks:
+        return [(task,) for task in tasks]
+    models = sorted({task.model for task in tasks})
+    return [tuple(task for task in tasks if task.model == model) for model in models]
+
+
+def _rows(table: PaperTable, of_tasks: Sequence[Mapping[str, Sequence[FinishedRecord]]]) -> Iterator[Row]:
+    """The paper's rows, each followed by those of the methods that do the same; ``of_tasks`` has them by label."""
+    labels = sorted(set.intersection(*(set(records) for records in of_tasks)))
+    unpruned = list(_measured(table, UNPRUNED, 0, [next(iter(records.values())) for records in of_tasks]))
+    if all(row.removed for row in table.rows):
+        yield from unpruned
+    for row in table.rows:
+        yield Row(row.removed, row.name, True, row.figures)
+        if not row.removed:
+            yield from unpruned  # the same for every method
+            continue
+        for label in labels:
+            if table.does_the_same(label, row.name):
+                yield from _measured(table, label, row.removed, [records[label] for records in of_tasks])
+
+
+def _measured(
+    table: PaperTable, name: str, removed: int, of_tasks: Sequence[Sequence[FinishedRecord]]
+) -> Iterator[Row]:
+    """The row of one method with ``removed`` of the table's whole removed; none where that was not measured."""
+    level = removed / table.whole
+    values = [
+        [[_figure(record, column, level) for column in table.figures] for record in records if _has(record, level)]
+        for records in of_tasks
+    ]
+    if all(values):
+        means = np.mean([np.mean(seeds, axis=0) for seeds in values], axis=0)
+        yield Row(removed, name, False, tuple(_with_mean(table, means.tolist())))
+
+
+def _has(record: FinishedRecord, level: float) -> bool:
+    return level_index(record, level) is not None
+
+
+def _with_mean(table: PaperTable, figures: Sequence[float]) -> Iterator[float]:
+    """``figures``, with the mean over the metrics of sub-tasks in the column of that name."""
+    metrics = [value for column, value in zip(table.figures, figures, strict=True) if column.kind == METRIC]
+    for column, value in zip(table.figures, figures, strict=True):
+        yield mean(metrics) if column.kind == MEAN else value
+
+
+def _figure(record: FinishedRecord, column: Column, level: float) -> float:
+    """The figure of a column with the share ``level`` removed, averaged over draws; NaN where the record has none."""
+    result, place = record.result, level_index(record, level)
+    assert place is not None
+    if column.kind == METRIC:
+        value = mean(draw[place][column.name] for draw in result.metrics)
+        return value if "perplexity" in column.name else 100 * value
+    figures: dict[str, Callable[[], float]] = {
+        ACCURACY: lambda: 100 * mean(draw[place] for draw in result.quality),
+        "parameters MODULE": lambda: result.parameters[place].get(column.name, NAN),
+        "MB MODULE": lambda: result.megabytes[place].get(column.name, NAN),
+        "parameters removed (%)": lambda: 100 * parameters_removed(record)[place],
+        "generation speed-up": lambda: generation_speedup(record, level),
+        "speed-up at batch BATCH": lambda: forward_speedup(record, int(column.name), level),
+        MEAN: lambda: NAN,  # of what the other columns give: ``_with_mean``
+    }
+    return float(figures[column.kind]())
