@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     resume = ""
     try:
         from bench.cli.arguments import parse
-        from bench.records.errors import InputError
+        from bench.records.errors import InputError, InputErrors
         from tasks.errors import TaskError
 
         options = parse(sys.argv[1:] if arguments is None else arguments)
@@ -42,6 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _ended("stopped", resume, 130)
     except signals.Terminated:
         return _ended("ended by SIGTERM", resume, 143)
+    except InputErrors as error:
+        return _complain(*error.lines)
     except (InputError, TaskError) as error:
         return _complain(str(error))
     except BrokenPipeError:
@@ -64,8 +66,9 @@ def _ended(how: str, resume: str, code: int) -> int:
     return code
 
 
-def _complain(message: str) -> int:
-    print(f"headbench: error: {' '.join(message.split())}", file=sys.stderr)
+def _complain(message: str, *more: str) -> int:
+    first, *others = (" ".join(line.split()) for line in (message, *more))
+    print("\n  ".join([f"headbench: error: {first}", *others]), file=sys.stderr)
     return 2
 
 

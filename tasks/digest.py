@@ -19,12 +19,23 @@ def digest_of(value: Any) -> str:
 
 
 def digest_of_files(paths: Iterable[Path]) -> str:
-    """SHA-256 (hex) over names and contents of ``paths``, in their order."""
+    """SHA-256 (hex) over names and contents of ``paths``, in their order.
+
+    A file is read once in a process, and again after it was changed or replaced.
+    """
     digest = hashlib.sha256()
     for path in paths:
-        with path.open("rb") as file:
-            digest.update(f"{path.name}:{hashlib.file_digest(file, 'sha256').hexdigest()};".encode())
+        found = path.stat()
+        content = _digest_of_file(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        digest.update(f"{path.name}:{content};".encode())
     return digest.hexdigest()
+
+
+@cache
+def _digest_of_file(path: Path, *state: int) -> str:
+    """SHA-256 (hex) of the file at ``path``; state: numbers that change with its content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @cache

@@ -9,11 +9,13 @@ import textwrap
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
+from bench.analysis.naming import count
 from bench.records.errors import InputError
 from bench.records.store import Store
 from bench.run.runner import survey
 from bench.suites.cells import plan
 from bench.suites.files import built_in_suites, load_suite
+from bench.suites.needs import look_for, named
 from bench.suites.plugins import plugin_fault
 from bench.suites.suite import Suite
 from methods import METHODS, Method
@@ -63,18 +65,28 @@ def tasks() -> str:
 
 
 def suites() -> str:
-    """Every built-in suite."""
+    """Every built-in suite, and what it needs that does not come with headbench."""
     lines = []
     for name in built_in_suites():
         suite = load_suite(name)
         levels = f"{len(suite.levels)} levels" if suite.levels else "all levels"
         tasks = ", ".join(task.task for task in suite.tasks)
-        lines.append(f"{name}: {tasks}; {len(suite.methods)} methods, {len(suite.seeds)} seeds, {levels}")
+        lines.append(
+            f"{name}: {tasks}; {count(len(suite.methods), 'method')}, {count(len(suite.seeds), 'seed')}, {levels}"
+        )
+        lines += textwrap.wrap(
+            f"needs {named(suite)}",
+            100,
+            initial_indent="    ",
+            subsequent_indent="      ",
+            break_on_hyphens=False,
+        )
     return "\n".join(lines)
 
 
 def cells(suite: Suite, out: Path, device: str) -> str:
     """Every cell of ``suite`` with its key and the state of its record in ``out``."""
+    look_for(suite)
     found = survey(Store(out), plan(suite, device))
     return "\n".join(f"{each.state:8} {cell.key[:12]} {cell.name}" for cell, each in found.items())
 

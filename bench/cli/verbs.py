@@ -22,7 +22,8 @@ def show_help(options: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Run a suite and show its leaderboard; 1 if a cell failed."""
-    from bench.run.runner import RunOptions, run
+    from bench.run.options import RunOptions
+    from bench.run.runner import run
 
     suite, device = suite_of(options), device_of(options)
     _warn_of_faults()

@@ -10,6 +10,14 @@ class InputError(ValueError):
     """Bad input. The message is one line, and the command line ends with exit code 2."""
 
 
+class InputErrors(InputError):
+    """Several faults of one input. about: the first line, which says how many; faults: one line for each."""
+
+    def __init__(self, about: str, faults: Iterable[str]):
+        self.lines = (f"{about}:", *faults)
+        super().__init__(" ".join(self.lines))
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """The error for a ``name`` that is not one of ``known``: it suggests the nearest, or lists all."""
     names = sorted(known)

@@ -37,6 +37,11 @@ def task_link(task: TaskKey, root: str = "") -> str:
     return f"{root}tasks/{task_slug(task)}.html"
 
 
+def heads_file(task: TaskKey) -> str:
+    """A task's page of heads, by its path in the report."""
+    return f"heads/{task_slug(task)}.html"
+
+
 def records_link(label: str, task: TaskKey | None = None, root: str = "") -> str:
     """Link to the records of a method, on one task or on all."""
     return f"{root}records.html#{slug(label)}" + (f"--{task_slug(task)}" if task else "")

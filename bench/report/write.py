@@ -10,6 +10,8 @@ from bench.report.board import Board, read_finished
 from bench.report.figures import gallery, lines
 from bench.report.files import Files
 from bench.report.output import check_place, put
+from bench.report.pages.budgets import budget_pages
+from bench.report.pages.heads import heads_page
 from bench.report.pages.index import index, main_table
 from bench.report.pages.method import method_page
 from bench.report.pages.published import published_page
@@ -46,9 +48,11 @@ def build(board: Board, out: Path) -> Files:
     for task in board.tasks:
         curves = gallery.task_curves(board, task, looks)
         by_task += curves[:1]
-        files |= task_page(board, task, looks, curves, published)
+        heads = heads_page(board, task)
+        files |= heads | task_page(board, task, looks, curves, bool(heads), published)
     for label in board.labels:
         files |= method_page(board, label, found, looks)
+    files |= budget_pages(board)
     return files | index(board, found, looks, by_task, published)
 
 

@@ -18,6 +18,7 @@ from bench.suites.cells import Cell, open_task
 from bench.suites.plugins import load_plugins, quiet_libraries
 from tasks.models.cache import Cache
 from tasks.models.steps import steps_told_to
+from tasks.request import TaskSpec
 
 
 @dataclass(frozen=True)
@@ -127,10 +128,14 @@ def ordered(
     So the first seed of all tasks is done early. A first model and a first cell for each worker go ahead of all, so
     that problems show early.
     """
-    training: dict[tuple, TrainJob] = {}  # by task and seed
+    first: dict[tuple[TaskSpec, int], Cell] = {}  # of each model, by task and seed
     for cell in cells:
-        if not open_task(cell.task).prepared(cell.seed, Cache(cache)):
-            training.setdefault((cell.task, cell.seed), TrainJob(cell, cache))
+        first.setdefault((cell.task, cell.seed), cell)
+    training = {
+        model: TrainJob(cell, cache)
+        for model, cell in first.items()
+        if not open_task(cell.task).prepared(cell.seed, Cache(cache))
+    }
     runs = {cell: CellJob(cell, cache, out, timeout, training.get((cell.task, cell.seed))) for cell in cells}
     seeds = list(dict.fromkeys(cell.seed for cell in cells))
     models = sorted(training.values(), key=lambda job: seeds.index(job.cell.seed))

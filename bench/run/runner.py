@@ -4,42 +4,27 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from bench import signals
-from bench.analysis.naming import count
-from bench.measure.status import duration
 from bench.records.files import check_writable
 from bench.records.schema import FailedRecord, Record
 from bench.records.store import CorruptRecord, OtherProtocol, Store
 from bench.report import leaderboard
+from bench.run.announcement import announce
 from bench.run.costs import Costs
-from bench.run.jobs import Job, TimingJob, TrainJob, ordered, start_process
+from bench.run.jobs import TimingJob, ordered, start_process
+from bench.run.options import RunOptions
 from bench.run.other_runs import announced
 from bench.run.phases import run_cells, time_cells
 from bench.run.time_left import Estimator
-from bench.suites.cells import Cell, open_task, plan
+from bench.suites.cells import Cell, plan
+from bench.suites.needs import look_for, told
 from bench.suites.suite import Suite
-from tasks.models.cache import Cache, default_root
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How to run a suite."""
-
-    out: Path
-    jobs: int
-    device: str
-    retry_failed: bool = False
-    dry_run: bool = False
-    no_cache: bool = False
-    latency: bool = True
-    timeout: float | None = None  # seconds that a cell may take
+from tasks.models.cache import default_root
 
 
 def run(suite: Suite, options: RunOptions) -> int:
@@ -51,6 +36,7 @@ def run(suite: Suite, options: RunOptions) -> int:
     with ExitStack() as stack:
         root = default_root()
         store = Store(options.out)
+        needed = look_for(suite)
         cells = plan(suite, options.device)
         if not options.dry_run:
             check_writable(options.out)
@@ -67,7 +53,9 @@ def run(suite: Suite, options: RunOptions) -> int:
         timed = [cell for cell in cells if cell in left or found[cell].state == "untimed"] if options.latency else []
         timing = [TimingJob(cell, root, options.out, options.timeout) for cell in timed]
         estimator = Estimator(Costs.shipped(), [each.record for each in found.values() if each.record is not None])
-        _announce(suite, cells, found, jobs, estimator.left(jobs, options.jobs, timing), options, root)
+        needs = [told(need, place) for need, place in needed.items()]
+        states = {cell: each.state for cell, each in found.items()}
+        announce(suite, needs, states, jobs, timing, estimator, options, root)
         if options.dry_run:
             return 0
         store.clear_temporary()
@@ -143,49 +131,3 @@ def _find(store: Store, cell: Cell) -> Found:
     if isinstance(record, FailedRecord):
         return Found("failed", record)
     return Found("done" if record.measured.latency else "untimed", record)
-
-
-def _announce(
-    suite: Suite,
-    cells: Sequence[Cell],
-    found: dict[Cell, Found],
-    jobs: Sequence[Job],
-    seconds: float | None,
-    options: RunOptions,
-    root: Path,
-) -> None:
-    counts = Counter(each.state for each in found.values())
-    tasks = {(cell.task.task, cell.data, cell.model): cell.task for cell in cells}
-    print(
-        f"suite {suite.name}: {count(len(cells), 'cell')} = {count(len(tasks), 'task')} x "
-        f"{count(len(suite.methods), 'method')} x {count(len(suite.seeds), 'seed')}"
-    )
-    for (task, data, model), spec in sorted(tasks.items()):
-        opened = open_task(spec)
-        facts = [f"  {task}: {data}, {model}", *((own.sizes, *own.remarks) if (own := opened.own_data) else ())]
-        held_out = [f"{opened.held_out} training examples held out for calibration"] if opened.held_out else []
-        print("; ".join([*facts, *held_out]))
-    print("  " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items())))
-    training = sum(isinstance(job, TrainJob) for job in jobs)
-    if jobs:
-        after = f" after training {count(training, 'model')}" if training else ""
-        print(
-            f"  to do: {count(len(jobs) - training, 'cell')}"
-            f"{after}, "
-            f"{_about(seconds)}on {count(options.jobs, 'process')} ({options.device})"
-        )
-    if not options.no_cache:
-        print(f"  trained models: {root} ({Cache(root).size() / 2**20:.1f} MB)")
-    if counts["stale"]:
-        print(f"  {counts['stale']} records were made under other settings and will be replaced")
-    if counts["failed"] and not options.retry_failed:
-        print(f"  {counts['failed']} cells failed before; --retry-failed runs them again")
-    if options.dry_run:
-        for cell in cells:
-            print(f"  {found[cell].state:8} {cell.name}")
-    sys.stdout.flush()
-
-
-def _about(seconds: float | None) -> str:
-    """``about 3 min``, empty where it is not known."""
-    return "" if seconds is None else f"about {duration(seconds)} "

@@ -60,6 +60,27 @@ def resolve(name: str, mirror: str = "") -> Path:
     return next((place for place in places if place.exists()), given)
 
 
+def local(data: str, mirror: str = "") -> Path | None:
+    """The file or folder of ``data``; None where it has to come from the hub.
+
+    Raises TaskError for a file or folder that is not there, and as ``resolve`` does.
+    """
+    path = resolve(data, mirror)
+    if path.exists():
+        return path
+    if path.suffix.lower() in SUFFIXES or is_path(data):
+        raise TaskError(f"{data}: no such file or folder")
+    return None
+
+
+def file_of(name: str, split: str, mirror: str) -> Path:
+    """The path of the file ``name`` of one split. Raises TaskError."""
+    path = resolve(name, mirror)
+    if not path.is_file():
+        raise TaskError(f"--{split} {name}: {'expected a file, not a folder' if path.is_dir() else 'no such file'}")
+    return path
+
+
 def is_path(name: str) -> bool:
     """Whether ``name`` can only be a path: no hub id looks like that."""
     return name.startswith((".", "/", "~")) or name.count("/") > 1
@@ -170,13 +191,15 @@ def _parts(data: Data, mirror: str, columns: Sequence[str], label: str = "") -> 
     Raises TaskError if none of them belongs to a split.
     """
     if not isinstance(data, str):
-        return [_of_file(split, _file(file, split, mirror), columns, label) for split, file in data.items()]
-    path = resolve(data, mirror)
-    if path.is_file():
+        return [_of_file(split, file_of(file, split, mirror), columns, label) for split, file in data.items()]
+    path = local(data, mirror)
+    if path is None:
+        parts = [Part(_split_of(split[0]), *split) for split in streamed(data, label)]
+    elif path.is_file():
         return [_of_file("all", path, columns, label)]
-    if is_saved(path):
+    elif is_saved(path):
         parts = [Part(_split_of(split[0]) if split[0] else "all", *split) for split in saved(path, data, label)]
-    elif path.is_dir():
+    else:
         files = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in SUFFIXES and file.is_file()]
         names = [str(file.relative_to(path)) for file in files]
         parts = [
@@ -185,10 +208,6 @@ def _parts(data: Data, mirror: str, columns: Sequence[str], label: str = "") -> 
         ]
         if not any(part.split for part in parts):
             raise TaskError(f"{data}: no {'/'.join(SUFFIXES)} file here is named train, validation (dev) or test")
-    elif path.suffix.lower() in SUFFIXES or is_path(data):
-        raise TaskError(f"{data}: no such file or folder")
-    else:
-        parts = [Part(_split_of(split[0]), *split) for split in streamed(data, label)]
     if not any(part.split for part in parts):
         found = _listed([part.name for part in parts])
         raise TaskError(f"{data}: no split here is named train, validation (dev) or test; found: {found}")
@@ -198,14 +217,6 @@ def _parts(data: Data, mirror: str, columns: Sequence[str], label: str = "") -> 
 def _of_file(split: str | None, file: Path, columns: Sequence[str], label: str) -> Part:
     header = {".csv": f"{file}: header", ".parquet": str(file)}.get(file.suffix.lower(), "")
     return Part(split, file.name, class_names(file, label), read(file, (*columns, label) if label else columns), header)
-
-
-def _file(name: str, split: str, mirror: str) -> Path:
-    """The path of the file ``name`` of one split. Raises TaskError."""
-    path = resolve(name, mirror)
-    if not path.is_file():
-        raise TaskError(f"--{split} {name}: {'expected a file, not a folder' if path.is_dir() else 'no such file'}")
-    return path
 
 
 def _split_of(name: str) -> str | None:

@@ -14,6 +14,7 @@ so that the test still keeps its level (Phipson & Smyth 2010).
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -98,9 +99,12 @@ def _subset_sums(d: np.ndarray) -> np.ndarray:
     return sums
 
 
+@lru_cache(maxsize=1)  # whoever tests many pairs of methods has the same n and seed each time
 def _random_subsets(n: int, seed: int) -> np.ndarray:
     """(SAMPLED, n), 1.0 for what is in a subset, each subset of n as likely as any other."""
-    return np.random.default_rng(seed).integers(0, 2, size=(SAMPLED, n), dtype=np.int8).astype(float)
+    subsets = np.random.default_rng(seed).integers(0, 2, size=(SAMPLED, n), dtype=np.int8).astype(float)
+    subsets.setflags(write=False)
+    return subsets
 
 
 def _with_complements(sums: np.ndarray, total: float) -> np.ndarray:

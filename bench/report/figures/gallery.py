@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from bench.analysis.budgets import fronts_of
 from bench.analysis.curves import curve
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.agreement import Agreement
 from bench.report.board import Board, keeps_all
 from bench.report.figures import curves as curve_figures
+from bench.report.figures import fronts as front_figures
 from bench.report.figures import heads as head_figures
+from bench.report.figures import layers as layer_figures
 from bench.report.figures import lines
 from bench.report.figures import ranks as rank_figures
 from bench.report.figures import score_changes as change_figures
 from bench.report.figures.picture import FORMS, Picture, picture
 from bench.report.figures.quality_axis import QualityAxis
+from bench.report.kept import Kept
 from bench.report.links import slug, task_slug
+from bench.report.scopes import Scope
 from bench.report.standing import Standing
 
 MAIN = (*FORMS, "png")  # also for places that cannot show an SVG
 LEVEL = 0.5  # share of heads removed at which maps show what is kept
+PANELS = 6  # levels in the figure of heads by layer
 BANDS = "with bands of one standard deviation over seeds."
 NORMALISED = "quality: 0 chance, 1 unpruned"
 Limits = tuple[float | None, float | None] | None
@@ -98,6 +104,29 @@ def pareto(board: Board, found: Standing) -> Picture:
     return picture("pareto", "Quality against cost", caption, partial(rank_figures.pareto, board, found))
 
 
+def fronts(scope: Scope, random: str) -> list[Picture]:
+    """Points lost against parameters left and, where that was timed, against time at the largest batch size."""
+    found, largest = scope.found, scope.found.batches[-1:]
+    axes: list[tuple[str, str, int | None]] = [("parameters", "parameters left", None)]
+    axes += [(f"b{batch}", f"time of a forward pass at batch {batch}", batch) for batch in largest]
+    points, on_fronts = [point for label in found.methods for point in found.points[label]], fronts_of(found)
+    pictures = []
+    for axis, what, batch in axes:
+        of_kinds = on_fronts[axis]
+        timed = [point for point in points if batch is None or batch in point.speedups]
+        control = found.points.get(random, ()) if batch is None else ()
+        members = "; ".join(f"{own}: {', '.join(dict.fromkeys(p.label for p in on))}" for own, on in of_kinds.items())
+        caption = (
+            f"{scope.name}: points of {scope.quality} lost against {what}, with 95 % intervals over seeds; the lines "
+            f"join the methods of a kind that no other one beats. On them: {members}."
+        )
+        title = f"{what}, % of the unpruned model's"
+        draw = partial(front_figures.fronts, scope.name, title, of_kinds, timed, control, batch)
+        forms = FORMS if batch is None and len(found.tasks) > 1 else ("svg",)
+        pictures.append(picture(f"front-{axis}-{scope.slug}", f"Points lost against {what}", caption, draw, forms))
+    return pictures
+
+
 def critical(found: Standing | None, name: str, blocks: str) -> list[Picture]:
     """Critical differences; none with fewer than two methods."""
     ranks = found.ranking if found else None
@@ -161,6 +190,19 @@ def layers(board: Board, task: TaskKey, label: str) -> Picture:
         f"{name}: heads that {label} keeps in each layer at each budget, mean over seeds.",
         partial(head_figures.layers_by_budget, board.of(task, label), f"{name}, {label}: heads kept by layer"),
     )
+
+
+def layers_by_kind(board: Board, task: TaskKey, found: Kept, random: str) -> Picture:
+    """Heads kept in each layer at some levels, by kind of method."""
+    between = [removed for removed in found.removed if removed < found.units] or list(found.removed)
+    step = -(-len(between) // PANELS)
+    name = board.name(task)
+    caption = (
+        f"{name}: heads kept in each layer, mean over seeds and draws; thick lines are means over methods of a "
+        "kind that remove heads and nothing else."
+    )
+    draw = partial(layer_figures.layers_by_kind, found, between[::step], f"{name}: heads kept by layer", random)
+    return picture(f"layers-{task_slug(task)}", "Heads kept in each layer", caption, draw, ("svg",))
 
 
 def score_changes(board: Board, task: TaskKey, label: str) -> list[Picture]:

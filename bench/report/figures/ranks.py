@@ -8,12 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bench.analysis.budgets import front
 from bench.analysis.controls import chooses_at_random
 from bench.analysis.costs import cost_in_passes
 from bench.analysis.kinds import KINDS, RECOVERED, SCORE, TRAINED, kind
 from bench.analysis.summary import mean_and_spread
 from bench.report.board import Board, role
-from bench.report.figures.canvas import canvas, short
+from bench.report.figures.canvas import canvas, name_points, short
 from bench.report.figures.picture import FAINT, INK, MUTED, PAPER, SERIES
 from bench.report.standing import Standing
 
@@ -27,9 +28,6 @@ ROLES = {  # marker, colour, filled: shape and filling tell the roles apart as c
 }
 LINE = 0.19  # inches of a row
 LEGEND = 4  # entries that fit above a figure
-# Where a name may stand beside its point: points to the right, points up, and its alignment.
-BESIDE = [(6, 0, "left"), (-6, 0, "right"), (0, 8, "center"), (0, -8, "center")]
-BESIDE += [(x, y, "left" if x > 0 else "right") for x in (6, -6) for y in (8, -8)]
 
 
 def areas(board: Board, found: Standing) -> Figure:
@@ -163,12 +161,8 @@ def pareto(board: Board, found: Standing) -> Figure:
     shown = np.maximum(cost, 30.0)
     axis.set_xscale("log")
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    best, front = -np.inf, []
-    for place in np.lexsort((-found.area.value, cost)):
-        if found.area.value[place] > best:
-            best = found.area.value[place]
-            front.append(place)
-    axis.step(shown[front], found.area.value[front], where="post", color=FAINT, linewidth=1.2, zorder=1)
+    best = front(cost, -found.area.value)
+    axis.step(shown[best], found.area.value[best], where="post", color=FAINT, linewidth=1.2, zorder=1)
     for place, label in enumerate(found.labels):
         own = role(board.any_of(label))
         marker, colour, filled = ROLES[own]
@@ -184,7 +178,7 @@ def pareto(board: Board, found: Standing) -> Figure:
             "none", (30, 0), xycoords=("data", "axes fraction"), xytext=(0, 3), textcoords="offset points",
             ha="center", color=MUTED, fontsize=8,
         )  # fmt: skip
-    _name_points(axis, shown, found.area.value, found.labels, front)
+    name_points(axis, shown, found.area.value, found.labels, best)
     return figure
 
 
@@ -198,25 +192,3 @@ def _kinds(figure: Figure, axis: Axes) -> None:
         [handles[name] for name in names], names, loc="upper left", ncols=LEGEND, fontsize=8.5, borderaxespad=0.1,
         bbox_to_anchor=(0.01, 1 - 0.05 / figure.get_figheight()), handletextpad=0.2, columnspacing=1.2,
     )  # fmt: skip
-
-
-def _name_points(axis: Axes, x: np.ndarray, y: np.ndarray, labels: tuple[str, ...], first: list[int]) -> None:
-    """Name each point that has room beside it, those in ``first`` before others."""
-    points = axis.transData.transform(np.column_stack([x, y])) * 72 / axis.figure.dpi
-    taken = [(px - 4, py - 4, px + 4, py + 4) for px, py in points]
-    inside = np.asarray(axis.get_window_extent().extents) * 72 / axis.figure.dpi
-    for place in [*first, *(each for each in range(len(labels)) if each not in first)]:
-        name, (px, py) = short(labels[place]), points[place]
-        width, height = 5.0 * len(name), 9.0
-        for dx, dy, side in BESIDE:
-            left = px + dx - {"left": 0, "right": width, "center": width / 2}[side]
-            box = (left, py + dy - height / 2, left + width, py + dy + height / 2)
-            free = all(box[0] > t[2] or box[2] < t[0] or box[1] > t[3] or box[3] < t[1] for t in taken)
-            if free and box[0] >= inside[0] and box[2] <= inside[2] + 4 and box[1] >= inside[1] and box[3] <= inside[3]:
-                taken.append(box)
-                axis.annotate(
-                    name, (x[place], y[place]), xytext=(dx, dy), textcoords="offset points", ha=side, va="center",
-                    fontsize=8, color=INK if place in first else MUTED, zorder=2,
-                    bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.3},
-                )  # fmt: skip
-                break

@@ -54,3 +54,32 @@ for (const table of document.querySelectorAll("table.board")) {
   table.closest(".scroll").before(bar);
   filter();
 }
+
+// Shows one of the sections in each ".choose", by their group and option. Without this script all are shown.
+for (const place of document.querySelectorAll(".choose")) {
+  const sections = [...place.children];
+  const groups = [...new Set(sections.map(section => section.dataset.group))];
+  const bar = document.createElement("form");
+  bar.className = "filter";
+  bar.addEventListener("submit", event => event.preventDefault());
+  const select = (name, options) => {
+    const label = document.createElement("label"), made = document.createElement("select");
+    made.append(...options.map(text => new Option(text)));
+    label.append(`${name} `, made);
+    bar.append(label);
+    return made;
+  };
+  const group = groups.length > 1 ? select("Budget", groups) : null;
+  const option = select(group ? "of" : groups[0], []);
+  const own = () => sections.filter(section => !group || section.dataset.group === group.value);
+  const show = () => sections.forEach(section => { section.hidden = section !== own()[option.selectedIndex]; });
+  const fill = () => {
+    option.replaceChildren(...own().map(section => new Option(section.dataset.option)));
+    option.selectedIndex = Math.floor((own().length - 1) / 2);
+    show();
+  };
+  if (group) group.addEventListener("change", fill);
+  option.addEventListener("change", show);
+  place.before(bar);
+  fill();
+}

@@ -12,7 +12,7 @@ from bench.report.board import Board
 from bench.report.figures import gallery, lines
 from bench.report.figures.picture import Picture
 from bench.report.files import Files, files_of
-from bench.report.links import task_slug
+from bench.report.links import heads_file, task_slug
 from bench.report.pages.definitions import definition
 from bench.report.pages.published import link
 from bench.report.pages.render import render
@@ -26,9 +26,13 @@ def task_page(
     task: TaskKey,
     looks: Mapping[str, lines.Look],
     curves: Sequence[Picture],
+    has_heads: bool = False,
     published: Sequence[Comparison] = (),
 ) -> Files:
-    """The page with its pictures and tables, one folder below the report's; it links to ``published`` tables on it."""
+    """The page with its pictures and tables, one folder below the report's.
+
+    has_heads: whether there is a page of heads to link to. published: tables on this task, which it links to.
+    """
     file, found = task_slug(task), standing(board, [task])
     table = overview.standings(board, [task], found, file, f"{board.name(task)}, by kind, tier and area", "../")
     metrics = details.sub_tasks(board, task)
@@ -52,6 +56,7 @@ def task_page(
         table=table,
         curves=drawn,
         heads=heads,
+        heads_file=heads_file(task) if has_heads else "",
         agreement=agreed[0] if both else None,
         pairs=by_pair[0] if both else None,
         published=[(each.paper, link(each, "../")) for each in published if task in each.tasks],

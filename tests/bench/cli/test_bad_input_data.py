@@ -144,8 +144,8 @@ def test_a_column_that_no_row_has_is_missed_in_the_header(refused, tmp_path, nam
     assert refused(tmp_path / name) == f"{where}: no column 'label'; it has 'text', 'lable': give --label COLUMN"
 
 
-def test_three_columns_of_text_are_one_too_many(complaint, tmp_path):
-    said = complaint("run", "--task", "mnli", "--data", "d.jsonl", "--text", "a,b,c", "--out", tmp_path / "out")
+def test_three_columns_of_text_are_one_too_many(complaint, tmp_path, tiny_data):
+    said = complaint("run", "--task", "mnli", "--data", tiny_data, "--text", "a,b,c", "--out", tmp_path / "out")
     assert said == "--text a,b,c: expected one column, or two for pairs"
 
 

@@ -31,6 +31,12 @@ SEARCH = """{
   search.dispatchEvent(new Event('input', {bubbles: true}));
 }"""
 BUTTON = "[...document.querySelectorAll('table.board th button')].find(button => button.textContent === '%s').click()"
+CHOSEN = "[...document.querySelectorAll('.choose > *')].filter(section => !section.hidden)"
+CHOOSE = """{
+  const select = document.querySelectorAll('.filter select')[%d];
+  select.selectedIndex = %d;
+  select.dispatchEvent(new Event('change'));
+}"""
 COLOURS = """[
   getComputedStyle(document.body).backgroundColor,
   getComputedStyle(document.querySelector('svg text')).fill,
@@ -145,8 +151,26 @@ def test_a_report_in_a_browser(made, browser):
             assert browser.run("document.querySelectorAll('h1').length") == 1
             links = browser.run("[...document.links].map(a => a.href.split('#')[0])")
             waiting += [link for link in links if link.endswith(".html")]
-    assert len(seen) == 11
-    assert all(address.startswith(("file://", "data:,")) for address in browser.requests())
+    assert len(seen) == 17
+    assert all(address.startswith(("file://", "data:")) for address in browser.requests())
+    assert browser.complaints() == []
+
+
+def test_a_budget_and_a_level_are_chosen_in_the_page(made, browser):
+    browser.open((made[0] / "budgets" / "mean.html").as_uri())
+    assert browser.run(f"{CHOSEN}.length") == 1
+    groups = browser.run("[...document.querySelector('.filter select').options].map(option => option.text)")
+    assert groups == ["parameters left", "time, batch 1", "time, batch 8", "time, batch 32", "points lost"]
+    browser.run(CHOOSE % (0, 4))
+    assert browser.run(f"{CHOSEN}.map(each => each.dataset.group)") == ["points lost"]
+    browser.run(CHOOSE % (1, 0))
+    assert browser.run(f"{CHOSEN}.map(each => each.dataset.option)") == ["at most 1 point"]
+    browser.open(next((made[0] / "heads").glob("*.html")).as_uri())
+    assert browser.run(f"{CHOSEN}.length") == 1
+    browser.run(CHOOSE % (0, 0))
+    assert browser.run(f"{CHOSEN}.map(each => each.dataset.option)") == ["2 of 8 (25 %)"]
+    shown = "[...document.querySelectorAll('.choose > :not([hidden]) img')].map(image => image.naturalWidth)"
+    assert browser.run(shown) == [4] * 6
     assert browser.complaints() == []
 
 

@@ -1,0 +1,176 @@
+"""Which methods fit a budget, how far each is behind the best of its kind, and which points no other one beats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, inf, isfinite
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from bench.analysis.kinds import KINDS
+from bench.analysis.points import Point
+from bench.analysis.stats.pairs import holm, task_weights
+from bench.analysis.stats.signflip import samples_needed, sign_flip_p
+from bench.analysis.trade_offs import TradeOffs
+
+ALPHA = 0.05
+Number = TypeVar("Number", int, float)
+ROUNDING = 1e-9
+MOST = 8  # budgets of size
+TIMES = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)  # shares of the unpruned model's time
+LOSSES = (1.0, 2.0, 5.0, 10.0)  # points
+
+
+@dataclass(frozen=True)
+class Budget:
+    """At most so much: a share of the unpruned model's parameters or of its time at ``batch``, or points lost."""
+
+    measure: Literal["left", "time", "lost"]
+    most: float
+    batch: int = 0
+
+    def of(self, point: Point) -> float:
+        """What ``point`` takes of the budget, by the mean; NaN where it was not timed."""
+        return {"left": point.left, "time": point.time(self.batch).value, "lost": point.lost.value}[self.measure]
+
+    def fits(self, point: Point) -> bool:
+        """Whether ``point`` is within the budget; False where it was not timed."""
+        return self.of(point) <= self.most + ROUNDING
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A method within a budget.
+
+    more: by how many points it loses more than the best of its kind, in the same seeds; None for the best itself, and
+    where the two have no sizes to compare at. p: of that by the sign-flip test, adjusted by Holm over the kind; None
+    with too few seeds.
+    """
+
+    point: Point
+    more: float | None = None
+    p: float | None = None
+
+    @property
+    def shown_apart(self) -> bool:
+        """Whether the seeds show a difference to the best."""
+        return self.p is not None and self.p <= ALPHA
+
+
+def within(points: Sequence[Point], budget: Budget) -> Point | None:
+    """The point of a method, fewest removed first, that it meets a budget with; None where it does not.
+
+    A budget of size or time is met by removing as little as it allows, whatever that does to quality, as a choice by
+    quality on the test data would flatter. A budget of quality is met by removing as much as it allows without
+    exceeding it at a level before.
+    """
+    if budget.measure != "lost":
+        return next((point for point in points if budget.fits(point)), None)
+    over = next((place for place, point in enumerate(points) if not budget.fits(point)), len(points))
+    return points[over - 1] if over else None
+
+
+def answer(found: TradeOffs, budget: Budget) -> dict[str, list[Fit]]:
+    """The methods that meet a budget by kind, best first; controls are left out, and kinds without any.
+
+    Best is what loses least or, for a budget of quality, what leaves fewest parameters and of these loses least. Each
+    other method of the kind is compared with it by the points lost in the same seeds: where each meets the budget or,
+    for a budget of quality, where each is no larger than the best is.
+    """
+    answers = {}
+    for own in KINDS:
+        of_kind = [label for label in found.methods if found.kinds[label] == own]
+        fitting = [point for label in of_kind if (point := within(found.points[label], budget))]
+        fitting.sort(key=lambda point: (_size(point, budget), point.lost.value, point.label))
+        if fitting:
+            answers[own] = _compared(found, fitting, budget)
+    return answers
+
+
+def _size(point: Point, budget: Budget) -> float:
+    return round(point.left, 6) if budget.measure == "lost" else 0.0
+
+
+def _compared(found: TradeOffs, fitting: Sequence[Point], budget: Budget) -> list[Fit]:
+    best, others = fitting[0], fitting[1:]
+    same_size = Budget("left", best.left)
+    at = [within(found.points[each.label], same_size) if budget.measure == "lost" else each for each in others]
+    tested = [place for place, point in enumerate(at) if point is not None]
+    enough = sum(map(len, found.seeds)) >= samples_needed(ALPHA, max(1, len(tested)))
+    differences = {place: _more(point, best) for place in tested if (point := at[place])}
+    adjusted = dict(zip(tested, holm([p for _, p in differences.values()]).tolist(), strict=True))
+    fits = [Fit(best)]
+    for place, point in enumerate(others):
+        more, _ = differences.get(place, (None, 1.0))
+        fits.append(Fit(point, more, adjusted.get(place) if enough else None))
+    return fits
+
+
+@lru_cache(maxsize=2**14)  # the same two are compared under many budgets
+def _more(point: Point, best: Point) -> tuple[float, float]:
+    """By how many points one loses more, and the p-value of that (as ``bench.analysis.stats.pairs.difference``)."""
+    by_task = [own - of_best for own, of_best in zip(point.losses, best.losses, strict=True)]
+    weights = task_weights([len(each) for each in by_task])
+    return point.lost.value - best.lost.value, sign_flip_p(np.concatenate(by_task), weights)
+
+
+def size_budgets(found: TradeOffs) -> list[Budget]:
+    """Budgets of size that the methods' own sizes suggest, largest first: each just allows a group of similar ones."""
+    sizes = sorted((point.left for label in found.methods for point in found.points[label]), reverse=True)
+    largest: list[float] = []
+    alike = (sizes[0] - sizes[-1]) / (2 * MOST) if sizes else 0.0
+    for size in sizes:
+        if not largest or size < largest[-1] - alike - ROUNDING:
+            largest.append(size)
+    return [Budget("left", ceil(1000 * size - ROUNDING) / 1000) for size in evenly(largest, MOST)]
+
+
+def time_budgets(found: TradeOffs, batch: int) -> list[Budget]:
+    """Shares of the unpruned model's time that some method meets, but for those that every point does."""
+    times = [point.time(batch).value for label in found.methods for point in found.points[label]]
+    budgets = [Budget("time", share, batch) for share in TIMES]
+    met = [budget for budget in budgets if any(time <= budget.most for time in times)]
+    return [budget for budget in met if not all(time <= budget.most for time in times)] or met[-1:]
+
+
+def loss_budgets(found: TradeOffs, accuracy: bool) -> list[Budget]:
+    """Points of accuracy or, of another quality, the same per cent of the unpruned model's."""
+    return [Budget("lost", loss if accuracy else loss * found.unpruned.quality / 100) for loss in LOSSES]
+
+
+def evenly(values: Sequence[Number], most: int) -> list[Number]:
+    """At most so many of ``values``, the first and the last among them, evenly spread."""
+    places = np.linspace(0, len(values) - 1, min(len(values), most)).round().astype(int)
+    return [values[place] for place in places]
+
+
+def front(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> list[int]:
+    """Indices of the points that none beats, which would be no larger in ``x`` and in ``y`` and smaller in one.
+
+    By x, then y. Points that are equal in both stay together.
+    """
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    order = np.lexsort((y, x))
+    kept: list[int] = []
+    for place in order:
+        last = kept[-1] if kept else None
+        if last is None or y[place] < y[last] or (y[place] == y[last] and x[place] == x[last]):
+            kept.append(int(place))
+    return kept
+
+
+def fronts_of(found: TradeOffs) -> dict[str, dict[str, list[Point]]]:
+    """By axis (``parameters``, or ``b8`` for the time at batch 8) and kind the points that no other one beats."""
+    axes = {"parameters": Budget("left", inf)} | {f"b{batch}": Budget("time", inf, batch) for batch in found.batches}
+    fronts: dict[str, dict[str, list[Point]]] = {}
+    for axis, budget in axes.items():
+        for own in KINDS:
+            points = [p for label in found.methods if found.kinds[label] == own for p in found.points[label]]
+            points = [point for point in points if isfinite(budget.of(point))]
+            best = front([round(budget.of(point), 6) for point in points], [point.lost.value for point in points])
+            if points:
+                fronts.setdefault(axis, {})[own] = [points[place] for place in best]
+    return fronts

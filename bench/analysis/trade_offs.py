@@ -1,0 +1,116 @@
+"""What each method loses, saves and costs at each level, on one task or as a mean over tasks with the same levels."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bench.analysis.controls import chooses_at_random
+from bench.analysis.curves import curve, parameters_removed
+from bench.analysis.kinds import kind
+from bench.analysis.naming import seeds_in_words
+from bench.analysis.points import Cost, Point, Unpruned, batches_of, cost_of, point_of, unpruned_of
+from bench.analysis.quality import quality_name
+from bench.records.schema import FinishedRecord, TaskKey
+
+ROUNDED = 6  # decimals of shares removed by which levels are the same
+BySeed = Mapping[int, FinishedRecord]
+
+
+@dataclass(frozen=True)
+class TradeOffs:
+    """The points of all methods that have every seed of every task, measured at the same levels.
+
+    points: by label, for each level but 0, fewest removed first. kinds, costs: of every label in ``points``. random:
+    the controls that choose at random. left_out: why other methods have no points.
+    """
+
+    tasks: tuple[TaskKey, ...]
+    seeds: tuple[tuple[int, ...], ...]  # of each task
+    unpruned: Unpruned
+    points: Mapping[str, tuple[Point, ...]]
+    kinds: Mapping[str, str]
+    costs: Mapping[str, Cost]
+    controls: frozenset[str]
+    random: frozenset[str]
+    left_out: Mapping[str, str]
+
+    @property
+    def batches(self) -> list[int]:
+        """Batch sizes that some point was timed at."""
+        return sorted({batch for points in self.points.values() for point in points for batch in point.speedups})
+
+    @property
+    def methods(self) -> list[str]:
+        """Labels that are no controls, sorted."""
+        return sorted(self.points.keys() - self.controls)
+
+
+def levels_of(record: FinishedRecord) -> tuple[float, ...]:
+    """Shares of units removed at each level, rounded so that those of models of different sizes can be compared."""
+    return tuple(curve(record)[0].round(ROUNDED).tolist())
+
+
+def sharing_levels(records: Iterable[FinishedRecord]) -> list[list[TaskKey]]:
+    """Groups of two tasks or more whose quality is the same quantity, most of whose records share their levels."""
+    levels: dict[TaskKey, Counter[tuple]] = defaultdict(Counter)
+    for record in records:
+        levels[record.task][quality_name(record), levels_of(record)] += 1
+    groups: dict[tuple, list[TaskKey]] = defaultdict(list)
+    for task in sorted(levels):
+        groups[_most(levels[task])].append(task)
+    return sorted(group for group in groups.values() if len(group) > 1)
+
+
+def trade_offs(records: Iterable[FinishedRecord], timed: bool = True) -> TradeOffs:
+    """The trade-offs of all ``records``: of one task, or of several that share their levels.
+
+    Methods that remove no parameters have no points. The seeds of a task are those that most methods have there.
+    timed: whether times may be used; those of several machines must not be averaged.
+    """
+    cells: dict[str, dict[TaskKey, dict[int, FinishedRecord]]] = defaultdict(lambda: defaultdict(dict))
+    for record in records:
+        if parameters_removed(record).any():
+            cells[record.cell.label][record.task][record.cell.seed] = record
+    tasks = tuple(sorted({task for of_task in cells.values() for task in of_task}))
+    seeds = {task: _most(Counter(tuple(sorted(own[task])) for own in cells.values() if own[task])) for task in tasks}
+    every = [record for own in cells.values() for of_task in own.values() for record in of_task.values()]
+    levels = _most(Counter(map(levels_of, every))) if every else ()
+    left_out = {label: why for label in sorted(cells) if (why := _lacks(cells[label], seeds, levels))}
+    complete = {
+        label: [[cells[label][task][seed] for seed in seeds[task]] for task in tasks]
+        for label in sorted(cells.keys() - left_out.keys())
+    }
+    batches = batches_of(complete.values()) if timed else []
+    some = {label: own[0][0].cell for label, own in complete.items()}
+    return TradeOffs(
+        tasks=tasks,
+        seeds=tuple(seeds[task] for task in tasks),
+        unpruned=unpruned_of(list(complete.values()), batches),
+        points={
+            label: tuple(point_of(label, own, place, batches) for place in range(1, len(levels)))
+            for label, own in complete.items()
+        },
+        kinds={label: kind(cell) for label, cell in some.items()},
+        costs={label: cost_of(own) for label, own in complete.items()},
+        controls=frozenset(label for label, cell in some.items() if cell.control),
+        random=frozenset(label for label, cell in some.items() if chooses_at_random(cell)),
+        left_out=left_out,
+    )
+
+
+def _most(counted: Counter[tuple]) -> tuple:
+    """The most frequent; of equally frequent ones the longest."""
+    return max(counted, key=lambda each: (counted[each], len(each), each))
+
+
+def _lacks(own: Mapping[TaskKey, BySeed], seeds: Mapping[TaskKey, tuple[int, ...]], levels: tuple[float, ...]) -> str:
+    """What a method lacks to have points, in words; empty for nothing."""
+    missing = {task: [seed for seed in of_task if seed not in own.get(task, {})] for task, of_task in seeds.items()}
+    if any(missing.values()):
+        several = len(seeds) > 1
+        where = (f"{seeds_in_words(m)}{f' on {task.data}' if several else ''}" for task, m in missing.items() if m)
+        return f"no result for {', and '.join(where)}"
+    records = (own[task][seed] for task, of_task in seeds.items() for seed in of_task)
+    return "" if all(levels_of(record) == levels for record in records) else "measured at other levels"

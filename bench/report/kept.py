@@ -1,0 +1,81 @@
+"""Which heads each method keeps on a task, at every level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.analysis.kinds import KINDS, kind
+from bench.records.schema import TaskKey
+from bench.report.board import Board, keeps_all, removes_heads
+from bench.report.figures.heads import by_layer, kept_shares
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Heads kept on a task.
+
+    removed: heads removed at each level but 0. shape: heads of each attention module. shares: by label and number
+    removed the share of seeds and draws that keep each head, for each module (heads,); a level is missing where a
+    method was not measured at it. kinds: labels by kind, controls last.
+    """
+
+    units: int
+    removed: tuple[int, ...]
+    shape: tuple[int, ...]
+    shares: Mapping[str, Mapping[int, Sequence[np.ndarray]]]
+    kinds: Mapping[str, Sequence[str]]
+    controls: frozenset[str]
+    averaged: frozenset[str]
+
+    def by_kind(self, removed: int) -> dict[str, np.ndarray]:
+        """Mean number of heads kept in each module, (modules,), over those of a kind in ``averaged``."""
+        found = {}
+        for own, labels in self.kinds.items():
+            counted = [
+                heads_kept(self.shares[label][removed])
+                for label in labels
+                if label in self.averaged and removed in self.shares[label]
+            ]
+            if counted:
+                found[own] = np.mean(counted, axis=0)
+        return found
+
+
+def heads_kept(layers: Sequence[np.ndarray]) -> np.ndarray:
+    """Mean number of heads kept in each module, (modules,)."""
+    return np.array([shares.sum() for shares in layers])
+
+
+def kept(board: Board, task: TaskKey) -> Kept | None:
+    """The heads that are kept; None where no record says which unit is in which module.
+
+    Methods that remove nothing are left out.
+    """
+    cells = {label: own for label in board.labels if (own := board.of(task, label)) and not keeps_all(own[0])}
+    shapes = [tuple(own[0].result.shape) for own in cells.values() if own[0].result.shape]
+    if not shapes:
+        return None
+    shape = max(shapes, key=shapes.count)
+    units = sum(shape)
+    cells = {label: own for label, own in cells.items() if all(tuple(r.result.shape) == shape for r in own)}
+    removed = sorted({count for own in cells.values() for record in own for count in record.result.removed if count})
+    some = {label: own[0].cell for label, own in cells.items()}
+    order = sorted(some, key=lambda label: (some[label].control, label))
+    kinds = {own: [label for label in order if kind(some[label]) == own] for own in KINDS}
+    return Kept(
+        units=units,
+        removed=tuple(removed),
+        shape=shape,
+        shares={
+            label: {
+                count: by_layer(shares, shape) for count in removed if (shares := kept_shares(own, count)) is not None
+            }
+            for label, own in cells.items()
+        },
+        kinds={own: labels for own, labels in kinds.items() if labels},
+        controls=frozenset(label for label, cell in some.items() if cell.control),
+        averaged=frozenset(label for label, own in cells.items() if removes_heads(own[0]) and not some[label].control),
+    )

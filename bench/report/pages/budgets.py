@@ -1,0 +1,88 @@
+"""Pages that answer which method fits a budget: one for all scopes, and one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.analysis.budgets import Budget, Fit
+from bench.analysis.kinds import KINDS
+from bench.analysis.naming import count, seeds_in_words
+from bench.analysis.points import Point
+from bench.report.board import Board
+from bench.report.figures import gallery, lines
+from bench.report.figures.picture import Picture
+from bench.report.files import Files, files_of
+from bench.report.pages.render import render
+from bench.report.scopes import Scope, scopes
+from bench.report.tables import budgets as tables
+from bench.report.tables.table import Table
+
+MOST = 12  # levels in the table of all points of a page; its files have all
+TITLE = "Which method fits a budget?"
+MEASURES = {"left": "parameters left", "time": "time, batch ", "lost": "points lost"}
+
+
+def budget_pages(board: Board) -> Files:
+    """``budgets.html`` and a page for each scope in the folder ``budgets``, with pictures and tables."""
+    found = scopes(board)
+    files: Files = {}
+    parts: list[tuple[Scope, list[Picture], Table]] = []
+    for place, scope in enumerate(found):
+        pictures = gallery.fronts(scope, lines.control(board))
+        points = tables.every_point(scope.found, scope.areas, f"points-{scope.slug}", "../")
+        sizes = {budget: fits for budget, fits in scope.answers.items() if budget.measure == "left"}
+        best = tables.summary(
+            scope.found, sizes, f"budgets-{scope.slug}", f"{scope.name}: what loses least, by parameters left"
+        )
+        page = render(
+            "budget.html",
+            title=f"Which method fits a budget: {scope.name}",
+            root="../",
+            scope=scope,
+            tasks=[board.name(task) for task in scope.found.tasks],
+            seeds=_seeds(scope),
+            budgets=[_budget(scope, budget, fits) for budget, fits in scope.answers.items()],
+            shown=tables.SHOWN,
+            fronts=pictures,
+            points=tables.every_point(scope.found, scope.areas, points.name, "../", MOST),
+            every=len(points.rows),
+        )
+        files |= {f"budgets/{scope.slug}.html": page} | files_of(pictures, [points, best])
+        parts.append((scope, pictures[:1] if not place else [], best))
+    return files | {"budgets.html": render("budgets.html", title=TITLE, root="", parts=parts)}
+
+
+def _budget(scope: Scope, budget: Budget, fits: Mapping[str, Sequence[Fit]]) -> dict[str, Any]:
+    """What a page shows of one budget."""
+    return {
+        "group": MEASURES[budget.measure] + (str(budget.batch) if budget.batch else ""),
+        "option": f"at most {tables.in_words(scope.found, budget)}",
+        "said": [(f"{own}, {KINDS[own]}", _said(scope, budget, own, of_kind)) for own, of_kind in fits.items()],
+        "table": tables.fitting(scope.found, budget, fits, scope.areas, "../"),
+    }
+
+
+def _said(scope: Scope, budget: Budget, own: str, fits: Sequence[Fit]) -> str:
+    """The best of a kind, how many others the seeds cannot tell from it, and what random choice does."""
+    best, alike = fits[0].point, tables.untold(fits)
+    rest = f"; by these seeds {count(alike, 'other method')} cannot be told from it" if alike else ""
+    random = tables.random_choice(scope.found, budget, own)
+    beside = f" Random choice ({random.label}) {_does(random, budget)}." if random else ""
+    return f"{best.label} {_does(best, budget, most=True)}{rest}.{beside}"
+
+
+def _does(point: Point, budget: Budget, most: bool = False) -> str:
+    """What is said of a point within a budget; ``most`` of the best."""
+    if budget.measure == "lost":
+        return f"leaves {'fewest parameters, ' * most}{100 * point.left:.1f} %, and loses {tables.lost(point)}"
+    return f"loses {'least, ' * most}{tables.lost(point)}"
+
+
+def _seeds(scope: Scope) -> str:
+    """The seeds of the scope in words."""
+    sets = set(scope.found.seeds)
+    if len(sets) == 1:
+        return seeds_in_words(next(iter(sets)))
+    numbers = sorted(map(len, scope.found.seeds))
+    return f"{numbers[0]} to {numbers[-1]} seeds per task"

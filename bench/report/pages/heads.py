@@ -1,0 +1,72 @@
+"""A task's page of heads: which are kept at each level, and how many in each layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.analysis.budgets import evenly
+from bench.analysis.kinds import KINDS
+from bench.records.schema import TaskKey
+from bench.report.board import Board
+from bench.report.figures import gallery, head_maps, lines
+from bench.report.files import Files, files_of
+from bench.report.kept import Kept, kept
+from bench.report.links import heads_file, task_slug
+from bench.report.pages.render import render
+from bench.report.tables import kept as tables
+from bench.report.tables.table import to_csv
+
+MOST = 12  # levels in a page; the file with all heads has all of them
+
+
+def heads_page(board: Board, task: TaskKey) -> Files:
+    """The page with its picture and tables, one folder below the report's; none where nothing is known of heads."""
+    found = kept(board, task)
+    if found is None or not found.removed:
+        return {}
+    slug, levels = task_slug(task), evenly(found.removed, MOST)
+    drawn = gallery.layers_by_kind(board, task, found, lines.control(board))
+    each = tables.every_head(found, f"heads-{slug}")
+    caption = f"{board.name(task)}: heads kept in each layer, mean over methods that remove heads alone"
+    of_kinds = tables.by_kind(found, f"layers-{slug}", caption)
+    page = render(
+        "heads.html",
+        title=f"Heads kept: {board.name(task)}",
+        root="../",
+        task=task,
+        name=board.name(task),
+        found=found,
+        levels=[_level(found, removed) for removed in levels],
+        left_out=len(found.removed) - len(levels),
+        each=each.name,
+        layers=drawn,
+        by_kind=of_kinds,
+    )
+    files = {heads_file(task): page, f"tables/{each.name}.csv": to_csv(each)}
+    return files | files_of([drawn], [of_kinds])
+
+
+def _level(found: Kept, removed: int) -> dict[str, Any]:
+    """What a page shows of one level."""
+    groups = []
+    for own, labels in found.kinds.items():
+        maps = [_map(found, label, removed) for label in labels if removed in found.shares[label]]
+        groups.append((f"{own}: {KINDS[own]}", maps))
+    share = 100 * removed / found.units
+    return {
+        "option": f"{removed} of {found.units} ({share:.0f} %)",
+        "groups": [(title, maps) for title, maps in groups if maps],
+        "table": tables.at_level(found, removed, "../"),
+    }
+
+
+def _map(found: Kept, label: str, removed: int) -> dict[str, Any]:
+    layers = found.shares[label][removed]
+    wide, high = head_maps.size(layers)
+    return {
+        "label": label,
+        "control": label in found.controls,
+        "source": head_maps.address(head_maps.bitmap(layers)),
+        "wide": wide,
+        "high": high,
+    }

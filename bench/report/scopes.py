@@ -1,0 +1,90 @@
+"""What budgets are asked of: each task by itself, and the mean over tasks that share their levels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.analysis.budgets import Budget, Fit, answer, loss_budgets, size_budgets, time_budgets
+from bench.analysis.quality import ACCURACY, CHANCE_ERRORS, quality_name
+from bench.analysis.trade_offs import TradeOffs, sharing_levels, trade_offs
+from bench.records.schema import TaskKey
+from bench.report.board import Board, machine
+from bench.report.links import task_slug
+
+MEAN = "mean"  # file name of the mean over tasks; those of tasks have dots
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The trade-offs of one task or of a mean over tasks.
+
+    areas: by label. answers: for each budget the methods that meet it, by kind, best first. untimed: why nothing is
+    said of speed, in a sentence; empty where speed is known.
+    """
+
+    slug: str
+    name: str
+    quality: str
+    found: TradeOffs
+    areas: Mapping[str, float]
+    answers: Mapping[Budget, Mapping[str, Sequence[Fit]]]
+    untimed: str
+    at_chance: str
+
+
+def scopes(board: Board) -> list[Scope]:
+    """Means over tasks first, then tasks; none where no method removes anything.
+
+    Tasks whose unpruned model is no better than chance are in no mean.
+    """
+    groups = sharing_levels(record for task in board.averaged for record in board.of_task(task))
+    of_groups = [
+        _scope(board, group, MEAN if not number else f"{MEAN}-{number + 1}") for number, group in enumerate(groups)
+    ]
+    found = [*of_groups, *(_scope(board, [task], task_slug(task)) for task in board.tasks)]
+    return [scope for scope in found if scope.found.methods]
+
+
+def _scope(board: Board, tasks: Sequence[TaskKey], slug: str) -> Scope:
+    records = [record for task in tasks for record in board.of_task(task)]
+    machines = {machine(record) for record in records if record.measured.latency}
+    found = trade_offs(records, timed=len(machines) == 1)
+    quality = quality_name(records[0])
+    budgets = [
+        *size_budgets(found),
+        *(budget for batch in found.batches for budget in time_budgets(found, batch)),
+        *loss_budgets(found, quality == ACCURACY),
+    ]
+    several = len(tasks) > 1
+    low = board.at_chance.get(tasks[0], "") if not several else ""
+    return Scope(
+        slug=slug,
+        name=f"mean over {len(tasks)} tasks" if several else board.name(tasks[0]),
+        quality=quality,
+        found=found,
+        areas=_areas(board, tasks),
+        answers={budget: answer(found, budget) for budget in budgets},
+        untimed=_untimed(len(machines), found),
+        at_chance=low
+        and f"The unpruned model is not better than chance by {CHANCE_ERRORS} standard errors ({low}), so what is lost "
+        "here says little.",
+    )
+
+
+def _areas(board: Board, tasks: Sequence[TaskKey]) -> dict[str, float]:
+    """Mean area over tasks of the mean over seeds, by method; those that lack a task have none."""
+    table = board.table.groupby(["task", "data", "model", "label"])["area"].mean(skipna=False).to_dict()
+    return {
+        label: sum(of_tasks) / len(tasks)
+        for label in board.labels
+        if len(of_tasks := [table[*task, label] for task in tasks if (*task, label) in table]) == len(tasks)
+    }
+
+
+def _untimed(machines: int, found: TradeOffs) -> str:
+    if machines > 1:
+        return "Latency was measured on several machines, so that nothing is said of speed here."
+    if not found.batches:
+        return "No latency was measured, so that nothing is said of speed here."
+    return ""

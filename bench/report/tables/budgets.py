@@ -1,0 +1,193 @@
+"""Tables of what fits a budget: one per budget, one with every point, and one with the best of each kind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from bench.analysis.budgets import Budget, Fit, evenly, fronts_of, within
+from bench.analysis.kinds import KINDS
+from bench.analysis.naming import count, p_in_words
+from bench.analysis.points import Mean, Point
+from bench.analysis.stats.signflip import samples_needed
+from bench.analysis.trade_offs import TradeOffs
+from bench.report.links import method_link, records_link
+from bench.report.tables.table import Cell, Heading, Table, name, number
+
+SHOWN = 8  # methods of a kind in the table of a budget
+Answer = Mapping[str, Sequence[Fit]]  # by kind, best first
+INTERVAL = "95 % bootstrap interval over seeds"
+
+
+def fitting(found: TradeOffs, budget: Budget, answer: Answer, areas: Mapping[str, float], root: str) -> Table:
+    """The best methods within a budget, at most ``SHOWN`` of each kind."""
+    rows, groups = [], []
+    sure = budget.measure == "lost"
+    for own, fits in answer.items():
+        for fit in fits[:SHOWN]:
+            shown = _columns(found, fit.point, areas, root)
+            more = [_within(fit.point.lost, budget.most)] if sure else []
+            rows.append((shown[0], shown[1], shown[2], *more, _more(fit, len(fits), found), *shown[3:]))
+            groups.append(_group(own, fits))
+    heads = _headings(found)
+    within_ = [Heading("interval within", "within", "Whether the whole interval is within the budget")] if sure else []
+    apart = Heading(
+        "more than the best",
+        "more",
+        "Points lost beyond the best of the kind"
+        + (" where both are no larger than it is" if sure else "")
+        + ", in the same seeds; p of the sign-flip test, adjusted for all methods of the kind that fit",
+    )
+    return Table(
+        "budget", _in_words(found, budget), (*heads[:3], *within_, apart, *heads[3:]), tuple(rows), groups=tuple(groups)
+    )
+
+
+def every_point(found: TradeOffs, areas: Mapping[str, float], file: str, root: str, most: int | None = None) -> Table:
+    """Every method at every level, or at so many of the levels, controls too, and which fronts of its kind it is on."""
+    fronts = fronts_of(found)
+    rows, marks, groups = [], [], []
+    levels = sorted({point.removed for points in found.points.values() for point in points})
+    shown = set(levels if most is None else evenly(levels, most))
+    for own in KINDS:
+        for label in sorted(each for each in found.points if found.kinds[each] == own):
+            for point in (point for point in found.points[label] if point.removed in shown):
+                on = [axis for axis, members in fronts.items() if point in members.get(own, ())]
+                where = ", ".join(on) if on else "–"
+                rows.append((*_columns(found, point, areas, root), Cell(where, where)))
+                marks.append(" ".join(["control"] * (label in found.controls) + ["front"] * bool(on)))
+                groups.append(f"{own}: {KINDS[own]}")
+    headings = (
+        *_headings(found),
+        Heading(
+            "on the front", "front", "Of its kind no other method loses less and is as small, or as fast at batch b"
+        ),
+    )
+    return Table(file, "Every method at every level", headings, tuple(rows), tuple(marks), tuple(groups))
+
+
+def summary(found: TradeOffs, answers: Mapping[Budget, Answer], file: str, caption: str) -> Table:
+    """For each budget the best method of each kind, with what it loses and how many others cannot be told from it."""
+    kinds = [own for own in KINDS if any(own in answer for answer in answers.values())]
+    rows = tuple(
+        (
+            Cell(in_words(found, budget), budget.most),
+            *(_best(answer[own]) if own in answer else Cell("–", "") for own in kinds),
+        )
+        for budget, answer in answers.items()
+    )
+    headings = (Heading("budget", "budget"), *(Heading(own, own, KINDS[own].capitalize()) for own in kinds))
+    return Table(file, caption, headings, rows)
+
+
+def in_words(found: TradeOffs, budget: Budget) -> str:
+    """A budget without what it is a budget of: ``75 % of the parameters (0.53 MB)``."""
+    if budget.measure == "lost":
+        return f"{budget.most:.3g} point{'s' * (budget.most != 1)}"
+    if budget.measure == "left":
+        size = found.unpruned.megabytes * budget.most
+        return f"{100 * budget.most:.1f} %" + ("" if math.isnan(size) else f" ({size:.3g} MB)")
+    seconds = found.unpruned.seconds.get(budget.batch, math.nan) * budget.most
+    several = len({task.model for task in found.tasks}) > 1
+    return f"{100 * budget.most:.0f} %" + ("" if several else f" ({1000 * seconds:.3g} ms)")
+
+
+def lost(point: Point) -> str:
+    """Points lost in words: ``1.2 points [0.5, 2.0]``."""
+    return f"{point.lost.value:.1f} points{_interval(point.lost, 1)}"
+
+
+def untold(fits: Sequence[Fit]) -> int:
+    """How many others cannot be told from the best by these seeds."""
+    return sum(not fit.shown_apart for fit in fits[1:] if fit.more is not None)
+
+
+def _best(fits: Sequence[Fit]) -> Cell:
+    alike = untold(fits)
+    others = f"; {count(alike, 'other')} not told from it" if alike else ""
+    return Cell(fits[0].point.label, fits[0].point.label, f" {lost(fits[0].point)}{others}")
+
+
+def _in_words(found: TradeOffs, budget: Budget) -> str:
+    what = {
+        "left": "Parameters left: at most ",
+        "time": f"Time of a forward pass, batch {budget.batch}: at most ",
+        "lost": "Lost: at most ",
+    }
+    of = {"left": "", "time": " of the unpruned model's", "lost": ""}
+    return f"{what[budget.measure]}{in_words(found, budget)}{of[budget.measure]}"
+
+
+def random_choice(found: TradeOffs, budget: Budget, own: str) -> Point | None:
+    """Of the controls of a kind that choose at random the one that loses least within the budget."""
+    points = (within(found.points[label], budget) for label in sorted(found.random) if found.kinds[label] == own)
+    return min((point for point in points if point), key=lambda point: point.lost.value, default=None)
+
+
+def _group(own: str, fits: Sequence[Fit]) -> str:
+    """The heading of a kind."""
+    return f"{own}: {KINDS[own]}" + (f"; {SHOWN} of {len(fits)} methods that fit" if len(fits) > SHOWN else "")
+
+
+def _headings(found: TradeOffs) -> tuple[Heading, ...]:
+    size = [] if math.isnan(found.unpruned.megabytes) else [Heading("MB", "mb", "Size in MB of 2^20 bytes")]
+    speed = (
+        Heading(
+            f"speed-up, b{batch}",
+            f"speedup{batch}",
+            f"Batch {batch}, relative to the unpruned model in the same interleaved repeats, with its {INTERVAL}",
+        )
+        for batch in found.batches
+    )
+    return (
+        Heading("method", "method"),
+        Heading("removed, %", "removed", "Share of the units that it removes, per cent"),
+        Heading("points lost", "lost", f"Quality lost to the unpruned model, points, with its {INTERVAL}"),
+        Heading("parameters left, %", "left", "Of all parameters of the model"),
+        *size,
+        *speed,
+        Heading("choosing, s", "seconds", "Wall seconds of scoring, or of training at all levels"),
+        Heading("passes", "passes", "Examples sent through the model, forward and backward, to score or train"),
+        Heading("area", "area", "Mean quality over all shares removed; 0 is chance, 1 the unpruned model"),
+    )
+
+
+def _columns(found: TradeOffs, point: Point, areas: Mapping[str, float], root: str) -> tuple[Cell, ...]:
+    cost = found.costs[point.label]
+    task = found.tasks[0] if len(found.tasks) == 1 else None
+    return (
+        name(point.label, method_link(point.label, root)),
+        number(point.removed, 0, factor=100),
+        _estimated(point.lost, 1, records_link(point.label, task, root)),
+        number(point.left, 1, factor=100),
+        *([] if math.isnan(found.unpruned.megabytes) else [number(point.megabytes, 3 if point.megabytes < 10 else 1)]),
+        *(_estimated(point.speedups.get(batch, Mean(math.nan)), 2) for batch in found.batches),
+        number(cost.seconds, 2 if cost.seconds < 10 else 0),
+        number(cost.passes, 0),
+        number(areas.get(point.label, math.nan), 3),
+    )
+
+
+def _estimated(mean: Mean, digits: int, href: str = "") -> Cell:
+    return number(mean.value, digits, _interval(mean, digits), href=href)
+
+
+def _interval(mean: Mean, digits: int) -> str:
+    return "" if mean.low is None or mean.high is None else f" [{mean.low:.{digits}f}, {mean.high:.{digits}f}]"
+
+
+def _within(mean: Mean, most: float) -> Cell:
+    shown = "–" if mean.high is None else "yes" if mean.high <= most else "no"
+    return Cell(shown, shown)
+
+
+def _more(fit: Fit, fitting: int, found: TradeOffs) -> Cell:
+    """The points beyond the best's with their p-value, or that the two cannot be told apart."""
+    if fit.more is None:
+        return Cell("–", math.nan)
+    if fit.p is None:
+        needed = -(-samples_needed(0.05, fitting - 1) // len(found.tasks))
+        return Cell(f"{fit.more:+.1f}", fit.more, f" (needs {needed} seeds)")
+    p = p_in_words(fit.p)
+    told = "" if fit.shown_apart else ", not distinguishable"
+    return Cell(f"{fit.more:+.1f}", fit.more, f" (p {p if p.startswith('<') else f'= {p}'}{told})")

@@ -1,0 +1,115 @@
+"""What a run says before it begins: its cells, what there is of them, and what it needs and takes."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+
+from bench.analysis.naming import count
+from bench.measure.status import duration
+from bench.run.disk import disk_use
+from bench.run.expectation import expectations
+from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
+from bench.run.options import RunOptions
+from bench.run.shapes import flops_per_second
+from bench.run.time_left import Estimator
+from bench.suites.cells import Cell, open_task
+from bench.suites.suite import Suite
+from tasks.models.cache import Cache
+
+MOST = 60  # cells that are named one by one
+
+
+def announce(
+    suite: Suite,
+    needs: Sequence[str],
+    states: Mapping[Cell, str],
+    jobs: Sequence[TrainJob | CellJob],
+    timing: Sequence[TimingJob],
+    estimator: Estimator,
+    options: RunOptions,
+    root: Path,
+) -> None:
+    """Print what a run does: of ``states``, what there is of each cell, to the time that the ``jobs`` will take.
+
+    A dry run also names the cells, and estimates the time on models that the ``estimator`` knows nothing of. Raises
+    InputError where what the run writes does not fit on the disk.
+    """
+    counts = Counter(states.values())
+    tasks = {(cell.task.task, cell.data, cell.model): cell.task for cell in states}
+    print(
+        f"suite {suite.name}: {count(len(states), 'cell')} = {count(len(tasks), 'task')} x "
+        f"{count(len(suite.methods), 'method')} x {count(len(suite.seeds), 'seed')}"
+    )
+    for (task, data, model), spec in sorted(tasks.items()):
+        opened = open_task(spec)
+        facts = [f"  {task}: {data}, {model}", *((own.sizes, *own.remarks) if (own := opened.own_data) else ())]
+        held_out = [f"{opened.held_out} training examples held out for calibration"] if opened.held_out else []
+        print("; ".join([*facts, *held_out]))
+    for line in needs:
+        print(f"  needs {line}")
+    print("  " + ", ".join(f"{number} {state}" for state, number in sorted(counts.items())))
+    seconds = estimator.left(jobs, options.jobs, timing)
+    if jobs:
+        training = sum(isinstance(job, TrainJob) for job in jobs)
+        after = f" after training {count(training, 'model')}" if training else ""
+        about = "" if seconds is None else f"about {duration(seconds)} "
+        cells = count(len(jobs) - training, "cell")
+        print(f"  to do: {cells}{after}, {about}on {count(options.jobs, 'process')} ({options.device})")
+    if disk := disk_use(jobs, root, options.out):
+        print(f"  disk: {disk}")
+    if not options.no_cache:
+        print(f"  trained models: {root} ({Cache(root).size() / 2**20:.1f} MB)")
+    if counts["stale"]:
+        print(f"  {counts['stale']} records were made under other settings and will be replaced")
+    if counts["failed"] and not options.retry_failed:
+        print(f"  {counts['failed']} cells failed before; --retry-failed runs them again")
+    if options.dry_run:
+        lines = [*(estimated(jobs, estimator, options) if seconds is None else ()), *shown(states)]
+        print(*(f"  {line}" for line in lines), sep="\n")
+    sys.stdout.flush()
+
+
+def estimated(jobs: Sequence[TrainJob | CellJob], estimator: Estimator, options: RunOptions) -> Iterator[str]:
+    """Lines on what the ``jobs`` are estimated to take that the ``estimator`` knows nothing of."""
+    speed = cache(partial(flops_per_second, options.device))
+    unknown: list[Job] = [job for job in jobs if estimator.seconds(job) is None]
+    cells = [job.cell for job in unknown if isinstance(job, CellJob)]
+    models = Counter(job.cell.task for job in unknown if isinstance(job, TrainJob))
+    found = list(expectations(cells, models, speed))
+    if not found:
+        return
+    yield "estimates, from shapes and the speed at which this machine multiplies matrices, without timing:"
+    for each in found:
+        yield from (f"  {line}" for line in each.lines())
+    rest = sum(estimator.seconds(job) or 0.0 for job in jobs)
+    total = sum(each.seconds for each in found) + rest
+    yield f"  in all about {duration(total / options.jobs)} on {count(options.jobs, 'process')} ({options.device})"
+
+
+def shown(states: Mapping[Cell, str]) -> Iterator[str]:
+    """Lines that say the state of every cell; of many, of each task and model together."""
+    if len(states) <= MOST:
+        yield from (f"{state:8} {cell.name}" for cell, state in states.items())
+        return
+    models: dict[str, list[Cell]] = defaultdict(list)
+    for cell in states:
+        models[cell.name.partition("/")[0]].append(cell)
+    for model, cells in models.items():
+        for state in dict.fromkeys(states[cell] for cell in cells):
+            these = [cell for cell in cells if states[cell] == state]
+            yield f"{state:8} {len(these)} of {len(cells)} {model}: {_methods(these, cells)}"
+
+
+def _methods(some: Sequence[Cell], cells: Sequence[Cell]) -> str:
+    """The methods of ``some`` of the ``cells`` of a model, those together that have equally many of their seeds."""
+    found, among = (Counter(cell.method.label for cell in each) for each in (some, cells))
+    if found == among:
+        return f"all {count(len(found), 'method')}"
+    alike: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for label, seeds in found.items():
+        alike[seeds, among[label]].append(label)
+    return "; ".join(f"{', '.join(labels)} ({seeds} of {of} seeds)" for (seeds, of), labels in alike.items())

@@ -1,0 +1,61 @@
+"""Room on disk for the models that a run trains and the records that it writes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.analysis.naming import count
+from bench.records.errors import InputError
+from bench.run.jobs import CellJob, TrainJob
+from bench.suites.cells import Cell, open_task
+from tasks.models.seeded import SeededTask
+
+RECORD = 20_000  # bytes of a record without the outcomes of test examples
+MB = 1e6
+
+
+def disk_use(jobs: Sequence[TrainJob | CellJob], cache: Path, out: Path) -> str:
+    """What ``jobs`` will write, as text; empty where no model that the user gave is trained, and it is little.
+
+    A trained model takes as much as the one that it starts from. Raises InputError where that does not fit.
+    """
+    trained = [_weights(job.cell) for job in jobs if isinstance(job, TrainJob)]
+    models, records = sum(trained), sum(_record(job.cell) for job in jobs if isinstance(job, CellJob))
+    if not models:
+        return ""
+    places = {cache: models, out: records}
+    text = (
+        f"about {models / MB:,.0f} MB for {count(len(trained), 'model')} in {cache}, and {records / MB:,.0f} MB for "
+        f"records in {out}"
+    )
+    for place in places:
+        together = sum(size for other, size in places.items() if _disk(other) == _disk(place))
+        if together > (free := shutil.disk_usage(_existing(place)).free):
+            raise InputError(
+                f"disk: {text} are needed, {free / MB:,.0f} MB are free: make room, or set HEADBENCH_CACHE or --out"
+            )
+    return text
+
+
+def _weights(cell: Cell) -> int:
+    """Bytes of the model that the training for ``cell`` starts from; 0 for one that comes with headbench."""
+    task = open_task(cell.task)
+    folder = task.folder if isinstance(task, SeededTask) else None
+    return sum(file.stat().st_size for file in folder.glob("*.safetensors")) if folder else 0
+
+
+def _record(cell: Cell) -> int:
+    """Bytes of the record of ``cell``, with an outcome of each test example at each level of each draw."""
+    data = open_task(cell.task).own_data
+    draws = int(cell.method.options.get("draws", 1))
+    return RECORD + draws * len(cell.removed) * (len(data.test) if data else 0)
+
+
+def _existing(place: Path) -> Path:
+    return next(path for path in (place.absolute(), *place.absolute().parents) if path.exists())
+
+
+def _disk(place: Path) -> int:
+    return _existing(place).stat().st_dev

@@ -1,0 +1,98 @@
+"""How often methods send the calibration set, the training split and the test split through a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from bench.suites.parse import MethodSpec
+from methods import METHODS
+from methods.contract.registry import RECOVER
+from methods.heads import HeadMap
+
+# Passes over the calibration set, forward and backward, of methods that score units once.
+ONCE = {
+    **dict.fromkeys(("magnitude", "none", "random"), (0, 0)),
+    **dict.fromkeys(("ae", "amp", "flap", "minitron", "obs", "obs-compensated", "wanda-sp"), (1, 0)),
+    **dict.fromkeys(("fisher", "fisher-rearranged", "gnorm", "kwon", "llm-pruner", "michel", "tis"), (1, 1)),
+    **dict.fromkeys(("cahp", "hies"), (2, 1)),
+}
+HELD_OUT = 0.25  # of the calibration texts, on which a recovery compares three models
+SHARED = 2  # levels at which all methods have the same model: with all units, and with none
+
+
+class Calibration(NamedTuple):
+    """Passes over the calibration set, with parts of it as fractions; the most there can be if they are not exact."""
+
+    forward: float
+    backward: float
+    exact: bool = True
+
+    def __add__(self, other: tuple[Any, ...]) -> Calibration:
+        forward, backward, exact = other
+        return Calibration(self.forward + forward, self.backward + backward, self.exact and exact)
+
+
+def over_calibration(spec: MethodSpec, heads: HeadMap, removed: Sequence[int]) -> Calibration | None:
+    """What choosing takes at all levels; None for a method that is not known here.
+
+    removed: numbers of units removed, by level. What a joint method trains on comes on top: see ``trainings``.
+    """
+    method, options = METHODS[spec.name], spec.options
+    if method.trains:
+        return Calibration(0, 0, exact=False)
+    total = Calibration(0, 0)
+    step = options.get("recompute") or len(heads)
+    for left in range(len(heads), 0, -step):
+        if (once := _scoring(method.base, options, heads, left)) is None:
+            return None
+        total += once
+    levels = sum(count > 0 for count in removed) * int(options.get("draws", 1))
+    if (how := options.get(RECOVER.name)) == "bias":
+        total += Calibration(levels, 0)
+    elif how:  # where no layer has new weights, the three are not compared
+        total += Calibration(levels * (2 + 3 * HELD_OUT), 0, exact=False)
+    return total
+
+
+def _scoring(base: str, options: dict[str, Any], heads: HeadMap, left: int) -> Calibration | None:
+    """One scoring of the ``left`` units that are there."""
+    calls = sum(site.calls for site in heads.sites if site.num_heads)
+    if base == "kwon" and options["parts"] == "both":
+        return Calibration(2, 2)
+    if base == "leave-one-out":
+        return Calibration(1 + left, 0)
+    if base == "shapley":  # fewer where the values are certain enough, or where the loss is all lost early
+        return Calibration(2 + (left - 1) * (options["permutations"] // 2 * 2), 0, exact=False)
+    if base == "attr":  # fewer where a layer has no unit left
+        return Calibration(calls * options["steps"] + 1, calls * options["steps"], exact=left == len(heads))
+    if base == "path":
+        rounds = len({left * (number + 1) // options["rounds"] for number in range(options["rounds"])} - {0})
+        passes = rounds * options["points"] * (len(heads.sites) if options["along"] == "layer" else 1)
+        return Calibration(passes, passes)
+    return Calibration(*ONCE[base]) if base in ONCE else None
+
+
+def trainings(spec: MethodSpec, removed: Sequence[int], units: int) -> int:
+    """The most trainings that a joint method takes for all levels."""
+    method, options = METHODS[spec.name], spec.options
+    if not method.trains:
+        return 0
+    if method.base == "voita":
+        return int(options["most"])
+    nothing_left = method.base == "amp-recovered" or options.get("frozen", False)  # then there is nothing to train
+    return sum(0 < count < (units if nothing_left else units + 1) for count in removed)
+
+
+def over_test(spec: MethodSpec, removed: Sequence[int]) -> int:
+    """The most evaluations that are a cell's own: not those with all units and with none, which all methods share."""
+    method, options = METHODS[spec.name], spec.options
+    if spec.name == "none":
+        return 0
+    draws, neurons = int(options.get("draws", 1)), options.get("parts") in ("both", "neurons")
+    between = draws * (len(removed) - SHARED)
+    if method.shape == "joint":
+        return between + 1
+    if RECOVER.name in options:  # without heads, a bias may have been recovered
+        return between + draws + neurons
+    return between + SHARED * neurons

@@ -1,0 +1,164 @@
+"""What a model takes by its shape alone: built on the meta device, where it has no weights and computes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+
+from methods.heads import HeadMap, count_parameters
+from tasks.data.dataset import Dataset
+from tasks.data.encode import encode
+from tasks.language_model import LENGTH, LOGITS, LanguageModel
+from tasks.models import checkpoint
+from tasks.models.seeded import SeededTask
+from tasks.models.train import fine_tuning
+from tasks.text_classification import BATCH
+
+SAMPLE = 100  # texts of a split that are tokenized to see how long they are
+SIDE, SECONDS = 1024, 0.2  # of square matrices, and of multiplying them, to see how fast a device is
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A model on the meta device, with the texts that it is to see."""
+
+    model: nn.Module
+    heads: HeadMap
+    dtype: torch.dtype
+    tokens: float  # of a text on average
+    batch: tuple[int, int]  # texts and tokens of a batch of the longest texts
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters."""
+        return count_parameters(self.model)["model"]
+
+    @property
+    def weights(self) -> int:
+        """Bytes of the weights."""
+        return self.parameters * self.dtype.itemsize
+
+    @cached_property
+    def flops(self) -> float:
+        """Floating-point operations of a text forward: counted, or 2 for each weight of a linear layer and token."""
+        tokens = max(1, round(self.tokens))
+        with FlopCounterMode(display=False) as counter:
+            runs = self._runs(1, tokens)
+        if runs:
+            return float(counter.get_total_flops())
+        matrices = (p.numel() for name, p in self.model.named_parameters() if p.ndim == 2 and "embed" not in name)
+        return 2.0 * sum(matrices) * tokens
+
+    @cached_property
+    def activations(self) -> int | None:
+        """Bytes that a batch keeps for its backward pass; None where the model does not run on the meta device."""
+        kept: dict[int, Any] = {}
+        own = {parameter.untyped_storage()._cdata for parameter in self.model.parameters()}
+
+        def keep(tensor: Tensor) -> Tensor:
+            storage = tensor.untyped_storage()
+            if storage._cdata not in own:
+                kept[storage._cdata] = storage  # held, so that no other gets its address
+            return tensor
+
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            runs = self._runs(*self.batch)
+        return sum(storage.nbytes() for storage in kept.values()) if runs else None
+
+    def _runs(self, texts: int, tokens: int) -> bool:
+        """Run the model without its classification head, which may look for padding and adds next to nothing.
+
+        False for a model that asks for values, which it does not have here.
+        """
+        ids = torch.zeros(texts, tokens, dtype=torch.long, device="meta")
+        model: Any = self.model
+        if getattr(model, "get_output_embeddings", lambda: None)() is None:  # no language model
+            model = getattr(model, "base_model", model)
+        model.config.pad_token_id = None  # some look for it in the ids, which have no values here
+        try:
+            model(input_ids=ids, **({"decoder_input_ids": ids} if model.config.is_encoder_decoder else {}))
+        except Exception:  # of any kind, as it is the model's own code
+            return False
+        return True
+
+
+def shape_of(task: SeededTask) -> Shape:
+    """The shape of the model that the user gave for ``task``, and of its data."""
+    assert task.folder is not None
+    language = isinstance(task, LanguageModel)
+    config, data = checkpoint.load_config(task.folder), data_of(task)
+    if task.trains:
+        config.num_labels = len(data.labels)
+    kind = AutoModelForCausalLM if language else AutoModelForSequenceClassification
+    model = _pruned(task.folder) or checkpoint.skeleton(config, task.model_name, kind)
+    tokenizer = checkpoint.load_tokenizer(task.folder)
+    lengths = _lengths(data, tokenizer, LENGTH if language else fine_tuning(1).max_length)
+    longest = max(lengths)
+    texts = min(64, max(1, LOGITS // (longest * len(tokenizer)))) if language else BATCH
+    name = task.spec.dtype or "float32"
+    stored = getattr(config, "dtype", None) or torch.float32
+    dtype = stored if name == "auto" else getattr(torch, name)
+    in_dtype = nn.Module.to(model, dtype).eval()
+    return Shape(in_dtype, HeadMap.of(model, task.spec.unit), dtype, mean(lengths), (texts, longest))
+
+
+def data_of(task: Any) -> Dataset:
+    """The splits that ``task``, of texts or of a language model, scores and trains on."""
+    return task.texts if isinstance(task, LanguageModel) else task.dataset
+
+
+def tested_tokens(task: SeededTask, shape: Shape) -> float:
+    """Tokens of all that one evaluation on the test split sends through the model."""
+    if not isinstance(task, LanguageModel):
+        return len(data_of(task).test) * shape.tokens
+    assert task.folder is not None
+    tokenizer = checkpoint.load_tokenizer(task.folder)
+    total = 0.0
+    for each in task.harness.tasks.values():
+        each.build_all_requests(limit=task.spec.limit or None)
+        some = each.instances[:: max(1, len(each.instances) // SAMPLE)]
+        texts = ["".join(part for part in request.args if isinstance(part, str)) for request in some]
+        total += mean(len(ids) for ids in tokenizer(texts)["input_ids"]) * len(each.instances)
+    return total
+
+
+def _pruned(folder: Path) -> nn.Module | None:
+    """A pruned checkpoint, whose configuration does not say what is left: its weights do, so they are read."""
+    load = next((load for name, load in checkpoint.LOADERS.items() if (folder / name).is_file()), None)
+    return nn.Module.to(load(folder), "meta") if load else None
+
+
+def _lengths(data: Dataset, tokenizer: Any, most: int) -> Sequence[int]:
+    """Tokens of some texts of the splits that methods and evaluation read."""
+    some = [*data.train[:SAMPLE], *data.test[:SAMPLE]]
+    encoded = encode(some, tokenizer, min(most, tokenizer.model_max_length))
+    return [len(example.tokens["input_ids"]) for example in encoded]
+
+
+def flops_per_second(device: str, dtype: torch.dtype) -> float:
+    """Floating-point operations in a second of one process, which has one thread of the processor, or the GPU."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        square = torch.ones(SIDE, SIDE, device=device, dtype=dtype)
+        settled = torch.cuda.synchronize if device == "cuda" else lambda: None
+        square @ square  # the first takes longer
+        settled()
+        begin, number = time.perf_counter(), 0
+        while (passed := time.perf_counter() - begin) < SECONDS or not number:
+            square @ square
+            settled()
+            number += 1
+    finally:
+        torch.set_num_threads(threads)
+    return 2 * SIDE**3 * number / passed

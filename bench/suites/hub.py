@@ -1,0 +1,89 @@
+"""What the hub, or the caches of what came from it, have of an id: looked up before anything is loaded."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from tasks.errors import first_line
+from tasks.models.checkpoint import PATTERNS
+
+Kind = Literal["model", "dataset"]
+# Beginnings of ids with a licence to accept, for when the hub cannot be asked. There are more such models on the hub.
+GATED = ("meta-llama/", "google/gemma")
+TIMEOUT = 5.0  # seconds to wait for an answer of the hub
+
+
+class Found(NamedTuple):
+    """Where something is, with its size in bytes if it is to be downloaded and that is known; or why it is nowhere."""
+
+    place: str = ""
+    fault: str = ""
+    download: int = 0
+
+
+def find(kind: Kind, name: str) -> Found:
+    """Where ``name``, an id that no folder here stands for, can be loaded from: a cache of the hub, or the hub."""
+    name = name.partition(":")[0]  # a configuration says nothing about where it is
+    if _is_cached(kind, name):
+        return Found("cache of the hub")
+    if reason := out_of_reach():
+        licence = f"; {_licence(name)}" if name.startswith(GATED) else ""
+        return Found(fault=f"not in the cache of the hub, which cannot be reached ({reason}){licence}")
+    return _asked(kind, name)
+
+
+def _is_cached(kind: Kind, name: str) -> bool:
+    if kind == "model":
+        from huggingface_hub import snapshot_download
+
+        try:
+            folder = Path(snapshot_download(name, allow_patterns=list(PATTERNS), local_files_only=True))
+        except Exception:  # nothing of it is there, or it is no id
+            return False
+        return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+    import datasets  # takes seconds to import
+    from datasets.naming import camelcase_to_snakecase
+
+    owner, _, last = name.rpartition("/")
+    prepared = "___".join(filter(None, (owner, camelcase_to_snakecase(last))))
+    return any(path.is_dir() for path in Path(datasets.config.HF_DATASETS_CACHE).expanduser().glob(f"{prepared}/*/*/*"))
+
+
+@cache
+def out_of_reach() -> str:
+    """Why the hub cannot be reached; empty if it can. Asked once in a process."""
+    import huggingface_hub
+
+    if huggingface_hub.constants.HF_HUB_OFFLINE:
+        return "HF_HUB_OFFLINE is set"
+    try:
+        huggingface_hub.utils.get_session().head(huggingface_hub.constants.ENDPOINT, timeout=TIMEOUT)
+    except Exception as error:
+        return first_line(error)
+    return ""
+
+
+def _asked(kind: Kind, name: str) -> Found:
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+    api = HfApi()
+    try:
+        info: Any = api.repo_info(name, repo_type=kind, timeout=TIMEOUT, files_metadata=True)
+        if info.gated:
+            api.auth_check(name, repo_type=kind)
+    except GatedRepoError:
+        return Found(fault=_licence(name))
+    except RepositoryNotFoundError:
+        return Found(fault=f"the hub has no such {kind}, or it is private: hf auth login")
+    except Exception as error:
+        return Found(fault=f"the hub does not give it ({first_line(error)})")
+    files = info.siblings or []
+    wanted = [file.size or 0 for file in files if any(Path(file.rfilename).match(pattern) for pattern in PATTERNS)]
+    return Found("hub", download=sum(wanted) if kind == "model" else 0)
+
+
+def _licence(name: str) -> str:
+    return f"its licence has to be accepted on https://huggingface.co/{name}, then: hf auth login"

@@ -1,0 +1,127 @@
+"""The pages of heads: maps and numbers of kept heads at every level, of layers of any size."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from bench.report.board import read
+from bench.report.figures.head_maps import FAINTEST, STEPS, bitmap, size
+from bench.report.kept import heads_kept, kept
+from bench.report.pages import heads as page_of_heads
+from bench.report.pages.heads import heads_page
+
+FILE = "heads/classification.alpha.model.html"
+SHARES = st.lists(st.lists(st.floats(0, 1), min_size=0, max_size=9), min_size=1, max_size=6).filter(any)
+
+
+def opacities(png: bytes) -> np.ndarray:
+    return np.array(Image.open(io.BytesIO(png)).convert("RGBA"))[..., 3].astype(float)
+
+
+@given(SHARES)
+def test_a_map_is_the_less_transparent_the_larger_the_share_and_blank_where_there_is_no_head(layers):
+    found = opacities(bitmap([np.array(layer) for layer in layers]))
+    assert found.shape == (len(layers), max(map(len, layers)))
+    for row, layer in zip(found, layers, strict=True):
+        expected = FAINTEST + (255 - FAINTEST) * np.array(layer)
+        np.testing.assert_allclose(row[: len(layer)], expected, atol=1 + (255 - FAINTEST) / (STEPS - 1) / 2)
+        assert not row[len(layer) :].any()
+
+
+def test_maps_of_many_heads_stay_small():
+    assert size([np.ones(12)] * 6) == (120, 60)
+    wide, high = size([np.ones(64)] * 80)
+    assert wide <= 200 and high <= 240
+
+
+@pytest.fixture
+def uneven(make_record, board_of):
+    """Layers of 3, 0, 4 and 1 heads; a score with an order for each of two draws, and a trained method with masks."""
+    rng = np.random.default_rng(0)
+    removed, shape = (0, 2, 5, 8), [3, 0, 4, 1]
+    records = []
+    for seed in range(3):
+        orders = [rng.permutation(8).tolist() for _ in range(2)]
+        masks = [sorted(rng.choice(8, 8 - count, replace=False).tolist()) for count in removed]
+        records += [
+            make_record(seed=seed, label="scored", removed=removed, quality=[[0.9, 0.8, 0.7, 0.5]] * 2, data="alpha",
+                        result={"shape": shape, "orders": orders}),
+            make_record(seed=seed, label="random", removed=removed, quality=[[0.9, 0.8, 0.7, 0.5]] * 2, data="alpha",
+                        result={"shape": shape, "orders": orders}, control=True),
+            make_record(seed=seed, label="both", removed=removed, quality=[[0.9, 0.8, 0.7, 0.5]], data="alpha",
+                        neurons=True, result={"shape": shape, "orders": None, "kept": masks}),
+            make_record(seed=seed, label="joint", removed=removed, quality=[[0.9, 0.8, 0.7, 0.5]], data="alpha",
+                        trained=0.1, result={"shape": shape, "orders": None, "kept": masks}),
+        ]  # fmt: skip
+    return board_of(records)
+
+
+def test_heads_kept_are_counted_in_layers_of_any_size(uneven):
+    found = kept(uneven, uneven.tasks[0])
+    assert found is not None and found.shape == (3, 0, 4, 1) and found.removed == (2, 5, 8)
+    starts = np.cumsum([0, *found.shape])
+    for removed in found.removed:
+        for label in ("scored", "joint"):
+            counts = []
+            for record in uneven.of(uneven.tasks[0], label):
+                level = record.result.removed.index(removed)
+                masks = [order[removed:] for order in record.result.orders or ()] or [record.result.kept[level]]
+                counts += [[sum(a <= unit < b for unit in mask) for a, b in pairwise(starts)]
+                           for mask in masks]  # fmt: skip
+            np.testing.assert_allclose(heads_kept(found.shares[label][removed]), np.mean(counts, axis=0))
+        of_kinds = found.by_kind(removed)
+        assert list(of_kinds) == ["score", "trained"]  # neither controls nor what removes neurons too
+        np.testing.assert_allclose(of_kinds["score"], heads_kept(found.shares["scored"][removed]))
+
+
+def test_a_page_has_a_map_and_numbers_of_every_method_at_every_level(uneven, parse):
+    files = heads_page(uneven, uneven.tasks[0])
+    found = kept(uneven, uneven.tasks[0])
+    assert found is not None
+    page, text = parse(files[FILE].decode()), files[FILE].decode()
+    maps = re.findall(r'<img src="data:image/png;base64,([^"]+)"[^>]*alt="Heads that (\w+) keeps', text)
+    assert [label for _, label in maps] == [
+        "both",
+        "scored",
+        "random",
+        "joint",
+    ] * 3  # controls after methods of their kind
+    for place, (content, label) in enumerate(maps):
+        assert base64.b64decode(content) == bitmap(found.shares[label][found.removed[place // 4]])
+    for removed, table in zip(found.removed, page.tables, strict=False):
+        for label, row in ((row[0][0], row) for row in table[1:]):
+            shown = [float(value) for value, _ in row[1:]]
+            np.testing.assert_allclose(shown, heads_kept(found.shares[label][removed]), atol=0.051)
+    rows = list(csv.DictReader(io.StringIO(files["tables/heads-classification.alpha.model.csv"].decode())))
+    assert len(rows) == 4 * 3 * 4
+    for row in rows:
+        shares = found.shares[row["method"]][int(row["removed"])][int(row["layer"])]
+        got = [float(row[f"head{head}"]) for head in range(4) if row[f"head{head}"]]
+        np.testing.assert_allclose(got, shares, atol=1e-6)
+    last = page.tables[-1]
+    assert [row[1][0] for row in last[1:]] == ["score", "trained"] * 3
+
+
+def test_of_many_levels_a_page_shows_some_and_the_file_all(run, monkeypatch, undrawn):
+    monkeypatch.setattr(page_of_heads, "MOST", 2)
+    board = read(run(seeds=1, data=("alpha",), labels=("michel", "random")))
+    files = heads_page(board, board.tasks[0])
+    assert files[FILE].decode().count('data-group="Heads removed"') == 2
+    assert "2 levels between those shown" in files[FILE].decode()
+    rows = csv.DictReader(io.StringIO(files["tables/heads-classification.alpha.model.csv"].decode()))
+    assert {row["removed"] for row in rows} == {"2", "4", "6", "8"}
+
+
+def test_records_that_do_not_say_where_units_are_have_no_page(make_record, board_of):
+    board = board_of([make_record()])
+    assert heads_page(board, board.tasks[0]) == {}

@@ -1,0 +1,100 @@
+"""What a run says before it begins."""
+
+from __future__ import annotations
+
+from collections import Counter, namedtuple
+
+from bench.run import announcement, shapes
+from bench.run.announcement import MOST, shown
+from bench.run.jobs import ordered
+from bench.suites.cells import Cell, open_task
+from bench.suites.parse import MethodSpec
+from methods import METHODS
+from tasks.request import TaskSpec
+
+SEEDS = 40
+Usage = namedtuple("Usage", "total used free")
+
+
+def cells(*methods: str, data: str = "data", seeds: int = SEEDS) -> list[Cell]:
+    spec = TaskSpec(task="mnli")
+    names = [MethodSpec(name, METHODS[name].configure({})) for name in methods]
+    return [
+        Cell(spec, data, "model", name, seed, (0, 1), 8, 1.0, "cpu", str((data, name.name, seed)))
+        for seed in range(seeds)
+        for name in names
+    ]
+
+
+def test_few_cells_are_named_one_by_one(place):
+    some = cells("none", "ae", seeds=MOST // 2)
+    lines = list(shown(dict.fromkeys(some, "missing")))
+    assert lines == [f"missing  {cell.name}" for cell in some]
+
+
+def test_many_cells_are_counted_by_task_and_state_and_none_is_lost():
+    states = dict.fromkeys([*cells("none", "ae", "michel"), *cells("none", "ae", data="other")], "missing")
+    for cell in states:
+        if cell.data == "data" and (cell.method.name == "none" or (cell.method.name == "ae" and cell.seed < 7)):
+            states[cell] = "done"
+    states[cells("michel")[0]] = "failed"
+    lines = list(shown(states))
+    by_state = Counter(states.values())
+    found = Counter()
+    for line in lines:
+        state, number = line.split()[:2]
+        found[state] += int(number)
+    assert found == by_state
+    done = next(line for line in lines if line.startswith("done"))
+    assert "none (40 of 40 seeds)" in done and "ae (7 of 40 seeds)" in done and "michel" not in done
+    missing = [line for line in lines if line.startswith("missing")]
+    assert "ae (33 of 40 seeds)" in missing[0] and "michel (39 of 40 seeds)" in missing[0]
+    assert missing[1] == "missing  80 of 80 mnli.other.model: all 2 methods"
+
+
+def test_a_model_is_looked_for_once(place, monkeypatch):
+    asked = []
+    task = type(open_task(TaskSpec(task="mnli")))
+    monkeypatch.setattr(task, "prepared", lambda self, seed, cache: asked.append(seed) or seed == 1)
+    jobs = ordered(cells("none", "ae", "michel", seeds=3), place.cache, place.out, 2)
+    assert sorted(asked) == [0, 1, 2]
+    assert len(jobs) == 9 + 2
+
+
+def test_a_dry_run_estimates_a_model_that_no_record_knows(place, capsys, monkeypatch):
+    monkeypatch.setattr(announcement, "flops_per_second", lambda device, dtype: 1e3)
+    assert place.run("--methods", "none,michel", "--finetune", "--dry-run") == 0
+    said = capsys.readouterr().out
+    assert "estimates, from shapes" in said and "8 heads, " in said and "training: 1 model of" in said
+    assert f"needs model {place.model}: {place.model}" in said and f"needs data {place.data}: {place.data}" in said
+    assert " MB for 1 model in " in said and "in all about" in said
+    assert not place.cache.exists() and not place.out.exists()
+
+
+def test_what_records_know_is_not_estimated(place, capsys):
+    assert place.run("--methods", "none") == 0
+    capsys.readouterr()
+    assert place.run("--methods", "none,michel", "--dry-run") == 0
+    said = capsys.readouterr().out
+    assert "estimates" not in said and "to do: 1 cell, about " in said
+
+
+def test_a_disk_that_is_too_small_ends_the_run_before_it_trains(place, capsys, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: Usage(10**9, 10**9, 1000))
+    for flags in ((), ("--dry-run",)):
+        assert place.run("--methods", "none", "--finetune", *flags) == 2
+        assert "are needed, 0 MB are free: make room" in capsys.readouterr().err
+    assert not place.cache.exists() and place.files() == {}
+    assert place.run("--methods", "none", "--dry-run") == 0  # trains nothing
+
+
+def test_a_pruned_model_has_the_shape_of_what_is_left(place, tiny_model, tmp_path):
+    from bench.__main__ import main
+
+    smaller = tmp_path / "smaller"
+    own = ["--task", "classification", "--model", str(tiny_model), "--data", str(place.data), "--device", "cpu"]
+    assert main(["prune", *own, "--method", "magnitude", "--keep", "0.5", "--out", str(smaller)]) == 0
+    task = open_task(TaskSpec(task="classification", model=str(smaller), data=str(place.data)))
+    shape = shapes.shape_of(task)
+    assert len(shape.heads) == 4
+    assert shape.parameters == sum(parameter.numel() for parameter in task.validate().parameters())

@@ -1,0 +1,186 @@
+"""What is expected of a model that no record knows, beside what tiny runs really take."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from transformers import AlbertConfig, AutoModelForSequenceClassification, BertConfig, GPT2Config, LlamaConfig
+
+from bench.measure import evaluate
+from bench.measure.cell import run_cell
+from bench.run.expectation import Expectation, expectations
+from bench.run.passes import SHARED, over_calibration, over_test, trainings
+from bench.run.shapes import Shape, shape_of
+from bench.suites.cells import open_task, plan
+from bench.suites.parse import MethodSpec, parse_methods
+from bench.suites.plugins import load_plugins
+from bench.suites.suite import Suite
+from methods import METHODS
+from methods.heads import HeadMap
+from tasks.models import checkpoint
+from tasks.models.cache import Cache
+from tasks.request import TaskSpec
+
+load_plugins()
+OPTIONS = (
+    "michel:recompute=3,magnitude:recover=bias,random:draws=3,random:draws=3,recover=lstsq,ae:recover=scale,"
+    "kwon:parts=both,path:rounds=20,points=2,path:along=layer,points=2,rounds=3,shapley:permutations=5,attr:steps=2,"
+    "random-both:draws=2,amp:recover=lstsq"
+)
+TRAINING_FREE = sorted(name for name, method in METHODS.items() if not method.trains)
+TRAINING = sorted(name for name, method in METHODS.items() if method.trains)
+
+
+@pytest.fixture
+def run(tiny_model, tiny_data, tmp_path, monkeypatch):
+    """Run a method on the tiny model: its cell, what is expected of it, its result, and how often a model is evaluated.
+
+    The evaluations with all heads and with none, which methods share, do not count.
+    """
+    evaluations = []
+    monkeypatch.setattr(
+        evaluate, "evaluate_model", lambda *args, real=evaluate.evaluate_model: evaluations.append(1) or real(*args)
+    )
+    spec = TaskSpec(task="classification", model=str(tiny_model), data=str(tiny_data), limit=40)
+
+    def of(method: MethodSpec, training: float = 1.0):
+        def cells(*methods):
+            wanted = {"levels": (0, 0.25, 0.5, 1), "seeds": (0,), "calibration": 16, "training": training}
+            return plan(Suite(name="tiny", tasks=(spec,), methods=methods, **wanted), "cpu")
+
+        shared, cell = cells(*parse_methods("magnitude:inverse=true"), method)
+        run_cell(shared, Cache(tmp_path))
+        evaluations.clear()
+        record, _ = run_cell(cell, Cache(tmp_path))
+        assert record.status == "done", record
+        (expected,) = expectations([cell], {}, lambda dtype: 1e9)
+        return cell, expected, record.result, len(evaluations)
+
+    return of
+
+
+@pytest.mark.parametrize("method", parse_methods(",".join((*TRAINING_FREE, OPTIONS))), ids=lambda method: method.label)
+def test_passes_are_those_that_a_run_takes(run, method):
+    cell, expected, result, evaluations = run(method)
+    if (passes := over_calibration(method, expected.shape.heads, cell.removed)) is None:
+        pytest.skip("a dry run calls what this method takes not known")
+    taken = result.passes.forward / expected.calibration, result.passes.backward / expected.calibration
+    assert expected.calibration == result.calibration == 16
+    assert taken == passes[:2] if passes.exact else passes.forward >= taken[0] and passes.backward >= taken[1]
+    assert over_test(method, cell.removed) >= evaluations
+    if METHODS[method.name].shape == "scorer" and METHODS[method.name].base not in ("random", "shapley"):
+        assert over_test(method, cell.removed) == evaluations
+
+
+@pytest.mark.parametrize("name", [*TRAINING, "dsp-joint:epochs=1"])
+def test_trainings_are_those_that_a_run_takes(run, name):
+    (method,) = parse_methods(name)
+    share = 1.0 if "epochs" in name else 1 / 3  # of three epochs
+    cell, expected, result, evaluations = run(method, training=share)
+    assert expected.work(method).steps == -(-len(open_task(cell.task).dataset.train) // 32)
+    taken = result.method_training.passes.backward // len(open_task(cell.task).dataset.train)
+    assert trainings(method, cell.removed, 8) == taken if name != "voita" else taken <= 6
+    # Gates without weights may be of the task's own model, which others evaluate too.
+    assert over_test(method, cell.removed) == evaluations if name != "dsp-pipelined" else evaluations <= 3
+
+
+def test_a_method_of_another_package_is_not_known(run, plugin, capsys):
+    plugin(
+        "import torch\nfrom methods import scorer\n\n@scorer('mine', source='test')\ndef mine(view):\n"
+        "    return torch.arange(len(view.heads)).double()\n"
+    )
+    cell, expected, *_ = run(*parse_methods("mine"))
+    assert over_calibration(cell.method, expected.shape.heads, cell.removed) is None
+    assert any("not known" in line and "mine" in line for line in expected.lines())
+
+
+@pytest.mark.parametrize("finetune", [False, True])
+def test_parameters_and_heads_are_those_of_the_model(tiny_model, tiny_data, finetune):
+    task = open_task(TaskSpec(task="classification", model=str(tiny_model), data=str(tiny_data), finetune=finetune))
+    shape, loaded = shape_of(task), task.validate()
+    assert all(parameter.is_meta for parameter in shape.model.parameters())
+    assert shape.parameters == sum(parameter.numel() for parameter in loaded.parameters())
+    assert shape.weights == 4 * shape.parameters
+    assert shape.heads.shape == HeadMap.of(loaded).shape
+
+
+def test_a_head_for_the_labels_of_the_data_is_counted(tiny_model, tmp_path):
+    rows = [{"text": f"film {number}", "label": f"label {number % 5}"} for number in range(100)]
+    (tmp_path / "five.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = {"task": "classification", "model": str(tiny_model), "data": str(tmp_path / "five.jsonl")}
+    task = open_task(TaskSpec(**given, finetune=True))
+    assert shape_of(task).parameters == sum(parameter.numel() for parameter in task.validate().parameters())
+
+
+def test_a_language_model_has_its_shape_and_tested_texts(tiny_language_model, tiny_texts):
+    given = {"task": "harness", "model": str(tiny_language_model), "data": str(tiny_texts)}
+    for dtype, size in (("", 4), ("bfloat16", 2)):
+        task = open_task(TaskSpec(**given, dtype=dtype))
+        task.validate()
+        shape = shape_of(task)
+        assert shape.weights == size * shape.parameters
+    assert shape.activations is not None
+    cells = plan(Suite(name="s", tasks=(task.spec,), methods=parse_methods("michel"), seeds=(0,)), "cpu")
+    (expected,) = expectations(cells, {}, lambda dtype: 1e9)
+    documents = len(task.texts.test)
+    assert documents / 2 < expected.texts_tested < documents * 2
+
+
+def shape(config, tokens: int = 16) -> Shape:
+    model = checkpoint.skeleton(config, "test").eval()
+    return Shape(model, HeadMap.of(model), torch.float32, tokens, (4, tokens))
+
+
+SIZES = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 128}
+
+
+def test_operations_are_two_for_each_weight_of_a_layer_and_token_at_each_of_its_calls():
+    layer = 4 * 64 * 64 + 2 * 64 * 128
+    scores = 4 * 16 * 16 * 64  # products of queries and keys, and of attention and values
+    bert = shape(BertConfig(vocab_size=50, **SIZES)).flops
+    assert bert == pytest.approx(3 * (16 * 2 * layer + scores), rel=0.05)
+    tied = shape(AlbertConfig(vocab_size=50, embedding_size=64, **SIZES)).flops
+    assert tied == pytest.approx(bert, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        BertConfig(vocab_size=50, **SIZES),
+        LlamaConfig(vocab_size=50, pad_token_id=0, **SIZES),
+        GPT2Config(vocab_size=50, n_embd=64, n_layer=3, n_head=4, pad_token_id=0),
+    ],
+    ids=lambda config: config.model_type,
+)
+def test_activations_are_what_a_real_forward_pass_keeps(config):
+    estimated = shape(config).activations
+    model = AutoModelForSequenceClassification.from_config(config).eval()
+    kept = {}
+    own = {parameter.data_ptr() for parameter in model.parameters()}
+
+    def keep(tensor):
+        if tensor.untyped_storage().data_ptr() not in own:
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        model.base_model(input_ids=torch.ones(4, 16, dtype=torch.long))
+    assert estimated == pytest.approx(sum(storage.nbytes() for storage in kept.values()), rel=0.2)
+
+
+def test_seconds_are_operations_over_speed(tiny_model, tiny_data):
+    """By hand: what goes forward counts once, what goes backward twice more, at so many operations a second."""
+    spec = TaskSpec(task="classification", model=str(tiny_model), data=str(tiny_data), finetune=True)
+    suite = Suite(name="s", tasks=(spec,), methods=parse_methods("michel,none"), seeds=(0, 1), levels=(0, 0.5, 1))
+    (expected,) = expectations(plan(suite, "cpu"), {spec: 2}, lambda dtype: 1000.0)
+    data, held_out = open_task(spec).dataset, open_task(spec).held_out
+    steps = 3 * -(-(len(data.train) - held_out) // 32)
+    models = 2 * (3 * 32 * steps + 6 * len(data.validation))
+    michel = 3 * held_out + len(data.test)  # scores on what is held out, and is tested at one level
+    texts = models + 2 * michel + 2 * SHARED * len(data.test)
+    assert expected.seconds == pytest.approx(texts * expected.shape.flops / 1000.0)
+    assert isinstance(expected, Expectation) and f"{expected.shape.parameters:,} parameters" in "\n".join(
+        expected.lines()
+    )
