@@ -107,7 +107,7 @@ class Translation(SeededTask):
         seq2seq.check_config(checkpoint.load_config(self.folder), spec.model)
         tokenizer, languages = self._opened(self.folder)
         found = seq2seq.load(self.folder)
-        seq2seq.check_start(found, languages, spec.model)
+        seq2seq.check_ends(found, languages, spec.model)
         embeddings: Any = found.get_input_embeddings()
         ids = [
             max(pair.source) for pair in seq2seq.encode(self.dataset.test[:100], tokenizer, found, languages, LENGTH)

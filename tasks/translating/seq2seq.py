@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from tasks.data.dataset import Example
-from tasks.errors import TaskError
+from tasks.errors import TaskError, first_line
 from tasks.models import checkpoint
 from tasks.translating.languages import Languages
 from tasks.translating.pairs import Pair
@@ -31,19 +32,46 @@ def check_config(config: PreTrainedConfig, name: str) -> None:
 
 
 def load(folder: Path) -> PreTrainedModel:
-    """The encoder with a decoder in ``folder``. Raises TaskError if there is none, or a part has no trained weights."""
-    model, untrained = checkpoint._from_pretrained(folder, AutoModelForSeq2SeqLM, "float32", "")
+    """The encoder with a decoder in ``folder``, pruned or not, in float32.
+
+    Raises TaskError if there is none, or a part has no trained weights: fine-tuning needs them all, too.
+    """
+    model, untrained = _read(folder)
     if untrained or model.get_output_embeddings() is None:
         part = ", ".join(untrained[:3]) or "an output over the vocabulary"
         raise TaskError(f"{folder}: {type(model).__name__} translates nothing: no trained weights for {part}")
     return model
 
 
-def check_start(model: Any, languages: Languages, name: str) -> None:
-    """Raise TaskError unless ``model``, or the language, says with which token decoding begins."""
-    known = [each.decoder_start_token_id for each in (languages, model.generation_config, model.config)]
-    if all(token is None for token in known):
+def _read(folder: Path) -> tuple[PreTrainedModel, list[str]]:
+    """The model in ``folder``, and the names of its parameters that have no weights there. Raises TaskError."""
+    for name, load_pruned in checkpoint.LOADERS.items():
+        if (folder / name).is_file():
+            try:
+                return nn.Module.float(load_pruned(folder)), []
+            except ValueError as error:
+                raise TaskError(str(error)) from error
+    try:
+        model, report = AutoModelForSeq2SeqLM.from_pretrained(
+            folder,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            dtype=torch.float32,
+        )
+    except Exception as error:
+        raise TaskError(f"{folder}: the weights cannot be loaded: {first_line(error)}") from error
+    return model, sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
+
+
+def check_ends(model: Any, languages: Languages, name: str) -> None:
+    """Raise TaskError unless ``model``, or the language, says with which tokens a translation begins and ends."""
+    begins = [each.decoder_start_token_id for each in (languages, model.generation_config, model.config)]
+    if all(token is None for token in begins):
         raise TaskError(f"{name}: config.json has no decoder_start_token_id, with which decoding begins")
+    if model.generation_config.eos_token_id is None:
+        raise TaskError(f"{name}: config.json has no eos_token_id, with which a translation ends")
 
 
 def encode(

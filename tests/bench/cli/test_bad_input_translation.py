@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from safetensors.torch import load_file, save_file
+from transformers import LlamaConfig, LlamaForCausalLM
 
+from methods.heads.surgery.save import PRUNING
 from tests.fixtures.translation import save_family
 
 
@@ -51,20 +54,46 @@ def test_codes_of_languages_where_there_is_no_choice(refused, tiny_marian):
     )
 
 
-def test_a_decoder_on_its_own(refused, tiny_language_model):
-    assert refused(model=tiny_language_model) == (
-        f"{tiny_language_model}: llama is not an encoder with a decoder, so it has nothing to translate from; for a "
-        "language model use --task harness"
+def test_a_decoder_on_its_own(refused, tmp_path):
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    folder = tmp_path / "llama"
+    LlamaForCausalLM(LlamaConfig(vocab_size=9, **sizes)).save_pretrained(folder)
+    assert refused(model=folder) == (
+        f"{folder}: llama is not an encoder with a decoder, so it has nothing to translate from; for a language model "
+        "use --task harness"
     )
 
 
-def test_a_model_that_does_not_say_where_decoding_begins(refused, tmp_path):
+@pytest.mark.parametrize(
+    ("missing", "meaning"),
+    [
+        ("decoder_start_token_id", "with which decoding begins"),
+        ("eos_token_id", "with which a translation ends"),
+    ],
+)
+def test_a_model_that_does_not_say_where_translations_begin_and_end(refused, tmp_path, missing, meaning):
     folder = save_family("bart", tmp_path / "model")
     for name in ("config.json", "generation_config.json"):
         content = json.loads((folder / name).read_text())
-        content.pop("decoder_start_token_id", None)
-        (folder / name).write_text(json.dumps(content | {"decoder_start_token_id": None}))
-    assert refused(model=folder) == f"{folder}: config.json has no decoder_start_token_id, with which decoding begins"
+        (folder / name).write_text(json.dumps(content | {missing: None}))
+    assert refused(model=folder) == f"{folder}: config.json has no {missing}, {meaning}"
+
+
+def test_a_part_without_weights(refused, tmp_path):
+    folder = save_family("marian", tmp_path / "model")
+    weights = load_file(folder / "model.safetensors")
+    lost = weights.pop("model.decoder.layers.0.fc1.weight")
+    assert lost.dim() == 2
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    assert refused(model=folder) == (
+        f"{folder}: MarianMTModel translates nothing: no trained weights for model.decoder.layers.0.fc1.weight"
+    )
+
+
+def test_a_pruned_model_that_is_not_complete(refused, tmp_path):
+    folder = save_family("t5", tmp_path / "model")
+    (folder / PRUNING).write_text("{}")
+    assert refused(model=folder).startswith(f"{folder} is not a complete pruned model: ")
 
 
 def test_a_tokenizer_of_another_model(refused, tmp_path, tiny_model):
