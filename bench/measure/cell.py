@@ -123,6 +123,7 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
     if RECOVER.name in cell.method.options or method.training_free:
         reports = {n: level.report for n, level in zip(cell.removed, draws[0][1], strict=True) if level.report}
         recovery = reports or None
+    attention = [site.kind for site in view.heads.sites]
     measured = Measured(
         seconds=time.perf_counter() - started,
         scoring_seconds=0.0 if trains else choosing.seconds,
@@ -144,6 +145,7 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
                 "recovery": recovery,
                 "signatures": signatures_of(draws),
                 "translations": translations_of(draws, cell.removed, len(view.heads)),
+                "attention": attention if len(set(attention)) > 1 else [],
             }
         ),
         measured=measured,
