@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bench.analysis.naming import calibration_in_words
-from bench.analysis.quality import ACCURACY, BYTE_PROBABILITY
 from bench.records.provenance import provenance
 from bench.report.tables.markdown import aligned
 
@@ -71,6 +70,7 @@ class Pruned:
     neurons: Mapping[str, tuple[int, int]]  # (width, kept) by feed-forward layer; empty where all stay
     examples: int  # of the test split; 0 where texts are only scored
     quality: tuple[float, float]
+    quality_name: str
     metrics: Mapping[str, tuple[float, float]]  # of sub-tasks; empty where the task has none
     parameters: tuple[int, int]
     megabytes: tuple[float, float]
@@ -89,7 +89,13 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
     unpruned = sum(pruned.unpruned.values())
     rows = [
         ["", "before", "after", "change"],
-        _row(_quality(pruned), [100 * value for value in pruned.quality], "{:.1f}", "{:+.1f} points", difference=True),
+        _row(
+            f"{pruned.quality_name} (%)",
+            [100 * value for value in pruned.quality],
+            "{:.1f}",
+            "{:+.1f} points",
+            difference=True,
+        ),
         *(_row(name, pair, "{:.4g}", "{:+.4g}", difference=True) for name, pair in pruned.metrics.items()),
         _row("parameters", pruned.parameters, "{:,}", "{:+.1f} %"),
         _row("MB", pruned.megabytes, "{:.2f}", "{:+.1f} %"),
@@ -102,6 +108,7 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
         for name, kept in pruned.kept.items()
     ]
     neurons = [f"- {name}: {kept} of {width}" for name, (width, kept) in pruned.neurons.items()]
+    capitalized = pruned.quality_name[0].upper() + pruned.quality_name[1:]
     exactness = f"to {pruned.gap:.0e} of their scale" if pruned.gap else "exactly"
     return "\n".join(
         [
@@ -110,7 +117,7 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
             f"Pruned for {pruned.task} on {pruned.data} by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
             f"{pruned.trained or 'on ' + calibration_in_words(pruned.calibration, pruned.calibration_from)}, "
             f"with headbench {provenance().packages['headbench']}. "
-            + (f"Accuracy is that of {pruned.examples} test examples. " if pruned.examples else "")
+            + (f"{capitalized} is that of {pruned.examples} test examples. " if pruned.examples else "")
             + f"The smaller model's logits are those of the gated one {exactness}."
             + (f" {pruned.recovered}" if pruned.recovered else "")
             + (f" The model before had {before} of the {unpruned} heads left." if before < unpruned else ""),
@@ -143,10 +150,6 @@ def _explained(times: Times) -> str:
         f"Times: median of {times.repeats} forward passes, and the middle half of them, in {clock}. "
         f"Load average before them: {times.load:.1f} on {times.processors} processors."
     )
-
-
-def _quality(pruned: Pruned) -> str:
-    return f"{ACCURACY if pruned.examples else BYTE_PROBABILITY} (%)"
 
 
 def _row(name: str, pair: Sequence[float], form: str, change: str, difference: bool = False) -> list[str]:

@@ -13,8 +13,10 @@ import torch
 from torch import nn
 
 from bench.analysis.naming import count
+from bench.analysis.quality import name_of_quality
 from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import largest_gap
+from bench.measure.unsupported import check_method
 from bench.measure.view import view_of
 from bench.prune.card import Pruned, card
 from bench.prune.times import times_of
@@ -33,6 +35,7 @@ from methods.recovery.choosing import select
 from tasks.contract import Task
 from tasks.models.cache import Cache, system_errors
 from tasks.request import CalibrationSource, TaskSpec
+from tasks.translating.scores import CorpusOutcomes
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         before = evaluate_model(task, model)
         method = METHODS[options.method.name]
         view = view_of(task, model, method, options.seed, options.calibration, options.training, device, source)
+        check_method(method, view.heads)
         with no_side_effects(model):
             selection = select(method, options.method.options, view, [len(view.heads) - keep])
         choice = selection.choices[0][0]
@@ -97,6 +101,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         unpruned={site.name: unpruned_heads(model.get_submodule(site.name), site) for site in view.heads.sites},
         examples=sum(before.outcomes.parts.values()),
         quality=(before.outcomes.quality, after.outcomes.quality),
+        quality_name=name_of_quality(bool(before.outcomes.parts), isinstance(before.outcomes, CorpusOutcomes)),
         metrics={name: (value, after.outcomes.metrics[name]) for name, value in before.outcomes.metrics.items()},
         parameters=(before.parameters["model"], after.parameters["model"]),
         megabytes=(before.megabytes["model"], after.megabytes["model"]),
