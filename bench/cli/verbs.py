@@ -66,6 +66,7 @@ def prune(options: argparse.Namespace) -> int:
         calibration_from=options.calibration_from,
         training=options.training,
         device=device_of(options),
+        uniform=options.uniform,
     )
     signals.at_work()
     return prune(wanted, Cache(default_root()))

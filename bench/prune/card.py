@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bench.analysis.naming import calibration_in_words
+from bench.analysis.naming import calibration_in_words, count
 from bench.analysis.quality import ACCURACY, BYTE_PROBABILITY
 from bench.records.provenance import provenance
 from bench.report.tables.markdown import aligned
@@ -76,6 +76,7 @@ class Pruned:
     megabytes: tuple[float, float]
     times: Times
     gap: float  # between gated and smaller model, relative to the scale of the logits
+    uneven: float | None = None  # quality with as many units, chosen freely; None unless every layer keeps as many
 
 
 def card(pruned: Pruned, name: str, plain: bool) -> str:
@@ -117,6 +118,7 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
             "",
             aligned(rows),
             "",
+            *([_price(pruned, pruned.uneven), ""] if pruned.uneven is not None else []),
             _explained(pruned.times),
             "",
             "Heads kept, by attention module:",
@@ -142,6 +144,16 @@ def _explained(times: Times) -> str:
     return (
         f"Times: median of {times.repeats} forward passes, and the middle half of them, in {clock}. "
         f"Load average before them: {times.load:.1f} on {times.processors} processors."
+    )
+
+
+def _price(pruned: Pruned, uneven: float) -> str:
+    """What it costs to keep the same number of heads in every layer."""
+    each = {len(kept) for kept in pruned.kept.values()}
+    return (
+        f"Every attention module keeps {count(each.pop(), 'head')}. With as many heads chosen freely, where layers may "
+        f"differ, the {_quality(pruned).removesuffix(' (%)')} is {100 * uneven:.1f} %: the same number in every layer "
+        f"makes a difference of {100 * (pruned.quality[1] - uneven):+.1f} points."
     )
 
 
