@@ -67,6 +67,7 @@ def prune(options: argparse.Namespace) -> int:
         training=options.training,
         device=device_of(options),
         uniform=options.uniform,
+        export=options.export,
     )
     signals.at_work()
     return prune(wanted, Cache(default_root()))

@@ -40,15 +40,28 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Times:
-    """How long a forward pass takes, (before, after), and how busy the machine was."""
+    """How long a forward pass of some models takes, and how busy the machine was."""
 
-    milliseconds: Mapping[int, tuple[Spread, Spread]]  # by batch size
+    milliseconds: Mapping[int, tuple[Spread, ...]]  # by batch size, of each model
     repeats: int
     device: str
     in_processor_time: bool  # instead of wall time
     waited: float  # share of the wall time in which other work kept the process from running, 0 to 1
     load: float  # average of the last minute before
     processors: int
+
+
+@dataclass(frozen=True)
+class Onnx:
+    """What was exported; of each value, the first is of the checkpoint itself, the others of ``names``."""
+
+    opset: int
+    names: tuple[tuple[str, ...], ...]  # of the files of each version, the first in float32
+    gap: float  # between checkpoint and the first version, relative to the scale of the logits
+    inputs: str  # what is said of how they are called
+    quality: tuple[float, ...]
+    megabytes: tuple[float, ...]  # of the weights, then of the files
+    times: Times
 
 
 @dataclass(frozen=True)
@@ -79,10 +92,10 @@ class Pruned:
     uneven: float | None = None  # quality with as many units, chosen freely; None unless every layer keeps as many
 
 
-def card(pruned: Pruned, name: str, plain: bool) -> str:
+def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> str:
     """The card, in Markdown, of what is saved in a folder called ``name``.
 
-    plain: whether ``from_pretrained`` of transformers loads it too.
+    plain: whether ``from_pretrained`` of transformers loads it too. onnx: what was exported as well.
 
     The command prints the part before ``## Load it``.
     """
@@ -126,10 +139,31 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
             *sites,
             "",
             *(["Neurons kept, by feed-forward layer:", "", *neurons, ""] if neurons else []),
+            *(_onnx(pruned, onnx) if onnx else []),
             LOAD.format(path=name),
             PLAIN if plain else UNEVEN,
         ]
     )
+
+
+def _onnx(pruned: Pruned, onnx: Onnx) -> list[str]:
+    """Lines of the section about ONNX files."""
+    versions = [" and ".join(f"`onnx/{name}`" for name in names) for names in onnx.names]
+    rows = [["", "checkpoint", *versions], [_quality(pruned), *(f"{100 * each:.1f}" for each in onnx.quality)]]
+    rows.append(["MB", *(f"{each:.2f}" for each in onnx.megabytes)])
+    for size, spreads in onnx.times.milliseconds.items():
+        rows.append([f"ms, batch {size}, {onnx.times.device}", *map(_shown, spreads)])
+    return [
+        "## ONNX",
+        "",
+        f"{versions[0]} (opset {onnx.opset}) gives the logits of the checkpoint to {onnx.gap:.0e} of their scale. "
+        f"{onnx.inputs} Layers without heads have no attention in it.",
+        "",
+        aligned(rows),
+        "",
+        f"Files run in ONNX Runtime, the checkpoint in torch, on as many threads. {_explained(onnx.times)}",
+        "",
+    ]
 
 
 def _shown(times: Spread) -> str:

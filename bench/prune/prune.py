@@ -13,11 +13,13 @@ import torch
 from torch import nn
 
 from bench.analysis.naming import count
+from bench.exports.onnx_files import check_installed
 from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import largest_gap
 from bench.measure.view import view_of
 from bench.prune.budget import units_to_keep
 from bench.prune.card import Pruned, card
+from bench.prune.onnx import Export, export_onnx
 from bench.prune.stock import check_stock_loading
 from bench.prune.times import times_of
 from bench.prune.uniform import check_expressible, even_units_to_keep, with_allocation
@@ -51,6 +53,7 @@ class PruneOptions:
     training: float
     device: str
     uniform: bool = False  # the same number of heads in every attention module
+    export: Export | None = None  # other formats to save it in as well
 
 
 def prune(options: PruneOptions, cache: Cache) -> int:
@@ -59,6 +62,8 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise InputError(f"--out {options.out}: exists already; give a folder that is empty, or not there yet")
     check_writable(out.parent)
+    if options.export:
+        check_installed()
     torch.set_num_threads(1)  # as in a run, whose trained models this shares
     device = torch.device(options.device)
     task = open_task(options.task)
@@ -104,11 +109,11 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         metrics={name: (value, after.outcomes.metrics[name]) for name, value in before.outcomes.metrics.items()},
         parameters=(before.parameters["model"], after.parameters["model"]),
         megabytes=(before.megabytes["model"], after.megabytes["model"]),
-        times=times_of(task, model, smaller, device),
+        times=times_of(task, [model, smaller], device),
         gap=gap,
         uneven=uneven,
     )
-    text = _save(smaller, task, pruned, out)
+    text = _save(smaller, task, pruned, out, options.export)
     print(text.partition("## Load it")[0].rstrip())
     print(f"\nSaved: {options.out}")
     return 0
@@ -171,14 +176,15 @@ def _check_biases(options: PruneOptions, model: nn.Module, heads: HeadMap) -> No
             )
 
 
-def _save(smaller: Any, task: Task, pruned: Pruned, out: Path) -> str:
-    """Write checkpoint, tokenizer and card to a temporary folder, then rename it to ``out``; returns the card."""
+def _save(smaller: Any, task: Task, pruned: Pruned, out: Path, export: Export | None) -> str:
+    """Write checkpoint, exports, tokenizer and card to a temporary folder, then rename it to ``out``; the card."""
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary, system_errors(out):
         folder = Path(temporary) / out.name
         plain = save_pruned(smaller.cpu(), folder)
         if plain:
             check_stock_loading(task, smaller, folder)
-        text = card(pruned, out.name, plain)
+        onnx = export_onnx(task, smaller, pruned, folder, int8=export == "onnx-int8") if export else None
+        text = card(pruned, out.name, plain, onnx)
         task.save_tokenizer(folder)
         (folder / "README.md").write_text(text, encoding="utf-8")
         folder.rename(out)
