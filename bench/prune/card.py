@@ -30,6 +30,15 @@ UNEVEN = """\
 """
 
 
+AGAIN = """\
+## Make it again
+
+```
+{command}
+```
+"""
+
+
 class Spread(NamedTuple):
     """Milliseconds of a forward pass: the median and the middle half."""
 
@@ -89,6 +98,7 @@ class Pruned:
     megabytes: tuple[float, float]
     times: Times
     gap: float  # between gated and smaller model, relative to the scale of the logits
+    command: str  # that makes it again
     uneven: float | None = None  # quality with as many units, chosen freely; None unless every layer keeps as many
 
 
@@ -142,6 +152,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
             *(_onnx(pruned, onnx) if onnx else []),
             LOAD.format(path=name),
             PLAIN if plain else UNEVEN,
+            AGAIN.format(command=pruned.command),
         ]
     )
 

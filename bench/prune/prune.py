@@ -19,6 +19,7 @@ from bench.measure.exactness import largest_gap
 from bench.measure.view import view_of
 from bench.prune.budget import units_to_keep
 from bench.prune.card import Pruned, card
+from bench.prune.metadata import command, front_matter
 from bench.prune.onnx import Export, export_onnx
 from bench.prune.stock import check_stock_loading
 from bench.prune.times import times_of
@@ -68,6 +69,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     device = torch.device(options.device)
     task = open_task(options.task)
     check_start(options.method, task)
+    again = command(options)
     if options.uniform:
         options = replace(options, method=with_allocation(options.method, "layer"))
     source = calibration_source(task, options.calibration, options.calibration_from)
@@ -111,6 +113,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         megabytes=(before.megabytes["model"], after.megabytes["model"]),
         times=times_of(task, [model, smaller], device),
         gap=gap,
+        command=again,
         uneven=uneven,
     )
     text = _save(smaller, task, pruned, out, options.export)
@@ -186,6 +189,7 @@ def _save(smaller: Any, task: Task, pruned: Pruned, out: Path, export: Export | 
         onnx = export_onnx(task, smaller, pruned, folder, int8=export == "onnx-int8") if export else None
         text = card(pruned, out.name, plain, onnx)
         task.save_tokenizer(folder)
-        (folder / "README.md").write_text(text, encoding="utf-8")
+        head = front_matter(task, smaller, pruned, out.name, plain, bool(onnx))
+        (folder / "README.md").write_text(f"{head}\n{text}", encoding="utf-8")
         folder.rename(out)
     return text

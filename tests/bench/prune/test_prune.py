@@ -28,7 +28,7 @@ def test_the_checkpoint_has_the_heads_asked_for_and_says_what_was_printed(prune,
     card = (tmp_path / "small" / "README.md").read_text()
     smaller = load_pruned(tmp_path / "small")
     assert len(HeadMap.of(smaller)) == 4
-    assert card.startswith(printed.partition("\n\nSaved: ")[0])
+    assert printed.partition("\n\nSaved: ")[0] in card
     parameters = sum(parameter.numel() for parameter in smaller.parameters())
     assert f"{parameters:,}" in card and "by `michel`" in card
     assert not list(tmp_path.glob(".*"))  # nothing half written
