@@ -1,4 +1,4 @@
-"""A copy of a model that torch can trace whole: for ``torch.export``, ``torch.compile`` and ONNX files."""
+"""A copy of a model that torch can trace for any number of texts: for ``torch.export`` and ONNX files."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ Model = TypeVar("Model", bound=PreTrainedModel)
 
 
 def traceable(model: Model) -> Model:
-    """A copy of ``model`` in which layers without heads run no code that tracing cannot follow.
+    """A copy of ``model`` in which layers without heads run no code that fixes the number of texts.
 
     Their attention gives the bias of its output projection and knows no cache, so call the copy without one.
+    (``torch.compile`` needs no copy.)
     """
     model = copy.deepcopy(model)
     for site in HeadMap.of(model).sites:
