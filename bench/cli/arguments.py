@@ -45,6 +45,7 @@ examples:
   headbench report runs/mini                       pages, figures and tables of it, in runs/mini/report
   headbench compare michel ae runs/mini            does one keep more than the other, and can the seeds show it?
   headbench regress --baseline DIR runs/mini       did a change break a method?
+  headbench merge runs/a runs/b --out runs/both    records of two machines in one folder
 
 `headbench VERB --help` shows the flags of a verb."""
 
@@ -55,7 +56,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"headbench {__version__}")
     parser.set_defaults(verb=verbs.show_help, parser=parser)
     parsers = parser.add_subparsers(dest="name", metavar="VERB")
-    for add_verb in (_run, _list, _prune, _check, _leaderboard, _report, _compare, _regress):
+    for add_verb in (_run, _list, _prune, _check, _leaderboard, _report, _compare, _regress, _merge):
         add_verb(parsers)
     known, extra = parser.parse_known_args(arguments)
     if extra:
@@ -188,6 +189,13 @@ def _regress(parsers) -> None:
     add("--margin", type=types.points, default=0.5, metavar="POINTS", help="area that may be lost (default: 0.5)")
     add("--slower", type=types.share, default=0.15, metavar="SHARE", help="extra scoring allowed (default: 0.15)")
     add("--junit", type=types.file, metavar="FILE", help="also write the verdicts for continuous integration")
+
+
+def _merge(parsers) -> None:
+    parser = _verb(parsers, "merge", "put the records of several runs into one folder", verbs.merge)
+    parser.add_argument("folders", nargs="+", type=types.path, metavar=("A", "B"), help="folders of runs, two or more")
+    help = "folder to write: empty, or not there yet"
+    parser.add_argument("--out", required=True, type=types.path, metavar="DIR", help=help)
 
 
 def _verb(parsers, name: str, summary: str, function: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:

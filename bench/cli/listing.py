@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import sys
 import textwrap
+from collections import Counter
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
@@ -70,7 +71,8 @@ def suites() -> str:
     for name in built_in_suites():
         suite = load_suite(name)
         levels = f"{len(suite.levels)} levels" if suite.levels else "all levels"
-        tasks = ", ".join(task.task for task in suite.tasks)
+        adapters = Counter(task.task for task in suite.tasks)
+        tasks = ", ".join(f"{number} x {adapter}" if number > 1 else adapter for adapter, number in adapters.items())
         lines.append(
             f"{name}: {tasks}; {count(len(suite.methods), 'method')}, {count(len(suite.seeds), 'seed')}, {levels}"
         )
@@ -87,7 +89,9 @@ def suites() -> str:
 def cells(suite: Suite, out: Path, device: str) -> str:
     """Every cell of ``suite`` with its key and the state of its record in ``out``."""
     look_for(suite)
-    found = survey(Store(out), plan(suite, device))
+    store, planned = Store(out), plan(suite, device)
+    paths = [path for cell in planned if (path := store.path(cell.name)).exists()]
+    found = survey(store, planned, known=store.read_all(paths))
     return "\n".join(f"{each.state:8} {cell.key[:12]} {cell.name}" for cell, each in found.items())
 
 
