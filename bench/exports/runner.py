@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MethodType, SimpleNamespace
+from types import MethodType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from transformers.modeling_outputs import Seq2SeqLMOutput
 
 from methods.heads.surgery.shrink import working_copy
 
@@ -31,11 +32,14 @@ class Runner:
         """The logits for what the model itself is called with; of an encoder-decoder, with ``decoder_input_ids``."""
         if len(self._sessions) == 1:
             return self._logits_and_cache(inputs, {})[0]
-        ids, mask = inputs["input_ids"], inputs["attention_mask"]
-        encoder, decoder = self._sessions
-        hidden = _run(encoder, {"input_ids": ids, "attention_mask": mask})["last_hidden_state"]
-        given = {"input_ids": inputs["decoder_input_ids"], "encoder_attention_mask": mask}
-        return _run(decoder, {**given, "encoder_hidden_states": hidden})["logits"]
+        encoded = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+        hidden = _run(self._sessions[0], encoded)["last_hidden_state"]
+        return self.decoded(hidden, inputs["attention_mask"], inputs["decoder_input_ids"])
+
+    def decoded(self, hidden: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
+        """Logits of the decoder for ``ids``, (B, T), and what the encoder made of the source, (B, S, d)."""
+        given = {"input_ids": ids, "encoder_attention_mask": mask, "encoder_hidden_states": hidden}
+        return _run(self._sessions[1], given)["logits"]
 
     def logits_in_parts(self, inputs: Mapping[str, Tensor], first: int) -> Tensor:
         """As ``logits`` of a language model, which gets the ``first`` tokens, and the others with their cache."""
@@ -71,19 +75,34 @@ def positions(mask: Tensor) -> Tensor:
 
 
 def in_place_of(model: Any, runner: Runner) -> nn.Module:
-    """A copy of ``model``, for what wants a model, whose forward pass is that of ``runner``."""
+    """A copy of ``model``, for what wants a model, whose forward pass is that of ``runner``.
+
+    An encoder-decoder can generate: its encoder is the model's, and its decoder gets all tokens at each step.
+    """
     twin: Any = working_copy(model)
 
-    def forward(self: Any, input_ids: Tensor, attention_mask: Tensor | None = None, **others: Any) -> SimpleNamespace:
-        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+    def forward(
+        self: Any,
+        input_ids: Any = None,
+        attention_mask: Tensor | None = None,
+        encoder_outputs: Any = None,
+        **others: Any,
+    ) -> Seq2SeqLMOutput:
+        if encoder_outputs is not None:
+            hidden = encoder_outputs[0]
+            mask = torch.ones(hidden.shape[:2], dtype=torch.long) if attention_mask is None else attention_mask
+            return Seq2SeqLMOutput(logits=runner.decoded(hidden, mask, others["decoder_input_ids"]))
         tensors = {name: value for name, value in others.items() if isinstance(value, Tensor)}
-        return SimpleNamespace(logits=runner.logits({"input_ids": input_ids, "attention_mask": mask, **tensors}))
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        return Seq2SeqLMOutput(logits=runner.logits({"input_ids": input_ids, "attention_mask": mask, **tensors}))
 
     twin.forward = MethodType(forward, twin)
+    if model.can_generate():
+        twin.generation_config.use_cache = False
     return twin
 
 
 def _run(session: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     names = [output.name for output in session.get_outputs()]
-    found: list[np.ndarray] = session.run(names, {name: value.numpy() for name, value in tensors.items()})
+    found: list[np.ndarray] = session.run(names, {name: value.detach().numpy() for name, value in tensors.items()})
     return {name: torch.from_numpy(value) for name, value in zip(names, found, strict=True)}

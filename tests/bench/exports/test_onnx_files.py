@@ -7,7 +7,7 @@ import torch
 
 from bench.exports.check import largest_gap
 from bench.exports.onnx_files import OPSET, write_onnx
-from bench.exports.runner import Runner
+from bench.exports.runner import Runner, in_place_of
 from methods.heads import HeadMap
 
 SIZES = {"batch", "sequence", "past_sequence", "encoder_sequence", "sequence + past_sequence"}
@@ -30,6 +30,21 @@ def test_logits_are_those_of_the_model(exported, texts, size, length, padding):
     if model.config.is_encoder_decoder:
         inputs["decoder_input_ids"] = torch.randint(3, 40, (size, length + 2))
     assert largest_gap(model, Runner(files), inputs) < 1e-5
+
+
+@torch.no_grad()
+def test_a_runner_takes_the_place_of_the_model(exported, texts):
+    model, files = exported
+    twin, inputs = in_place_of(model, Runner(files)), texts(2, 5, "left")
+    if not model.can_generate():
+        torch.testing.assert_close(twin(**inputs).logits, model(**inputs).logits, rtol=0, atol=1e-4)
+    elif model.config.is_encoder_decoder:
+        settings = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False}
+        assert torch.equal(twin.generate(**inputs, **settings), model.generate(**inputs, **settings))
+    else:
+        mask = inputs["attention_mask"]
+        found, expected = twin(**inputs).logits[mask.bool()], model(**inputs).logits[mask.bool()]
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
 
 
 def test_a_difference_is_found(exported, texts):
