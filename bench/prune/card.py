@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bench.analysis.naming import calibration_in_words, count
-from bench.analysis.quality import ACCURACY, BYTE_PROBABILITY
 from bench.records.provenance import provenance
 from bench.report.tables.markdown import aligned
 
@@ -93,6 +92,7 @@ class Pruned:
     neurons: Mapping[str, tuple[int, int]]  # (width, kept) by feed-forward layer; empty where all stay
     examples: int  # of the test split; 0 where texts are only scored
     quality: tuple[float, float]
+    quality_name: str
     metrics: Mapping[str, tuple[float, float]]  # of sub-tasks; empty where the task has none
     parameters: tuple[int, int]
     megabytes: tuple[float, float]
@@ -113,7 +113,13 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
     unpruned = sum(pruned.unpruned.values())
     rows = [
         ["", "before", "after", "change"],
-        _row(_quality(pruned), [100 * value for value in pruned.quality], "{:.1f}", "{:+.1f} points", difference=True),
+        _row(
+            f"{pruned.quality_name} (%)",
+            [100 * value for value in pruned.quality],
+            "{:.1f}",
+            "{:+.1f} points",
+            difference=True,
+        ),
         *(_row(name, pair, "{:.4g}", "{:+.4g}", difference=True) for name, pair in pruned.metrics.items()),
         _row("parameters", pruned.parameters, "{:,}", "{:+.1f} %"),
         _row("MB", pruned.megabytes, "{:.2f}", "{:+.1f} %"),
@@ -126,6 +132,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
         for name, kept in pruned.kept.items()
     ]
     neurons = [f"- {name}: {kept} of {width}" for name, (width, kept) in pruned.neurons.items()]
+    capitalized = pruned.quality_name[0].upper() + pruned.quality_name[1:]
     exactness = f"to {pruned.gap:.0e} of their scale" if pruned.gap else "exactly"
     return "\n".join(
         [
@@ -134,7 +141,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
             f"Pruned for {pruned.task} on {pruned.data} by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
             f"{pruned.trained or 'on ' + calibration_in_words(pruned.calibration, pruned.calibration_from)}, "
             f"with headbench {provenance().packages['headbench']}. "
-            + (f"Accuracy is that of {pruned.examples} test examples. " if pruned.examples else "")
+            + (f"{capitalized} is that of {pruned.examples} test examples. " if pruned.examples else "")
             + f"The smaller model's logits are those of the gated one {exactness}."
             + (f" {pruned.recovered}" if pruned.recovered else "")
             + (f" The model before had {before} of the {unpruned} heads left." if before < unpruned else ""),
@@ -160,7 +167,10 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
 def _onnx(pruned: Pruned, onnx: Onnx) -> list[str]:
     """Lines of the section about ONNX files."""
     versions = [" and ".join(f"`onnx/{name}`" for name in names) for names in onnx.names]
-    rows = [["", "checkpoint", *versions], [_quality(pruned), *(f"{100 * each:.1f}" for each in onnx.quality)]]
+    rows = [
+        ["", "checkpoint", *versions],
+        [f"{pruned.quality_name} (%)", *(f"{100 * each:.1f}" for each in onnx.quality)],
+    ]
     rows.append(["MB", *(f"{each:.2f}" for each in onnx.megabytes)])
     for size, spreads in onnx.times.milliseconds.items():
         rows.append([f"ms, batch {size}, {onnx.times.device}", *map(_shown, spreads)])
@@ -197,13 +207,9 @@ def _price(pruned: Pruned, uneven: float) -> str:
     each = {len(kept) for kept in pruned.kept.values()}
     return (
         f"Every attention module keeps {count(each.pop(), 'head')}. With as many heads chosen freely, where layers may "
-        f"differ, the {_quality(pruned).removesuffix(' (%)')} is {100 * uneven:.1f} %: the same number in every layer "
+        f"differ, the {pruned.quality_name} is {100 * uneven:.1f} %: the same number in every layer "
         f"makes a difference of {100 * (pruned.quality[1] - uneven):+.1f} points."
     )
-
-
-def _quality(pruned: Pruned) -> str:
-    return f"{ACCURACY if pruned.examples else BYTE_PROBABILITY} (%)"
 
 
 def _row(name: str, pair: Sequence[float], form: str, change: str, difference: bool = False) -> list[str]:

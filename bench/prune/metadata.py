@@ -10,7 +10,7 @@ from huggingface_hub import EvalResult, ModelCardData
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
-from bench.analysis.quality import ACCURACY, BYTE_PROBABILITY
+from bench.analysis.quality import ACCURACY
 from tasks.contract import Task
 from tasks.data.source import PREFIX, is_path
 from tasks.request import TaskSpec
@@ -29,14 +29,13 @@ def front_matter(task: Task, model: Any, pruned: Pruned, name: str, plain: bool,
     if model.can_generate():
         kind = "text2text-generation" if model.config.is_encoder_decoder else "text-generation"
     data = hub_id(task.spec.data.partition(":")[0])
-    metric = ACCURACY if pruned.examples else BYTE_PROBABILITY
     result = EvalResult(
         task_type=kind,
         dataset_type=data or task.data_name,
         dataset_name=task.data_name,
         dataset_split="test",
-        metric_type=metric.replace(" ", "_"),
-        metric_name=metric,
+        metric_type=pruned.quality_name.replace(" ", "_").lower(),
+        metric_name=pruned.quality_name,
         metric_value=round(pruned.quality[1], 4),
     )
     card = ModelCardData(
@@ -44,7 +43,7 @@ def front_matter(task: Task, model: Any, pruned: Pruned, name: str, plain: bool,
         datasets=[data] if data else None,
         eval_results=[result],
         library_name="transformers" if plain else "headbench",
-        metrics=["accuracy"] if pruned.examples else None,
+        metrics=["accuracy"] if pruned.quality_name == ACCURACY else None,
         model_name=name,
         pipeline_tag=kind,
         tags=["pruned", "attention-head-pruning", "headbench", *(["onnx"] if onnx else [])],

@@ -13,9 +13,11 @@ import torch
 from torch import nn
 
 from bench.analysis.naming import count
+from bench.analysis.quality import name_of_quality
 from bench.exports.onnx_files import check_installed
 from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import largest_gap
+from bench.measure.unsupported import check_method
 from bench.measure.view import view_of
 from bench.prune.budget import units_to_keep
 from bench.prune.card import Pruned, card
@@ -38,6 +40,7 @@ from methods.recovery.choosing import select
 from tasks.contract import Task
 from tasks.models.cache import Cache, system_errors
 from tasks.request import CalibrationSource, TaskSpec
+from tasks.translating.scores import CorpusOutcomes
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         unpruned={site.name: unpruned_heads(model.get_submodule(site.name), site) for site in view.heads.sites},
         examples=sum(before.outcomes.parts.values()),
         quality=(before.outcomes.quality, after.outcomes.quality),
+        quality_name=name_of_quality(bool(before.outcomes.parts), isinstance(before.outcomes, CorpusOutcomes)),
         metrics={name: (value, after.outcomes.metrics[name]) for name, value in before.outcomes.metrics.items()},
         parameters=(before.parameters["model"], after.parameters["model"]),
         megabytes=(before.megabytes["model"], after.megabytes["model"]),
@@ -128,6 +132,7 @@ def _chosen(
     """What the method saw, and its choice of ``keep`` units. Raises InputError if it keeps another number."""
     method = METHODS[options.method.name]
     view = view_of(task, model, method, options.seed, options.calibration, options.training, device, source)
+    check_method(method, view.heads)
     with no_side_effects(model):
         selection = select(method, options.method.options, view, [len(view.heads) - keep])
     choice = selection.choices[0][0]

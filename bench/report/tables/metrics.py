@@ -12,7 +12,7 @@ from bench.records.schema import FinishedRecord
 
 MOST = 4  # levels shown; where there are more, only USUAL
 USUAL = (0.25, 0.5, 0.75)
-SHOWN = ("acc_norm", "acc", "exact_match", "word_perplexity")  # the first that a sub-task has
+SHOWN = ("acc_norm", "acc", "exact_match", "word_perplexity", "chrf")  # the first that a sub-task has
 Rows = dict[tuple[bool, str], list[list[float]]]  # (removes neurons, label): for each seed quality, then metrics
 
 
