@@ -100,6 +100,16 @@ def _prune(parsers) -> None:
         metavar="0.5|50%|N",
         help="share (0.5, 50%%) or whole number of units to keep; 1 is one unit",
     )
+    add(
+        "--uniform",
+        action="store_true",
+        help="keep the same number in every layer, so that transformers alone loads the checkpoint",
+    )
+    add(
+        "--export",
+        choices=("onnx", "onnx-int8"),
+        help="also write ONNX files, or these and others with int8 weights, which run in ONNX Runtime",
+    )
     add("--out", required=True, type=types.path, metavar="DIR", help="folder to write: empty, or not there yet")
     add("--seed", type=types.whole, default=0, metavar="N", help="of training, calibration set and draws (default: 0)")
     add(

@@ -66,6 +66,8 @@ def prune(options: argparse.Namespace) -> int:
         calibration_from=options.calibration_from,
         training=options.training,
         device=device_of(options),
+        uniform=options.uniform,
+        export=options.export,
     )
     signals.at_work()
     return prune(wanted, Cache(default_root()))

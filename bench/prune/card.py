@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bench.analysis.naming import calibration_in_words
+from bench.analysis.naming import calibration_in_words, count
 from bench.records.provenance import provenance
 from bench.report.tables.markdown import aligned
 
@@ -29,6 +29,15 @@ UNEVEN = """\
 """
 
 
+AGAIN = """\
+## Make it again
+
+```
+{command}
+```
+"""
+
+
 class Spread(NamedTuple):
     """Milliseconds of a forward pass: the median and the middle half."""
 
@@ -39,15 +48,28 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Times:
-    """How long a forward pass takes, (before, after), and how busy the machine was."""
+    """How long a forward pass of some models takes, and how busy the machine was."""
 
-    milliseconds: Mapping[int, tuple[Spread, Spread]]  # by batch size
+    milliseconds: Mapping[int, tuple[Spread, ...]]  # by batch size, of each model
     repeats: int
     device: str
     in_processor_time: bool  # instead of wall time
     waited: float  # share of the wall time in which other work kept the process from running, 0 to 1
     load: float  # average of the last minute before
     processors: int
+
+
+@dataclass(frozen=True)
+class Onnx:
+    """What was exported; of each value, the first is of the checkpoint itself, the others of ``names``."""
+
+    opset: int
+    names: tuple[tuple[str, ...], ...]  # of the files of each version, the first in float32
+    gap: float  # between checkpoint and the first version, relative to the scale of the logits
+    inputs: str  # what is said of how they are called
+    quality: tuple[float, ...]
+    megabytes: tuple[float, ...]  # of the weights, then of the files
+    times: Times
 
 
 @dataclass(frozen=True)
@@ -76,12 +98,14 @@ class Pruned:
     megabytes: tuple[float, float]
     times: Times
     gap: float  # between gated and smaller model, relative to the scale of the logits
+    command: str  # that makes it again
+    uneven: float | None = None  # quality with as many units, chosen freely; None unless every layer keeps as many
 
 
-def card(pruned: Pruned, name: str, plain: bool) -> str:
+def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> str:
     """The card, in Markdown, of what is saved in a folder called ``name``.
 
-    plain: whether ``from_pretrained`` of transformers loads it too.
+    plain: whether ``from_pretrained`` of transformers loads it too. onnx: what was exported as well.
 
     The command prints the part before ``## Load it``.
     """
@@ -124,6 +148,7 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
             "",
             aligned(rows),
             "",
+            *([_price(pruned, pruned.uneven), ""] if pruned.uneven is not None else []),
             _explained(pruned.times),
             "",
             "Heads kept, by attention module:",
@@ -131,10 +156,35 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
             *sites,
             "",
             *(["Neurons kept, by feed-forward layer:", "", *neurons, ""] if neurons else []),
+            *(_onnx(pruned, onnx) if onnx else []),
             LOAD.format(path=name),
             PLAIN if plain else UNEVEN,
+            AGAIN.format(command=pruned.command),
         ]
     )
+
+
+def _onnx(pruned: Pruned, onnx: Onnx) -> list[str]:
+    """Lines of the section about ONNX files."""
+    versions = [" and ".join(f"`onnx/{name}`" for name in names) for names in onnx.names]
+    rows = [
+        ["", "checkpoint", *versions],
+        [f"{pruned.quality_name} (%)", *(f"{100 * each:.1f}" for each in onnx.quality)],
+    ]
+    rows.append(["MB", *(f"{each:.2f}" for each in onnx.megabytes)])
+    for size, spreads in onnx.times.milliseconds.items():
+        rows.append([f"ms, batch {size}, {onnx.times.device}", *map(_shown, spreads)])
+    return [
+        "## ONNX",
+        "",
+        f"{versions[0]} (opset {onnx.opset}) gives the logits of the checkpoint to {onnx.gap:.0e} of their scale. "
+        f"{onnx.inputs} Layers without heads have no attention in it.",
+        "",
+        aligned(rows),
+        "",
+        f"Files run in ONNX Runtime, the checkpoint in torch, on as many threads. {_explained(onnx.times)}",
+        "",
+    ]
 
 
 def _shown(times: Spread) -> str:
@@ -149,6 +199,16 @@ def _explained(times: Times) -> str:
     return (
         f"Times: median of {times.repeats} forward passes, and the middle half of them, in {clock}. "
         f"Load average before them: {times.load:.1f} on {times.processors} processors."
+    )
+
+
+def _price(pruned: Pruned, uneven: float) -> str:
+    """What it costs to keep the same number of heads in every layer."""
+    each = {len(kept) for kept in pruned.kept.values()}
+    return (
+        f"Every attention module keeps {count(each.pop(), 'head')}. With as many heads chosen freely, where layers may "
+        f"differ, the {pruned.quality_name} is {100 * uneven:.1f} %: the same number in every layer "
+        f"makes a difference of {100 * (pruned.quality[1] - uneven):+.1f} points."
     )
 
 
