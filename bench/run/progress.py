@@ -11,7 +11,7 @@ from types import FrameType, TracebackType
 from typing import Any, TextIO
 
 from bench.measure.status import EVERY, duration
-from bench.run.engine import Worker
+from bench.run.engines import Busy
 from bench.run.jobs import TrainJob
 
 SKIPPED = "skipped by Ctrl-C"
@@ -52,7 +52,7 @@ class Progress:
         self._clear()
         print(text, flush=True)
 
-    def watch(self, busy: Sequence[Worker], left: str = "") -> None:
+    def watch(self, busy: Sequence[Busy], left: str = "") -> None:
         """Show what the workers are at; answer a Ctrl-C. left: the time left, in words."""
         if self._asked:
             self._clear()
@@ -73,7 +73,7 @@ class Progress:
             raise KeyboardInterrupt
         self._asked = True
 
-    def _ask(self, cells: Sequence[Worker]) -> None:
+    def _ask(self, cells: Sequence[Busy]) -> None:
         """Ask which of ``cells`` to skip. Raises KeyboardInterrupt where there is none, and on a second Ctrl-C."""
         if not cells:
             raise KeyboardInterrupt
@@ -108,7 +108,7 @@ class Progress:
             self._shown = ""
 
 
-def _at_hand(worker: Worker) -> str:
+def _at_hand(worker: Busy) -> str:
     """``ae on MODEL, DATA, seed 0: choosing, 40 examples sent forward, 12 s``."""
     doing = f"{worker.doing}, " if worker.doing else ""
     return f"{getattr(worker.job, 'name', '')}: {doing}{duration(worker.seconds)}"

@@ -1,0 +1,176 @@
+"""What Ray's processes on the nodes do: give a job to a child process, with the model that it needs. Imports no torch.
+
+Only our own dataclasses, bytes and arrays travel.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.run.cluster.code import Code, code, difference
+from tasks.models.cache import DIGESTS, Cache, default_root
+
+TICK = 0.25  # seconds between two looks at whether the job is to be cancelled
+TOLD_EVERY = 2.0  # seconds between two messages on what a job does
+FINAL = 20.0  # seconds that the child has to end by itself
+Files = Mapping[str, Any]  # by path in a folder: references to their content, (bytes,) uint8
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A job on its way to a node."""
+
+    index: int
+    job: bytes  # pickled
+    run: str  # the name of the run
+    code: Code  # that the driver runs
+    threads: int
+    cache: Path | None  # folder of trained models; None for that of the node
+    model: str = ""  # folder in the cache with the model that the job needs, if the driver has it
+    files: Files | None = None  # of that folder, if a node asked for them
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a job."""
+
+    node: str
+    done: bytes = b""  # pickled
+    crashed: bool = False  # whether its process did
+    other_code: str = ""  # in what the node differs, in which case the job was not run
+    lacks: str = ""  # the model that the node does not have, in which case the job was not run
+
+
+@dataclass
+class Child:
+    """The child of this process, and the pipe to it."""
+
+    process: subprocess.Popen[bytes]
+    pipe: Connection
+    made_for: tuple[Any, ...]
+
+    def end(self) -> None:
+        """End it, and with it the job that it runs."""
+        self.pipe.close()
+        try:
+            self.process.wait(FINAL)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+_child: Child | None = None
+
+
+def take(ticket: Ticket, board: Any) -> Answer:
+    """Run the job of ``ticket`` on this node. board: where it tells what it is doing."""
+    import ray
+
+    node = ray.get_runtime_context().get_node_id()
+    if other := difference(code(), ticket.code):
+        return Answer(node, other_code=other)
+    cache = Cache(ticket.cache or default_root())
+    if ticket.model and not cache.path(ticket.model).is_dir():
+        if ticket.files is None:
+            return Answer(node, lacks=ticket.model)
+        cache.folder(ticket.model, lambda empty: _write(ticket.files or {}, empty))
+    child = _child_for(ticket)
+    try:
+        child.pipe.send((ticket.job, ticket.cache))
+        done, crashed = _wait(child, ticket.index, board)
+    except KeyboardInterrupt:  # cancelled, perhaps in the middle of a message
+        child.end()
+        raise
+    except (EOFError, OSError):  # it died, before or meanwhile
+        return Answer(node, crashed=True)
+    return Answer(node, done, crashed)
+
+
+def pack(model: str, cache: Path | None) -> dict[str, np.ndarray]:
+    """The files of a trained model on this node, (bytes,) uint8 each, by their paths in its folder."""
+    return read(Cache(cache or default_root()).path(model))
+
+
+def read(folder: Path) -> dict[str, np.ndarray]:
+    """The files in a folder of the cache, as they travel."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != DIGESTS]
+    return {path.relative_to(folder).as_posix(): np.fromfile(path, np.uint8) for path in paths}
+
+
+def write(files: Mapping[str, np.ndarray], empty: Path) -> None:
+    """Write what ``read`` has read to a folder."""
+    for name, content in files.items():
+        path = empty / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content.tofile(path)
+
+
+def _write(files: Files, empty: Path) -> None:
+    import ray
+
+    for name, reference in files.items():  # one by one: a model may be large
+        write({name: ray.get(reference)}, empty)
+
+
+def _wait(child: Child, index: int, board: Any) -> tuple[bytes, bool]:
+    """The pickled outcome of the job at hand, and whether its process crashed. Raises EOFError where the child did."""
+    begin = told_at = time.monotonic()
+    doing, told = "", None
+    while True:
+        if child.pipe.poll(TICK):
+            match child.pipe.recv():
+                case "done", content, crashed:
+                    return content, crashed
+                case "doing", text:
+                    doing = text
+        now = time.monotonic()
+        if doing != told and now - told_at > TOLD_EVERY / 4 and (told is None or now - told_at > TOLD_EVERY):
+            told, told_at = doing, now
+            board.tell.remote(index, now - begin, doing)
+
+
+def _child_for(ticket: Ticket) -> Child:
+    """The child that runs jobs like this one; another is ended, as one that was to use another GPU."""
+    global _child
+    made_for = (ticket.run, ticket.threads, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    if _child is not None and (_child.made_for != made_for or _child.process.poll() is not None):
+        _child.end()
+        _child = None
+    if _child is None:
+        here, there = Pipe()
+        place = there.fileno()
+        command = [sys.executable, "-m", "bench.run.cluster.template", str(place), str(ticket.threads), ticket.run]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        process = subprocess.Popen(
+            command, env=environment, pass_fds=[place], stdin=subprocess.DEVNULL, start_new_session=True
+        )
+        there.close()
+        _child = Child(process, here, made_for)
+    return _child
+
+
+class Board:
+    """What the jobs at work say that they do, for the driver to read now and then. An actor."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, tuple[float, str]] = {}
+
+    def tell(self, index: int, seconds: float, doing: str) -> None:
+        """The job at ``index`` has been running for some seconds."""
+        self._told[index] = (seconds, doing)
+
+    def read(self) -> dict[int, tuple[float, str]]:
+        """What was told since this was called last."""
+        told, self._told = self._told, {}
+        return told
