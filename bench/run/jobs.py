@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from bench.measure.cell import Arrays, failed_record, reason_of, run_cell
+from bench.measure.cell import Arrays, describe, failed_record, reason_of, run_cell
 from bench.measure.cell_timing import time_cell
 from bench.measure.status import Status
 from bench.records.errors import InputError
@@ -80,8 +80,12 @@ class CellJob:
         return failed_record(self.cell, reason), {}
 
     def write(self, made: tuple[Record, Arrays], store: Store) -> Record:
-        """Write what was made; the record as written. Raises OSError, and InputError as the store does."""
+        """Write what was made; the record as written. Raises OSError, and InputError as the store does.
+
+        What it says of the cell is what this process knows: another may have read copies of the user's files.
+        """
         record, arrays = made
+        record = record.model_copy(update={"cell": describe(self.cell)})
         try:
             store.write(self.cell.name, record, arrays)
         except (OSError, InputError):

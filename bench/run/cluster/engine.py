@@ -30,9 +30,9 @@ from bench.analysis.naming import count
 from bench.records.errors import InputError
 from bench.run.cluster import remote
 from bench.run.cluster.code import code
-from bench.run.cluster.models import Models
-from bench.run.cluster.nodes import Node, Nodes, free, one_line
-from bench.run.cluster.placement import Queue
+from bench.run.cluster.nodes import Nodes, one_line
+from bench.run.cluster.placement import Node, Queue, free
+from bench.run.cluster.shipments import Shipments
 from bench.run.engine import packed
 from bench.run.engines import Watch
 from bench.run.jobs import Job, TrainJob
@@ -111,8 +111,8 @@ class RayEngine:
 
     def run(self, jobs: Sequence[Job], watch: Watch, *, apart: bool = False) -> Generator[Done, None, None]:
         """Run ``jobs``, longest first. Raises InputError where the cluster is gone, or a node runs other code."""
-        phase = _Phase(jobs, self._options, self._nodes, Models(jobs, self._root), self._cache, apart, self._limit)
-        phase.queue = Queue(jobs, [self._weigh(job) for job in jobs], phase.models.of)
+        phase = _Phase(jobs, self._options, self._nodes, Shipments(jobs, self._root), self._cache, apart, self._limit)
+        phase.queue = Queue(jobs, [self._weigh(job) for job in jobs], phase.shipments.model)
         try:
             with one_line(self._options):
                 yield from phase.outcomes(watch)
@@ -127,7 +127,7 @@ class _Phase:
     jobs: Sequence[Job]
     options: ClusterOptions
     nodes: Nodes
-    models: Models
+    shipments: Shipments
     cache: Path | None
     apart: bool
     limit: int
@@ -150,7 +150,7 @@ class _Phase:
             for flight in self._ended():
                 if (done := self._outcome(flight)) is not None:
                     self.queue.ended(flight.index)
-                    self.models.used(flight.job)
+                    self.shipments.used(flight.job)
                     yield done
 
     def cancel(self) -> None:
@@ -171,8 +171,9 @@ class _Phase:
 
     def _send(self, index: int, node: Node) -> None:
         job = self.jobs[index]
-        model = self.models.of(job)
-        known = model if not isinstance(job, TrainJob) and self.models.here(model) else ""
+        model = self.shipments.model(job)
+        known = model if not isinstance(job, TrainJob) and self.shipments.here(model) else ""
+        contents = self.shipments.contents(job)
         ticket = remote.Ticket(
             index=index,
             job=pickle.dumps(packed(job)),
@@ -181,7 +182,8 @@ class _Phase:
             threads=self.options.cpus,
             cache=self.cache,
             model=known,
-            files=self.models.sent(known),
+            contents=contents,
+            sent=self.shipments.sent(known, *(content.key for content in contents)),
         )
         cpus = max(node.cpus, self.options.cpus) if self.apart else self.options.cpus
         task = self._take.options(
@@ -238,7 +240,7 @@ class _Phase:
                 raise InputError(f"node {self._host(flight.node)} has no headbench: {_last_line(error)}") from error
             raise
         if flight.trained is not None:
-            self.models.keep(self.models.of(flight.job), value)
+            self.shipments.keep(self.shipments.model(flight.job), value)
             return flight.trained
         return self._answered(flight, value)
 
@@ -246,8 +248,11 @@ class _Phase:
         if answer.other_code:
             raise InputError(f"node {self._host(flight.node)} does not run what this machine runs: {answer.other_code}")
         if answer.lacks:
-            self.models.send(answer.lacks)
-            self.queue.add(flight.index)
+            self.shipments.send(answer.lacks, self.shipments.contents(flight.job))
+            if flight.node in self.nodes:
+                self._send(flight.index, self.nodes[flight.node])
+            else:
+                self.queue.add(flight.index)
             return None
         if not answer.done:  # the child died in which its process would have run
             return self._crashed(flight, Done(flight.index, flight.seconds, died=CRASHED))
@@ -260,8 +265,8 @@ class _Phase:
 
     def _fetched(self, flight: Flight, done: Done) -> Done | None:
         """The outcome of a training, once the driver has the model."""
-        model = self.models.of(flight.job)
-        if not model or self.models.here(model) or "failure" in done.value:
+        model = self.shipments.model(flight.job)
+        if not model or self.shipments.here(model) or "failure" in done.value:
             return done
         here = NodeAffinitySchedulingStrategy(flight.node, soft=False)
         task = self._pack.options(num_cpus=0, max_retries=0, scheduling_strategy=here)

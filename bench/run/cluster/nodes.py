@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import socket
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
 
 import ray
 from ray.exceptions import RaySystemError, RpcError
 
 from bench.records.errors import InputError
+from bench.run.cluster.placement import Node
 from bench.run.options import ClusterOptions
 
 LOOK_EVERY = 2.0  # seconds
 GONE_AFTER = 3  # looks in a row without an answer
 PATIENCE = 60.0  # seconds that a cluster may have no slot, before the run ends
-
-
-@dataclass
-class Node:
-    """A node that is alive."""
-
-    id: str
-    host: str
-    slots: int
-    cpus: float  # all of them
-    models: set[str] = field(default_factory=set)  # folders in its cache, as far as is known
 
 
 class Nodes:
@@ -120,19 +107,3 @@ def one_line(options: ClusterOptions) -> Iterator[None]:
         yield
     except (RaySystemError, RpcError, ConnectionError) as error:
         raise gone(options, error) from error
-
-
-def free(nodes: Iterable[Node], running: Iterable[Any], apart: bool, limit: int) -> list[Node]:
-    """Those of ``nodes`` with room for one more job, the emptiest first.
-
-    running: what is at work, each with the ``node`` that it was sent to. apart: a machine takes one job at a time.
-    """
-    at_work = list(running)
-    if len(at_work) >= limit:
-        return []
-    on = Counter(each.node for each in at_work)
-    known = list(nodes)
-    if apart:
-        hosts = {node.host for node in known if on[node.id]}
-        return [node for node in known if node.host not in hosts]
-    return sorted((node for node in known if on[node.id] < node.slots), key=lambda node: on[node.id] / node.slots)

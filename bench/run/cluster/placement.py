@@ -1,13 +1,25 @@
-"""Which job comes next on a node: the longest that may start or, of those about as long, one whose model is there."""
+"""Which job goes to which node: the longest that may start or, of those about as long, one whose model is there."""
 
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 ALIKE = 0.5  # a job that takes at least this share of the longest one's time may go ahead of it
+
+
+@dataclass
+class Node:
+    """A node that is alive."""
+
+    id: str
+    host: str
+    slots: int
+    cpus: float  # all of them
+    models: set[str] = field(default_factory=set)  # folders in its cache, as far as is known
 
 
 class Queue:
@@ -73,3 +85,19 @@ class Queue:
         while heap and heap[0][1] not in self._waiting:
             heapq.heappop(heap)
         return heap[0] if heap else None
+
+
+def free(nodes: Iterable[Node], running: Iterable[Any], apart: bool, limit: int) -> list[Node]:
+    """Those of ``nodes`` with room for one more job, the emptiest first.
+
+    running: what is at work, each with the ``node`` that it was sent to. apart: a machine takes one job at a time.
+    """
+    at_work = list(running)
+    if len(at_work) >= limit:
+        return []
+    on = Counter(each.node for each in at_work)
+    known = list(nodes)
+    if apart:
+        hosts = {node.host for node in known if on[node.id]}
+        return [node for node in known if node.host not in hosts]
+    return sorted((node for node in known if on[node.id] < node.slots), key=lambda node: on[node.id] / node.slots)

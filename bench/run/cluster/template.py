@@ -16,15 +16,16 @@ from multiprocessing.connection import Connection, wait
 import torch
 
 from bench.run.engine import TICK, Worker
-from bench.run.jobs import start_process
+from bench.run.jobs import Unreadable, start_process
 from bench.run.other_runs import announced
 from bench.run.worker import Done
 from tasks.models.cache import default_root
 
 
 def main(pipe: Connection, threads: int, run: str) -> None:
-    """Take jobs, ``(pickled job, cache)``, until the pipe closes, which ends the one at hand.
+    """Take jobs until the pipe closes, which ends the one at hand.
 
+    A job comes as ``(pickled job, cache, moved)``; moved: where, by field of its task, what the user named is here.
     Sends ``("doing", text)`` and ``("done", pickled Done, whether its process crashed)``.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -33,10 +34,11 @@ def main(pipe: Connection, threads: int, run: str) -> None:
     worker: Worker | None = None
     with announced(run):
         while True:
-            content, cache = pipe.recv()
+            content, cache, moved = pipe.recv()
             job = pickle.loads(content)
-            if hasattr(job, "cache"):
-                job = replace(job, cache=cache or default_root())
+            if not isinstance(job, Unreadable):
+                cell = replace(job.cell, task=job.cell.task.model_copy(update=moved))
+                job = replace(job, cell=cell, cache=cache or default_root())
             if worker is None or not worker.alive:
                 worker = Worker(context, partial(_start, threads), [pipe])
             worker.give(0, [job])
