@@ -49,6 +49,7 @@ class Nodes:
 
     address: str
     raylets: list[int]
+    head: int
     caches: list[Path]
     site: Path
 
@@ -93,9 +94,9 @@ def nodes(tmp_path_factory) -> Iterator[Nodes]:
     process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None and process.stdout is not None
     said = json.loads(process.stdout.readline())
-    yield Nodes(said["address"], said["raylets"], caches, site)
+    yield Nodes(**said, caches=caches, site=site)
     process.stdin.close()
-    assert process.wait(60) == 0
+    process.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -194,3 +195,15 @@ def test_a_node_that_is_killed_costs_no_cell(place, nodes, peace):
     assert run.result() == 0, run.output.read_text()
     assert place.results() == peace
     assert strays(place) == [] and not alive(run.pid)
+
+
+def test_a_cluster_that_is_gone_is_one_line(place, nodes):
+    """The last test that needs a cluster."""
+    run = nodes.run(place, "--methods", "none,hangs", "--no-latency", before=nodes.with_plugin)
+    assert wait_until(lambda: "\n[1/" in run.output.read_text(), 120)
+    os.kill(nodes.head, signal.SIGKILL)
+    assert run.result(90) == 2
+    said = run.output.read_text()
+    last = said.splitlines()[-1]
+    assert last.startswith(f"headbench: error: the cluster at {nodes.address} is gone") and "Traceback" not in said
+    assert "finished cells are kept" in last and set(place.records()) == {"none/seed0"}
