@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
+import torch
+
 from bench.analysis.naming import count
 from bench.measure.status import duration
 from bench.run.disk import disk_use
@@ -76,7 +78,9 @@ def announce(
 
 
 def estimated(jobs: Sequence[TrainJob | CellJob], estimator: Estimator, engine: Engine, device: str) -> Iterator[str]:
-    """Lines on what the ``jobs`` are estimated to take that the ``estimator`` knows nothing of."""
+    """Lines on what the ``jobs`` are estimated to take that the ``estimator`` does not know; none without the GPU."""
+    if device == "cuda" and not torch.cuda.is_available():  # it is that of a cluster's nodes
+        return
     speed = cache(partial(flops_per_second, device))
     unknown: list[Job] = [job for job in jobs if estimator.seconds(job) is None]
     cells = [job.cell for job in unknown if isinstance(job, CellJob)]

@@ -55,7 +55,8 @@ class Nodes:
         if time.monotonic() - self._looked < LOOK_EVERY and not now:
             return
         self._looked = time.monotonic()
-        self._knock()
+        if not self._answers():
+            return
         with one_line(self._options):
             found = [entry for entry in ray.nodes() if entry["Alive"]]
         before, self._alive = self._alive, {}
@@ -76,19 +77,23 @@ class Nodes:
         fit = int(resources.get("CPU", 0) // cpus)
         return min(fit, int(resources.get("GPU", 0) / gpus + 1e-6)) if gpus else fit
 
-    def _knock(self) -> None:
-        """Raise InputError where the head does not answer. Ray would wait a minute, and then end this process."""
+    def _answers(self) -> bool:
+        """Whether the head does. Ray would wait a minute for it, and then end this process.
+
+        Raises InputError where it has not answered for a while.
+        """
         host, _, port = self._door.rpartition(":")
-        if (self._options.address or "").startswith("ray://") or not port:
-            return
+        if self._options.address.startswith("ray://") or not port.isdecimal():
+            return True
         try:
             socket.create_connection((host, int(port)), LOOK_EVERY).close()
-            self._unanswered = 0
         except OSError as error:
             self._unanswered += 1
             if self._unanswered >= GONE_AFTER:
                 raise gone(self._options, error) from error
-            self._looked -= LOOK_EVERY / 2
+            return False
+        self._unanswered = 0
+        return True
 
 
 def gone(options: ClusterOptions, error: object) -> InputError:
