@@ -126,18 +126,18 @@ def test_records_are_those_of_one_machine_and_models_are_trained_once(place, nod
 
 def test_a_driver_that_is_killed_continues_and_one_that_is_interrupted_says_so(place, nodes, peace):
     run = nodes.run(place, *FLAGS)
-    assert wait_until(lambda: "\n[3/" in run.output.read_text(), 120)
+    assert wait_until(lambda: "\n[3/" in run.output.read_text(), 300)
     os.kill(run.pid, signal.SIGKILL)
     assert run.result() == -signal.SIGKILL
-    assert wait_until(lambda: not nodes.at_work(), 30), "cells outlive their run"
+    assert wait_until(lambda: not nodes.at_work(), 120), "cells outlive their run"
     run = nodes.run(place, *FLAGS)
-    assert wait_until(lambda: "\n[1/" in run.output.read_text(), 120)
+    assert wait_until(lambda: "\n[1/" in run.output.read_text(), 300)
     os.kill(run.pid, signal.SIGINT)
     assert run.result() == 130
     said = run.output.read_text()
     assert said.endswith("headbench: stopped; finished cells are kept: run the command again to continue\n"), said
     assert "Traceback" not in said
-    assert wait_until(lambda: not nodes.at_work(), 30)
+    assert wait_until(lambda: not nodes.at_work(), 120)
     run = nodes.run(place, *FLAGS)
     assert run.result() == 0, run.output.read_text()
     assert place.results() == peace and strays(place) == []
@@ -190,7 +190,7 @@ def test_a_node_with_other_code_is_refused(place, nodes, monkeypatch):
 def test_a_node_that_is_killed_costs_no_cell(place, nodes, peace):
     """The last test that needs three nodes."""
     run = nodes.run(place, *FLAGS)
-    assert wait_until(lambda: "\n[2/" in run.output.read_text(), 120)
+    assert wait_until(lambda: "\n[2/" in run.output.read_text(), 300)
     os.kill(nodes.raylets.pop(), signal.SIGKILL)
     assert run.result() == 0, run.output.read_text()
     assert place.results() == peace
@@ -200,9 +200,9 @@ def test_a_node_that_is_killed_costs_no_cell(place, nodes, peace):
 def test_a_cluster_that_is_gone_is_one_line(place, nodes):
     """The last test that needs a cluster."""
     run = nodes.run(place, "--methods", "none,hangs", "--no-latency", before=nodes.with_plugin)
-    assert wait_until(lambda: "\n[1/" in run.output.read_text(), 120)
+    assert wait_until(lambda: "\n[1/" in run.output.read_text(), 300)
     os.kill(nodes.head, signal.SIGKILL)
-    assert run.result(90) == 2
+    assert run.result(300) == 2
     said = run.output.read_text()
     last = said.splitlines()[-1]
     assert last.startswith(f"headbench: error: the cluster at {nodes.address} is gone") and "Traceback" not in said
