@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import sys
 import textwrap
+from collections import Counter
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
@@ -70,7 +71,8 @@ def suites() -> str:
     for name in built_in_suites():
         suite = load_suite(name)
         levels = f"{len(suite.levels)} levels" if suite.levels else "all levels"
-        tasks = ", ".join(task.task for task in suite.tasks)
+        adapters = Counter(task.task for task in suite.tasks)
+        tasks = ", ".join(f"{number} x {adapter}" if number > 1 else adapter for adapter, number in adapters.items())
         lines.append(
             f"{name}: {tasks}; {count(len(suite.methods), 'method')}, {count(len(suite.seeds), 'seed')}, {levels}"
         )

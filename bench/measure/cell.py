@@ -120,6 +120,7 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
     if RECOVER.name in cell.method.options or method.training_free:
         reports = {n: level.report for n, level in zip(cell.removed, draws[0][1], strict=True) if level.report}
         recovery = reports or None
+    attention = [site.kind for site in view.heads.sites]
     measured = Measured(
         seconds=time.perf_counter() - started,
         scoring_seconds=0.0 if trains else choosing.seconds,
@@ -135,7 +136,13 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
         key=cell.key,
         cell=describe(cell),
         provenance=provenance(),
-        result=result.model_copy(update={"gap": evaluator.gap, "recovery": recovery}),
+        result=result.model_copy(
+            update={
+                "gap": evaluator.gap,
+                "recovery": recovery,
+                "attention": attention if len(set(attention)) > 1 else [],
+            }
+        ),
         measured=measured,
     )
     # Without an order of removal, an array says at each level which neurons are kept.

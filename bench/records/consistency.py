@@ -15,6 +15,8 @@ def check_result(result: Result) -> None:
     _check_levels(result.removed, result.units)
     if result.shape and sum(result.shape) != result.units:
         raise ValueError(f"shape has {sum(result.shape)} units of {result.units}")
+    if result.attention and len(result.attention) != len(result.shape):
+        raise ValueError(f"attention has {len(result.attention)} modules, shape {len(result.shape)}")
     for name, rows in (("quality", result.quality), ("metrics", result.metrics)):
         if any(len(row) != levels for row in rows):
             raise ValueError(f"{name} has rows that are not {levels} levels long")

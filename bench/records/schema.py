@@ -119,6 +119,9 @@ class Result(Part):
 
     units: Units = Field(gt=0, description="units of the model: what can be removed one by one")
     shape: list[Units] = Field([], description="units of each attention module, (modules,)")
+    attention: list[Literal["encoder", "decoder", "cross"]] = Field(
+        [], description="kind of attention of each module, (modules,); empty where there is one kind"
+    )
     removed: list[Units] = Field(min_length=2, description="units removed at each level, (levels,)")
     orders: list[list[Units]] | None = Field(
         None, description="removal order of the units, (draws, units), first removed first; null for chosen masks"

@@ -17,18 +17,26 @@ from bench.report.figures.heads import by_layer, kept_shares
 class Kept:
     """Heads kept on a task.
 
-    removed: heads removed at each level but 0. shape: heads of each attention module. shares: by label and number
-    removed the share of seeds and draws that keep each head, for each module (heads,); a level is missing where a
-    method was not measured at it. kinds: labels by kind, controls last.
+    removed: heads removed at each level but 0. shape: heads of each attention module. parts: by kind of attention its
+        modules, which stand together; all under an empty name where there is one kind.
+    shares: by label and number removed the share of seeds and draws that keep each head, for each module (heads,); a
+        level is missing where a method was not measured at it.
+    kinds: labels by kind of method, controls last.
     """
 
     units: int
     removed: tuple[int, ...]
     shape: tuple[int, ...]
+    parts: Mapping[str, slice]
     shares: Mapping[str, Mapping[int, Sequence[np.ndarray]]]
     kinds: Mapping[str, Sequence[str]]
     controls: frozenset[str]
     averaged: frozenset[str]
+
+    @property
+    def modules(self) -> list[tuple[str, int]]:
+        """Kind of attention and number of each module; the numbers of each kind begin at 0."""
+        return [(part, number) for part, own in self.parts.items() for number in range(len(self.shape[own]))]
 
     def by_kind(self, removed: int) -> dict[str, np.ndarray]:
         """Mean number of heads kept in each module, (modules,), over those of a kind in ``averaged``."""
@@ -61,6 +69,8 @@ def kept(board: Board, task: TaskKey) -> Kept | None:
     shape = max(shapes, key=shapes.count)
     units = sum(shape)
     cells = {label: own for label, own in cells.items() if all(tuple(r.result.shape) == shape for r in own)}
+    attention = next((own[0].result.attention for own in cells.values() if own[0].result.attention), [])
+    order_of_modules, parts = _by_attention(attention, len(shape))
     removed = sorted({count for own in cells.values() for record in own for count in record.result.removed if count})
     some = {label: own[0].cell for label, own in cells.items()}
     order = sorted(some, key=lambda label: (some[label].control, label))
@@ -68,10 +78,13 @@ def kept(board: Board, task: TaskKey) -> Kept | None:
     return Kept(
         units=units,
         removed=tuple(removed),
-        shape=shape,
+        shape=tuple(shape[module] for module in order_of_modules),
+        parts=parts,
         shares={
             label: {
-                count: by_layer(shares, shape) for count in removed if (shares := kept_shares(own, count)) is not None
+                count: [by_layer(shares, shape)[module] for module in order_of_modules]
+                for count in removed
+                if (shares := kept_shares(own, count)) is not None
             }
             for label, own in cells.items()
         },
@@ -79,3 +92,13 @@ def kept(board: Board, task: TaskKey) -> Kept | None:
         controls=frozenset(label for label, cell in some.items() if cell.control),
         averaged=frozenset(label for label, own in cells.items() if removes_heads(own[0]) and not some[label].control),
     )
+
+
+def _by_attention(attention: Sequence[str], modules: int) -> tuple[list[int], dict[str, slice]]:
+    """The modules in an order in which each kind of ``attention`` stands together, and the places of each kind."""
+    kinds = list(dict.fromkeys(attention))
+    if len(kinds) < 2:
+        return list(range(modules)), {"": slice(0, modules)}
+    order = sorted(range(modules), key=lambda module: kinds.index(attention[module]))
+    ends = np.cumsum([0, *(attention.count(own) for own in kinds)]).tolist()
+    return order, {own: slice(start, end) for own, start, end in zip(kinds, ends, ends[1:], strict=False)}

@@ -12,7 +12,7 @@ import torch
 
 from bench.analysis.naming import count
 from bench.measure.status import duration
-from bench.run.passes import SHARED, Calibration, over_calibration, over_test, trainings
+from bench.run.passes import SHARED, Calibration, over_calibration, over_test, trainings, trains_weights
 from bench.run.shapes import Shape, data_of, shape_of, tested_tokens
 from bench.suites.cells import Cell, open_task
 from bench.suites.parse import MethodSpec
@@ -24,6 +24,7 @@ from tasks.request import TaskSpec
 
 EPOCHS = 3  # that the task trains its own model for
 BOTH = 3  # a pass forward and backward, in passes forward
+COPIES = 4  # of the weights that training needs: gradients, two of the optimizer, and the best so far
 MB = 2**20
 
 
@@ -34,6 +35,29 @@ class Work(NamedTuple):
     trainings: int
     steps: int  # of each training
     test: int  # passes over the test split
+
+
+class Memory(NamedTuple):
+    """Bytes that a process holds at one time or another, without libraries and data.
+
+    narrowed: weights of a smaller model beside the whole, at most. activations: what a batch of so many texts keeps for
+    gradients; None if not known. Where weights are trained, copies are what else is as large as they are.
+    """
+
+    weights: int
+    narrowed: int
+    texts: int
+    activations: int | None
+    copies: int = 0
+    trained_texts: int = 0
+    trained_activations: int | None = 0
+
+    @property
+    def most(self) -> int | None:
+        """The most at once: a model is trained, scored, or evaluated."""
+        if self.activations is None or self.trained_activations is None:
+            return None
+        return self.weights + max(self.narrowed, self.activations, self.copies + self.trained_activations)
 
 
 @dataclass(frozen=True)
@@ -56,6 +80,24 @@ class Expectation:
         ) * self._per_text
 
     @cached_property
+    def memory(self) -> Memory:
+        """What one process holds, without Python, libraries and data."""
+        shape, methods = self.shape, {cell.method for cell in self.cells}
+        neurons = any(method.options.get("parts") in ("both", "neurons") for method in methods)
+        texts = min(shape.batch[0], self.calibration)
+        found = Memory(shape.weights, shape.narrowed(neurons), texts, shape.activations(texts))
+        by_method = any(self.work(method).trainings for method in methods)
+        if not (self.models or by_method):
+            return found
+        weights_too = bool(self.models) or any(map(trains_weights, methods))
+        trained = min(self._recipe.batch_size, len(data_of(self.task).train) - self.task.held_out)
+        return found._replace(
+            copies=(COPIES * weights_too + by_method) * shape.weights,  # a method trains a copy of the task's model
+            trained_texts=trained,
+            trained_activations=shape.activations(trained, trains=True),
+        )
+
+    @cached_property
     def calibration(self) -> int:
         """Examples in the calibration set of a cell."""
         wanted, held_out = self.cells[0], self.task.held_out
@@ -74,15 +116,9 @@ class Expectation:
     def lines(self) -> Iterator[str]:
         """What is expected, as text."""
         shape, cell = self.shape, self.cells[0]
-        texts, tokens = shape.batch
-        kept = "unknown" if shape.activations is None else f"{shape.activations / MB:,.0f} MB"
         name = f"{cell.task.task}: {cell.data}, {cell.model}"
         yield f"{name}: {count(len(shape.heads), 'head')}, {shape.parameters:,} parameters"
-        yield (
-            f"  memory: weights {shape.weights / MB:,.0f} MB; activations for gradients {kept} (batch of {texts} x "
-            f"{tokens} tokens); where weights are trained, gradients {shape.weights / MB:,.0f} MB and optimizer "
-            f"{2 * shape.weights / MB:,.0f} MB more"
-        )
+        yield f"  memory: {self._needed}"
         if self.models:
             steps, took = self._recipe.max_steps, self._told(self._to_train)
             yield f"  training: {count(self.models, 'model')} of {steps} steps, about {took} each"
@@ -95,6 +131,25 @@ class Expectation:
             alike[self.work(method)].append(method.label)
         for work, labels in sorted(alike.items(), key=lambda item: self._texts(item[0])):
             yield f"    {self._passes(work)}: {', '.join(labels)}"
+
+    @property
+    def _needed(self) -> str:
+        """Memory, as text."""
+        memory, tokens = self.memory, self.shape.batch[1]
+
+        def kept(texts: int, size: int | None) -> str:
+            known = "unknown" if size is None else f"{size / MB:,.0f} MB"
+            return f"{known} (batch of {texts} x {tokens} tokens)"
+
+        parts = [f"weights {memory.weights / MB:,.0f} MB", f"of smaller models {memory.narrowed / MB:,.0f} MB more"]
+        parts.append(f"activations for gradients {kept(memory.texts, memory.activations)}")
+        if memory.copies:
+            parts.append(
+                f"to train, {memory.copies / MB:,.0f} MB more for copies, gradients and optimizer, and activations "
+                f"{kept(memory.trained_texts, memory.trained_activations)}"
+            )
+        most = "" if memory.most is None else f"{memory.most / MB:,.0f} MB at most, without libraries: "
+        return most + "; ".join(parts)
 
     def _passes(self, work: Work) -> str:
         if work.calibration is None:

@@ -80,8 +80,14 @@ def trainings(spec: MethodSpec, removed: Sequence[int], units: int) -> int:
         return 0
     if method.base == "voita":
         return int(options["most"])
-    nothing_left = method.base == "amp-recovered" or options.get("frozen", False)  # then there is nothing to train
-    return sum(0 < count < (units if nothing_left else units + 1) for count in removed)
+    # Without units, there are only weights to train.
+    return sum(0 < count < (units + 1 if trains_weights(spec) else units) for count in removed)
+
+
+def trains_weights(spec: MethodSpec) -> bool:
+    """Whether a method trains the weights of a model, and not gates or adapters alone."""
+    method = METHODS[spec.name]
+    return method.trains and method.base != "amp-recovered" and not spec.options.get("frozen", False)
 
 
 def over_test(spec: MethodSpec, removed: Sequence[int]) -> int:

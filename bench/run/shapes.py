@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
-from methods.heads import HeadMap, count_parameters
+from methods.heads import HeadMap, count_parameters, find_mlps
 from tasks.data.dataset import Dataset
 from tasks.data.encode import encode
 from tasks.language_model import LENGTH, LOGITS, LanguageModel
@@ -59,9 +59,11 @@ class Shape:
         matrices = (p.numel() for name, p in self.model.named_parameters() if p.ndim == 2 and "embed" not in name)
         return 2.0 * sum(matrices) * tokens
 
-    @cached_property
-    def activations(self) -> int | None:
-        """Bytes that a batch keeps for its backward pass; None where the model does not run on the meta device."""
+    def activations(self, texts: int, trains: bool = False) -> int | None:
+        """Bytes that a batch of so many of the longest texts keeps for its backward pass, as if weights had gradients.
+
+        trains: with dropout, which keeps more. None where the model does not run on the meta device.
+        """
         kept: dict[int, Any] = {}
         own = {parameter.untyped_storage()._cdata for parameter in self.model.parameters()}
 
@@ -71,9 +73,19 @@ class Shape:
                 kept[storage._cdata] = storage  # held, so that no other gets its address
             return tensor
 
+        self.model.train(trains)
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            runs = self._runs(*self.batch)
+            runs = self._runs(texts, self.batch[1])
+        self.model.eval()
         return sum(storage.nbytes() for storage in kept.values()) if runs else None
+
+    def narrowed(self, neurons: bool) -> int:
+        """Bytes of the weights that a smaller model does not share: of attention and, if ``neurons`` go, of MLPs."""
+        names = {path for site in self.heads.sites for path in (*site.projections.values(), site.output)}
+        if neurons:
+            names |= {path for mlp in find_mlps(self.model) for path in (*mlp.inputs, mlp.output)}
+        weights = (weight for name in names for weight in self.model.get_submodule(name).parameters())
+        return sum(weight.nbytes for weight in weights)
 
     def _runs(self, texts: int, tokens: int) -> bool:
         """Run the model without its classification head, which may look for padding and adds next to nothing.
@@ -133,7 +145,7 @@ def tested_tokens(task: SeededTask, shape: Shape) -> float:
 
 
 def _pruned(folder: Path) -> nn.Module | None:
-    """A pruned checkpoint, whose configuration does not say what is left: its weights do, so they are read."""
+    """A pruned checkpoint: its weights are read, as its configuration does not say which heads remain."""
     load = next((load for name, load in checkpoint.LOADERS.items() if (folder / name).is_file()), None)
     return nn.Module.to(load(folder), "meta") if load else None
 

@@ -1,4 +1,4 @@
-"""What a suite needs that does not come with headbench: where each thing is, and what would do where it is missing."""
+"""What a suite needs that does not come with headbench: where each thing is, and how to get what is missing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def look_for(suite: Suite) -> dict[Need, hub.Found]:
     """Where everything is that ``suite`` needs.
 
     Nothing is loaded or downloaded; an id that is nowhere here is asked of the hub, unless that cannot be reached.
-    Raises InputError that names all that is missing, each with what would do, and what was found.
+    Raises InputError that names everything missing, with a way to get each, and what was found.
     """
     found: dict[Need, hub.Found] = {}
     faults = []

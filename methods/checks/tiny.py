@@ -90,8 +90,8 @@ class Tiny:
     ) -> t.PreTrainedModel:
         """A random model in evaluation mode. Its weights are large, so that attention is far from uniform."""
         config_class, model_class, own = MODELS[architecture.partition("-")[0]]
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)  # not that of every kind of device, as torch.manual_seed does
             model = model_class(config_class(**{**SHARED, **own, "num_hidden_layers": layers}))
             with torch.no_grad():
                 for name, parameter in model.named_parameters():

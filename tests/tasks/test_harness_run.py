@@ -306,7 +306,8 @@ def command_line(weights: Path, local: dict[str, str], folder: Path, limit: int)
     """Results of ``lm_eval`` itself, whose own YAML reads JSON of the original columns."""
     manager = prepared._manager(list(local), [])
     for name, place in local.items():
-        rows = write(folder / f"{name}.jsonl", data.local(place, name)["test"])
+        documents = data.local(place, name)["test"]
+        rows = write(folder / f"{name}.jsonl", documents.select(range(min(limit or len(documents), len(documents)))))
         config = {
             "include": str(manager.task_index[name].yaml_path),
             "task": name,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.report.figures.lines import DASHES
@@ -31,27 +33,43 @@ def layers_by_kind(found: Kept, levels: Sequence[int], title: str, random: str) 
     )
     figure.text(0.05 / wide, 1 - 0.05 / high, title, va="top", fontsize=9.5)
     grid = figure.subplots(down, across, squeeze=False, sharey=True)
-    x = np.arange(len(found.shape))
+    x = _places(found)
     handles: dict[str, Artist] = {}
     for axis in grid.flat[len(levels) :]:
         axis.axis("off")
     for axis, removed in zip(grid.flat, levels, strict=False):
         for label, by_level in found.shares.items():
             if removed in by_level and label in found.averaged:
-                (handles["each method"],) = axis.plot(x, heads_kept(by_level[removed]), color=FAINT, linewidth=0.6)
+                handles["each method"] = _line(axis, found, heads_kept(by_level[removed]), color=FAINT, linewidth=0.6)
         if removed in found.shares.get(random, {}):
-            (handles["random"],) = axis.plot(x, heads_kept(found.shares[random][removed]), color=MUTED, linestyle=":")
+            handles["random"] = _line(
+                axis, found, heads_kept(found.shares[random][removed]), color=MUTED, linestyle=":"
+            )
         for own, numbers in found.by_kind(removed).items():
             marker, colour, _ = ROLES[own]
-            (handles[own],) = axis.plot(
-                x, numbers, color=colour, marker=marker, markersize=4, linestyle=DASHES[own], linewidth=1.6
-            )
+            look = {"color": colour, "marker": marker, "linestyle": DASHES[own]}
+            handles[own] = _line(axis, found, numbers, markersize=4, linewidth=1.6, **look)
         axis.set_title(f"{found.units - removed} of {found.units} kept", fontsize=8.5, loc="left")
         axis.set_ylim(0, 1.05 * max(found.shape))
-        axis.set_xticks(x[:: 1 + len(x) // 12])
+        step = 1 + len(x) // 12
+        axis.set_xticks(x[::step], [str(number) for _, number in found.modules[::step]])
+        for part, own in found.parts.items():
+            axis.text(x[own][0], 0.01 * max(found.shape), part, color=MUTED, fontsize=7, va="bottom")
     for axis in grid[:, 0]:
         axis.set_ylabel("heads kept")
     for axis in grid.flat[max(0, len(levels) - across) : len(levels)]:
         axis.set_xlabel("layer")
     figure.legend(list(handles.values()), list(handles), loc="lower left", ncols=5, fontsize=8.5, borderaxespad=0.3)
     return figure
+
+
+def _places(found: Kept) -> np.ndarray:
+    """Where each module stands along the axis, (modules,): a place is left free between kinds of attention."""
+    before = {part: place for place, part in enumerate(found.parts)}
+    return np.array([place + before[part] for place, (part, _) in enumerate(found.modules)])
+
+
+def _line(axis: Axes, found: Kept, numbers: np.ndarray, **look: Any) -> Artist:
+    """Draw numbers of each module, (modules,), with a line for each kind of attention; the last of the lines."""
+    x = _places(found)
+    return [axis.plot(x[own], numbers[own], **look)[0] for own in found.parts.values()][-1]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from bench.analysis.budgets import evenly
 from bench.analysis.kinds import KINDS
@@ -62,11 +65,11 @@ def _level(found: Kept, removed: int) -> dict[str, Any]:
 
 def _map(found: Kept, label: str, removed: int) -> dict[str, Any]:
     layers = found.shares[label][removed]
+    parts = [_part(name, layers[own]) for name, own in found.parts.items() if any(map(len, layers[own]))]
+    return {"label": label, "control": label in found.controls, "parts": parts}
+
+
+def _part(name: str, layers: Sequence[np.ndarray]) -> dict[str, Any]:
+    """A map of the modules of one kind of attention."""
     wide, high = head_maps.size(layers)
-    return {
-        "label": label,
-        "control": label in found.controls,
-        "source": head_maps.address(head_maps.bitmap(layers)),
-        "wide": wide,
-        "high": high,
-    }
+    return {"name": name, "source": head_maps.address(head_maps.bitmap(layers)), "wide": wide, "high": high}

@@ -38,22 +38,22 @@ def by_kind(found: Kept, file: str, caption: str) -> Table:
 
 
 def every_head(found: Kept, file: str) -> Table:
-    """The share of seeds and draws that keep each head: a row for each method, level and layer."""
+    """The share of seeds and draws that keep each head: a row for each method, level and module."""
     rows = []
     for labels in found.kinds.values():
         for label in labels:
             for removed, layers in found.shares[label].items():
-                for layer, shares in enumerate(layers):
+                for (part, layer), shares in zip(found.modules, layers, strict=True):
                     padded = [*shares, *[math.nan] * (max(found.shape) - len(shares))]
-                    cells = (Cell("", float(share)) for share in padded)
-                    rows.append((name(label), Cell("", float(removed)), Cell("", float(layer)), *cells))
+                    place = (Cell(part, part), Cell("", float(layer)))
+                    rows.append((name(label), Cell("", float(removed)), *place, *(Cell("", float(s)) for s in padded)))
     heads = (Heading(f"head {head}", f"head{head}") for head in range(max(found.shape)))
-    headings = (Heading("method", "method"), Heading("removed", "removed"), Heading("layer", "layer"), *heads)
+    headings = (*(Heading(column, column) for column in ("method", "removed", "attention", "layer")), *heads)
     return Table(file, "Share of seeds and draws that keep each head", headings, tuple(rows))
 
 
 def _layers(found: Kept) -> list[Heading]:
-    return [Heading(f"layer {layer}", f"layer{layer}") for layer in range(len(found.shape))]
+    return [Heading(f"{part or 'layer'} {layer}", f"{part or 'layer'}{layer}") for part, layer in found.modules]
 
 
 def _numbers(found: Kept, layers: Sequence[np.ndarray]) -> list[Cell]:

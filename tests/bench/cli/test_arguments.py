@@ -197,7 +197,9 @@ def test_lists_say_what_there_is_to_choose_from(capsys):
     assert "classes: entailment, neutral, contradiction" in tasks
     assert tasks.count("built in: ") >= 3
     assert main(["list", "suites"]) == 0
-    assert "mini: classification, mnli, language_id" in capsys.readouterr().out
+    suites = capsys.readouterr().out
+    assert "mini: classification, mnli, language_id" in suites
+    assert "hies: 6 x classification, mnli; 7 methods" in suites
 
 
 def test_the_cells_of_a_suite_are_listed_with_their_state(place, capsys):

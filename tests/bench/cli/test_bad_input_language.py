@@ -155,28 +155,18 @@ def test_a_model_that_reads_ahead(refused, folder, kind, config):
     assert "attends to later tokens: it is not a causal language model" in refused(model=folder)
 
 
+BART = {
+    **{f"{side}_layers": 1 for side in ("encoder", "decoder")},
+    **{f"{side}_attention_heads": 4 for side in ("encoder", "decoder")},
+    **{f"{side}_ffn_dim": 48 for side in ("encoder", "decoder")},
+}
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "config"),
     [
-        (
-            "t5",
-            t.T5ForConditionalGeneration,
-            t.T5Config(vocab_size=700, d_model=32, d_kv=8, d_ff=48, num_layers=1, num_heads=4),
-        ),
-        (
-            "bart",
-            t.BartForConditionalGeneration,
-            t.BartConfig(
-                vocab_size=700,
-                d_model=32,
-                encoder_layers=1,
-                decoder_layers=1,
-                encoder_attention_heads=4,
-                decoder_attention_heads=4,
-                encoder_ffn_dim=48,
-                decoder_ffn_dim=48,
-            ),
-        ),
+        ("t5", t.T5ForConditionalGeneration, t.T5Config(vocab_size=700, d_model=32, d_kv=8, d_ff=48, num_layers=1)),
+        ("bart", t.BartForConditionalGeneration, t.BartConfig(vocab_size=700, d_model=32, **BART)),
     ],
 )
 def test_an_encoder_with_a_decoder(refused, folder, name, kind, config):

@@ -174,6 +174,7 @@ def change(path: Path, *field: str, value: object = None) -> None:
         (["result", "orders"], [[0, 0, 2, 3, 4, 5, 6, 7]], "result: Value error, orders has an entry that is not"),
         (["result", "kept"], [[0], [1]], "result: Value error, kept has 2 entries for 3 levels"),
         (["result", "shape"], [4, 5], "result: Value error, shape has 9 units of 8"),
+        (["result", "attention"], ["encoder"] * 3, "result: Value error, attention has 3 modules, shape "),
         (["result", "parts"], {"data": 99}, "the arrays beside it do not belong to it: 100 examples, not 99"),
         (["result", "units"], 0, "result.units: Input should be greater than 0"),
         (["measured", "latency", "samples", "1", "4"], [], "measured.latency.samples: Value error, samples has no"),

@@ -16,6 +16,7 @@ from PIL import Image
 
 from bench.report.board import read
 from bench.report.figures.head_maps import FAINTEST, STEPS, bitmap, size
+from bench.report.figures.layers import layers_by_kind
 from bench.report.kept import heads_kept, kept
 from bench.report.pages import heads as page_of_heads
 from bench.report.pages.heads import heads_page
@@ -110,6 +111,51 @@ def test_a_page_has_a_map_and_numbers_of_every_method_at_every_level(uneven, par
         np.testing.assert_allclose(got, shares, atol=1e-6)
     last = page.tables[-1]
     assert [row[1][0] for row in last[1:]] == ["score", "trained"] * 3
+
+
+@pytest.fixture
+def encoder_decoder(make_record, board_of):
+    """A model with two layers of an encoder, and two of a decoder with cross-attention, as its modules stand."""
+    shape, attention = [2, 3, 2, 1, 3, 4], ["encoder", "encoder", "decoder", "cross", "decoder", "cross"]
+    order = np.random.default_rng(0).permutation(15).tolist()
+    result = {"shape": shape, "attention": attention, "orders": [order]}
+    records = [
+        make_record(label=label, control=label == "random", removed=(0, 6, 15), quality=[[0.9, 0.8, 0.5]], data="alpha",
+                    result=result)
+        for label in ("scored", "random")
+    ]  # fmt: skip
+    return board_of(records), order
+
+
+def test_kinds_of_attention_are_shown_apart(encoder_decoder, parse):
+    board, order = encoder_decoder
+    files, found = heads_page(board, board.tasks[0]), kept(board, board.tasks[0])
+    assert found is not None and found.shape == (2, 3, 2, 3, 1, 4)
+    units = np.zeros(15)
+    units[order[6:]] = 1
+    by_module = np.split(units, np.cumsum([2, 3, 2, 1, 3, 4])[:-1])
+    expected = {"encoder": by_module[:2], "decoder": by_module[2::2], "cross": by_module[3::2]}
+    text = files[FILE].decode()
+    for kind, layers in expected.items():
+        (image, *_) = re.findall(rf'base64,([^"]+)"[^>]*alt="Heads that scored keeps in {kind} attention', text)
+        assert base64.b64decode(image) == bitmap(layers)
+    (table, *_) = parse(text).tables
+    names = [f"{kind} {layer}" for kind in expected for layer in range(2)]
+    assert [name for name, _ in table[0][1:]] == names
+    numbers = [layer.sum() for layers in expected.values() for layer in layers]
+    assert [float(value) for value, _ in table[1][1:]] == numbers
+    rows = list(csv.DictReader(io.StringIO(files["tables/heads-classification.alpha.model.csv"].decode())))
+    assert [(row["attention"], row["layer"]) for row in rows[:6]] == [tuple(name.split()) for name in names]
+
+
+def test_lines_of_kinds_of_attention_do_not_touch(encoder_decoder):
+    board, _ = encoder_decoder
+    found = kept(board, board.tasks[0])
+    assert found is not None
+    axis = layers_by_kind(found, [6], "title", "random").axes[0]
+    dotted = [line.get_xdata().tolist() for line in axis.lines if line.get_linestyle() == ":"]
+    assert dotted == [[0, 1], [3, 4], [6, 7]]
+    assert [text.get_text() for text in axis.texts] == ["encoder", "decoder", "cross"]
 
 
 def test_of_many_levels_a_page_shows_some_and_the_file_all(run, monkeypatch, undrawn):

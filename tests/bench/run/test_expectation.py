@@ -121,7 +121,7 @@ def test_a_language_model_has_its_shape_and_tested_texts(tiny_language_model, ti
         task.validate()
         shape = shape_of(task)
         assert shape.weights == size * shape.parameters
-    assert shape.activations is not None
+    assert shape.activations(4) is not None
     cells = plan(Suite(name="s", tasks=(task.spec,), methods=parse_methods("michel"), seeds=(0,)), "cpu")
     (expected,) = expectations(cells, {}, lambda dtype: 1e9)
     documents = len(task.texts.test)
@@ -154,9 +154,10 @@ def test_operations_are_two_for_each_weight_of_a_layer_and_token_at_each_of_its_
     ],
     ids=lambda config: config.model_type,
 )
-def test_activations_are_what_a_real_forward_pass_keeps(config):
-    estimated = shape(config).activations
-    model = AutoModelForSequenceClassification.from_config(config).eval()
+@pytest.mark.parametrize("trains", [False, True])
+def test_activations_are_what_a_real_forward_pass_keeps(config, trains):
+    estimated = shape(config).activations(4, trains)
+    model = AutoModelForSequenceClassification.from_config(config).train(trains)
     kept = {}
     own = {parameter.data_ptr() for parameter in model.parameters()}
 
@@ -168,6 +169,31 @@ def test_activations_are_what_a_real_forward_pass_keeps(config):
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         model.base_model(input_ids=torch.ones(4, 16, dtype=torch.long))
     assert estimated == pytest.approx(sum(storage.nbytes() for storage in kept.values()), rel=0.2)
+
+
+def test_weights_of_a_smaller_model_are_those_that_it_does_not_share():
+    found = shape(BertConfig(vocab_size=50, **SIZES))
+    layer = 4 * (64 * 64 + 64)
+    assert found.narrowed(neurons=False) == 4 * 3 * layer
+    assert found.narrowed(neurons=True) == 4 * 3 * (layer + 2 * 64 * 128 + 64 + 128)
+
+
+def test_memory_is_that_of_scores_or_of_a_training_whichever_is_more(tiny_model, tiny_data):
+    def memory(methods: str, models: int = 0, finetune: bool = False):
+        spec = TaskSpec(task="classification", model=str(tiny_model), data=str(tiny_data), finetune=finetune)
+        suite = Suite(name="s", tasks=(spec,), methods=parse_methods(methods), seeds=(0,), calibration=9)
+        (expected,) = expectations(plan(suite, "cpu"), {spec: models}, lambda dtype: 1e9)
+        return expected.memory, expected.shape
+
+    scored, of = memory("michel")
+    assert scored.texts == 9  # fewer than a batch
+    assert scored.most == of.weights + max(of.narrowed(neurons=False), of.activations(9))
+    tuned, of = memory("michel", models=1, finetune=True)
+    assert tuned.most == 5 * of.weights + of.activations(32, trains=True)
+    trained, of = memory("dsp-joint")
+    assert trained.most == 6 * of.weights + of.activations(32, trains=True)
+    gates, of = memory("dsp-pipelined")  # the weights stay as they are
+    assert gates.most == 2 * of.weights + of.activations(32, trains=True)
 
 
 def test_seconds_are_operations_over_speed(tiny_model, tiny_data):

@@ -1,0 +1,141 @@
+"""Gradients of the query, key and value weights of each head, before and after the first removal of Greedy-Gnorm.
+
+    python docs/studies/gradient_matrices.py [--removed N] [--out FILE.svg]
+    python docs/studies/gradient_matrices.py --task classification --model DIR --data FILE --text COLUMN --label COLUMN
+
+It draws what Figure 2 of Guo & Sheridan 2026 is about: the norm of each head's gradient matrices,
+E_x || d s(x) / d W ||_F with s(x) the norm of the logits of one sentence, a map for each of W_Q, W_K and W_V; the same
+without the heads of least score (the product of the three); and the change. The matrices are formed here, where
+``gnorm`` computes their norms alone. Without flags it takes the built-in model and data of the task.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from studied import empty_figure, save  # beside this file
+from torch import Tensor
+
+from bench.measure.view import view_of
+from bench.report.figures.canvas import cell_map, name_cells
+from bench.suites.cells import open_task
+from bench.suites.plugins import load_plugins
+from methods import METHODS, View
+from methods.heads import gated, observed
+from tasks.models.cache import Cache, default_root
+from tasks.request import TaskSpec
+
+PARTS = ("query", "key", "value")
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Norms:
+    """Mean norms of the gradient matrices: by part, for each attention module (heads,), or (key/value heads,)."""
+
+    query: list[Tensor]
+    key: list[Tensor]
+    value: list[Tensor]
+
+    def scores(self, view: View) -> Tensor:
+        """The product of the three, (units,): Eq. 15."""
+        rows = []
+        for index, site in enumerate(view.heads.sites):
+            key, value = (getattr(self, part)[index].repeat_interleave(site.queries_per_group) for part in PARTS[1:])
+            rows.append(view.per_unit(index, self.query[index] * key * value))
+        return torch.cat(rows)
+
+
+def gradient_norms(view: View) -> Norms:
+    """Norms of the gradient matrices of the model of ``view`` as it is, with the gates around it."""
+    totals: dict[tuple[str, int], Tensor] = {}
+    for batch in view.batches:
+        matrices: dict[tuple[str, int], Tensor] = {}
+
+        def add(site: int, inputs: Any, gradients: Any, matrices: Any = matrices) -> None:
+            for part in PARTS:  # a tied layer is called several times: its gradient is the sum
+                matrix = torch.einsum("btd,bthe->bhde", inputs[part].double(), gradients[part].double())
+                matrices[part, site] = matrix + matrices.get((part, site), 0.0)
+
+        with observed(view.model, view.heads, gradients=add):
+            view.logits(batch).flatten(1).norm(dim=1).sum().backward()  # of each sentence by itself
+        for key, matrix in matrices.items():
+            totals[key] = matrix.flatten(2).norm(dim=2).sum(0) + totals.get(key, 0.0)  # (heads,)
+    sites = range(len(view.heads.sites))
+    return Norms(*([totals[part, site] / view.examples for site in sites] for part in PARTS))
+
+
+def compared(view: View, removed: int) -> tuple[Norms, Norms, list[int]]:
+    """Norms of the whole model and of that without the ``removed`` units of least score, and those units."""
+    whole = gradient_norms(view)
+    least = whole.scores(view).argsort(stable=True)[:removed]
+    mask = view.heads.full_mask()
+    mask[least] = False
+    with gated(view.model, mask, view.heads):
+        return whole, gradient_norms(view), least.tolist()
+
+
+def drawn(before: Norms, after: Norms, title: str) -> Any:
+    """A row of maps for each part: before, after, and the change in per cent; a cross marks what was removed."""
+    wide, layers = max(map(len, before.query)), len(before.query)
+    figure = empty_figure(3 * (0.75 + 0.3 * wide), 3 * (0.55 + 0.22 * layers))
+    figure.suptitle(title, fontsize=9.5)
+    grid = figure.subplots(3, 3, squeeze=False)
+    for line, part in zip(grid, PARTS, strict=True):
+        first, second = ([row.numpy() for row in getattr(norms, part)] for norms in (before, after))
+        largest = max(float(np.max(row)) for row in (*first, *second)) or 1.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            change = [now / then - 1 for then, now in zip(first, second, strict=True)]
+        most = max((abs(value) for row in change for value in row if value > -1), default=1.0) or 1.0
+        texts = (None, None, partial(_per_cent, change))
+        names = ("before", "after", "change in %")
+        scaled = ([row / largest for row in first], [row / largest for row in second])
+        for axis, rows, text, name in zip(
+            line, (*scaled, [np.minimum(abs(row) / most, 1) for row in change]), texts, names, strict=True
+        ):
+            cell_map(axis, rows, text, size=5)
+            name_cells(axis, range(max(map(len, rows))), range(len(rows)), size=7)
+            axis.set_title(f"{part}: {name}", fontsize=8.5, loc="left")
+    for axis in grid[-1]:
+        axis.set_xlabel("head")
+    for axis in grid[:, 0]:
+        axis.set_ylabel("layer")
+    return figure
+
+
+def _per_cent(change: Sequence[np.ndarray], row: int, column: int) -> str:
+    value = change[row][column]
+    return "×" if value == -1 else f"{100 * value:+.0f}" if np.isfinite(value) else ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("task", "model", "data", "text", "label"):
+        parser.add_argument(f"--{name}", default="classification" if name == "task" else "")
+    parser.add_argument("--calibration", type=int, default=128, help="sentences (default: 128)")
+    parser.add_argument("--removed", type=int, default=1, help="heads removed (default: 1)")
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".svg"))
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    load_plugins()
+    text = tuple(filter(None, given.text.split(",")))
+    spec = TaskSpec(task=given.task, model=given.model, data=given.data, text=text, label=given.label)
+    task, cache = open_task(spec), Cache(default_root())
+    task.validate()
+    task.prepare(0, cache, CPU)
+    model = task.open(0, cache, CPU).requires_grad_(False)
+    view = view_of(task, model, METHODS["gnorm"], 0, given.calibration, 1.0, CPU)
+    before, after, removed = compared(view, given.removed)
+    names = ", ".join(view.heads.name(unit) for unit in removed)
+    save(drawn(before, after, f"{task.model_name}, {task.data_name}: without {names}"), given.out)
+
+
+if __name__ == "__main__":
+    main()

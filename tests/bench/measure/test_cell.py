@@ -1,0 +1,42 @@
+"""What a cell records of the model."""
+
+from __future__ import annotations
+
+import torch
+from transformers import AutoTokenizer, BartConfig, BartForSequenceClassification
+
+from bench.measure.cell import run_cell
+from bench.records.schema import FinishedRecord
+from bench.suites.cells import plan
+from bench.suites.parse import parse_methods
+from bench.suites.plugins import load_plugins
+from bench.suites.suite import Suite
+from tasks.models.cache import Cache
+from tasks.request import TaskSpec
+
+load_plugins()
+
+
+def recorded(model: str, data: str, cache) -> FinishedRecord:
+    spec = TaskSpec(task="classification", model=model, data=data, limit=20)
+    wanted = {"methods": parse_methods("magnitude"), "seeds": (0,), "levels": (0, 1), "calibration": 8}
+    (cell,) = plan(Suite(name="one", tasks=(spec,), **wanted), "cpu")
+    record, _ = run_cell(cell, Cache(cache))
+    assert isinstance(record, FinishedRecord), record
+    return record
+
+
+def test_kinds_of_attention_are_recorded_where_a_model_has_several(tiny_model, tiny_data, tmp_path):
+    assert recorded(str(tiny_model), str(tiny_data), tmp_path).result.attention == []
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    sides = {f"{side}_{name}": value for side in ("encoder", "decoder")
+             for name, value in (("layers", 1), ("attention_heads", 2), ("ffn_dim", 16))}  # fmt: skip
+    names = {"id2label": {0: "negative", 1: "positive"}, "label2id": {"negative": 0, "positive": 1}}
+    tokens = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "decoder_start_token_id": 2}
+    config = BartConfig(vocab_size=len(tokenizer), d_model=8, max_position_embeddings=32, **sides, **names, **tokens)
+    torch.manual_seed(0)
+    BartForSequenceClassification(config).save_pretrained(tmp_path / "bart")
+    tokenizer.save_pretrained(tmp_path / "bart")
+    result = recorded(str(tmp_path / "bart"), str(tiny_data), tmp_path).result
+    assert sorted(result.attention) == ["cross", "decoder", "encoder"]
+    assert len(result.attention) == len(result.shape)
