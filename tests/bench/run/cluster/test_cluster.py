@@ -195,15 +195,3 @@ def test_a_node_that_is_killed_costs_no_cell(place, nodes, peace):
     assert run.result() == 0, run.output.read_text()
     assert place.results() == peace
     assert strays(place) == [] and not alive(run.pid)
-
-
-def test_a_cluster_that_is_gone_is_one_line(place, nodes):
-    """The last test that needs a cluster."""
-    run = nodes.run(place, "--methods", "none,hangs", "--no-latency", before=nodes.with_plugin)
-    assert wait_until(lambda: "\n[1/" in run.output.read_text(), 300)
-    os.kill(nodes.head, signal.SIGKILL)
-    assert run.result(300) == 2
-    said = run.output.read_text()
-    last = said.splitlines()[-1]
-    assert last.startswith(f"headbench: error: the cluster at {nodes.address} is gone") and "Traceback" not in said
-    assert "finished cells are kept" in last and set(place.records()) == {"none/seed0"}
