@@ -67,6 +67,13 @@ class TaskSpec(BaseModel):
     device_map: str = Field(
         "", title="auto", description="spread a language model over all GPUs (default: one device holds it)"
     )
+    languages: Names = Field(
+        (), title="CODE", description="source and target language as the model's tokenizer calls them, for translation"
+    )
+    beams: int = Field(0, ge=0, title="N", description="beams of translation (default: greedy)")
+    label_smoothing: float = Field(
+        0.0, ge=0, lt=1, title="SHARE", description="label smoothing of the loss of translation (default: 0)"
+    )
     unit: Literal["group", "query"] = Field(
         "group",
         description="what can be removed of a model with fewer key/value than query heads: a key/value head with its "
@@ -85,6 +92,17 @@ class TaskSpec(BaseModel):
         found = self.model_dump(mode="json")
         found |= {name: _last_part(found[name]) for name in paths}
         return found | {"harness_tasks": [_last_part(name) for name in self.harness_tasks]}
+
+    @model_validator(mode="after")
+    def _check_translation(self) -> TaskSpec:
+        given = [
+            name
+            for name in ("languages", "beams", "label_smoothing")
+            if getattr(self, name) != type(self).model_fields[name].default
+        ]
+        if given and self.task != "translation":
+            raise ValueError(f"--{given[0].replace('_', '-')} is for --task translation")
+        return self
 
     @model_validator(mode="after")
     def _check_data(self) -> TaskSpec:

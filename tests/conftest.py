@@ -16,7 +16,7 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 
 from tasks.builtin import abilities, decoder
 
-pytest_plugins = ("tests.fixtures.runs",)
+pytest_plugins = ("tests.fixtures.runs", "tests.fixtures.translation")
 
 WORDS = ("good", "bad", "fine", "poor", "film", "book", "very", "not", "the", "a", "was", "is")
 

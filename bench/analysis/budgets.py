@@ -119,13 +119,14 @@ def _more(point: Point, best: Point) -> tuple[float, float]:
 
 def size_budgets(found: TradeOffs) -> list[Budget]:
     """Budgets of size that the methods' own sizes suggest, largest first: each just allows a group of similar ones."""
-    sizes = sorted((point.left for label in found.methods for point in found.points[label]), reverse=True)
+    points = (point for label in found.methods for point in found.points[label])
+    sizes = sorted((ceil(1000 * point.left - ROUNDING) / 1000 for point in points), reverse=True)
     largest: list[float] = []
     alike = (sizes[0] - sizes[-1]) / (2 * MOST) if sizes else 0.0
     for size in sizes:
         if not largest or size < largest[-1] - alike - ROUNDING:
             largest.append(size)
-    return [Budget("left", ceil(1000 * size - ROUNDING) / 1000) for size in evenly(largest, MOST)]
+    return [Budget("left", size) for size in evenly(largest, MOST)]
 
 
 def time_budgets(found: TradeOffs, batch: int) -> list[Budget]:

@@ -10,7 +10,7 @@ import numpy as np
 from bench.analysis.costs import forward_speedup, generation_speedup, level_index, units_removed
 from bench.analysis.curves import area_to, curve, parameters_removed, removes, share_emptied
 from bench.analysis.kinds import kind
-from bench.analysis.quality import ACCURACY, is_above_chance, quality_name
+from bench.analysis.quality import BYTE_PROBABILITY, is_above_chance, quality_name
 from bench.records.schema import FinishedRecord
 
 if TYPE_CHECKING:  # slow to import, and comparing two methods does without
@@ -28,13 +28,13 @@ def metrics(record: FinishedRecord) -> dict[str, float]:
     that model is not above chance.
     area50: the same over the shares up to a half, where models are still of use.
     emptied50: share of draws in which some attention module has no unit left with half of the units removed.
-    within1, within5: largest share removed such that no level up to it loses more than 1 or 5 points of accuracy, among
+    within1, within5: largest share removed such that no level up to it loses more than 1 or 5 points of quality, among
     the levels measured. NaN if texts are scored, where a point may be most of a byte's probability.
     """
     result, measured = record.result, record.measured
     shares, quality = curve(record)
     base, chance = quality[0], result.chance
-    accuracy = quality_name(record) == ACCURACY
+    in_points = quality_name(record) != BYTE_PROBABILITY
 
     def scaled(largest: float) -> float:
         if not is_above_chance(result):
@@ -48,8 +48,8 @@ def metrics(record: FinishedRecord) -> dict[str, float]:
         "at75": _at(record, 0.75, quality),
         "area": scaled(float(shares[-1])),
         "area50": scaled(0.5),
-        "within1": _safe_share(units_removed(record), base - quality, 0.01) if accuracy else NAN,
-        "within5": _safe_share(units_removed(record), base - quality, 0.05) if accuracy else NAN,
+        "within1": _safe_share(units_removed(record), base - quality, 0.01) if in_points else NAN,
+        "within5": _safe_share(units_removed(record), base - quality, 0.05) if in_points else NAN,
         "mb": _at(record, SIZE_LEVEL, [size["model"] for size in result.megabytes]),
         "mb_base": result.megabytes[0]["model"],
         "speedup1": forward_speedup(record, 1, SIZE_LEVEL),

@@ -10,7 +10,17 @@ from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord, Record, TaskKey
 
 # Fields of the request for a task that change what is measured, not only where it is read from.
-REQUEST_FIELDS = ("text", "label", "finetune", "limit", "harness_tasks", "dtype")
+REQUEST_FIELDS = (
+    "text",
+    "label",
+    "finetune",
+    "limit",
+    "harness_tasks",
+    "dtype",
+    "languages",
+    "beams",
+    "label_smoothing",
+)
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 

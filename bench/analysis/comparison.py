@@ -10,8 +10,9 @@ import numpy as np
 
 from bench.analysis.curves import area_to, removes
 from bench.analysis.paired_methods import PairedMethods, SeedPairs, largest_share, pair_methods
-from bench.analysis.quality import POINTS, quality_name
+from bench.analysis.quality import POINTS, is_of_corpus, quality_name
 from bench.analysis.run_results import FinishedCell
+from bench.analysis.stats.corpus import sentence_bootstrap
 from bench.analysis.stats.documents import Interval, McNemar, document_bootstrap, mcnemar
 from bench.analysis.stats.orders import kendall_tau, overlap, stability
 from bench.analysis.stats.pairs import Difference, difference, holm
@@ -24,7 +25,8 @@ from bench.records.schema import TaskKey
 class Documents:
     """The two pruned models of each seed on the same documents of one task, at one level."""
 
-    mcnemar: tuple[McNemar, ...]  # one per seed; empty if a method is a mean over random draws
+    mcnemar: tuple[McNemar, ...]  # one per seed; empty if there are none
+    no_mcnemar: str  # why there are none
     holm: np.ndarray  # their p-values adjusted over seeds, (seeds,)
     interval: Interval  # over documents, for these seeds; points
 
@@ -224,12 +226,18 @@ def _documents(pair: SeedPairs, level: float, alpha: float) -> Documents | None:
     if not some.parts:
         return None
     index = _level_index(cells[0][0], level)
+    if is_of_corpus(some):
+        one, other = ([cell.statistics("bleu", index) for cell in side] for side in zip(*cells, strict=True))
+        found = sentence_bootstrap(one, other, alpha)
+        in_points = Interval(POINTS * found.mean, POINTS * found.low, POINTS * found.high)
+        return Documents((), "BLEU is that of all documents together", holm([]), in_points)
     a, b = (np.stack([cell.outcomes(index) for cell in side]) for side in zip(*cells, strict=True))
     tests: tuple[McNemar, ...] = ()
+    why = "one of the methods is a mean over random draws"
     if all(len(cell.record.result.quality) == 1 for both in cells for cell in both):
         tests = tuple(mcnemar(one > 0.5, other > 0.5) for one, other in zip(a, b, strict=True))
     interval = document_bootstrap(POINTS * a, POINTS * b, list(some.parts.values()), alpha)
-    return Documents(tests, holm([test.p for test in tests]), interval)
+    return Documents(tests, why, holm([test.p for test in tests]), interval)
 
 
 def _agreement(pair: SeedPairs, level: float) -> Agreement | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from bench.analysis.comparable import differing
+from bench.analysis.comparable import differing, settings
 from bench.analysis.controls import controls_of
 from bench.analysis.curves import area_to, curve
 from bench.analysis.kinds import kind
@@ -16,8 +17,26 @@ from bench.analysis.quality import POINTS
 from bench.analysis.stats.pairs import Difference, difference, holm
 from bench.records.schema import FinishedRecord, TaskKey
 
-Seeds = Mapping[int, FinishedRecord]
 Samples = list[tuple[np.ndarray, np.ndarray]]  # for each task the points of a method and of its control, (seeds,) each
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A record, with what each comparison of it asks for again."""
+
+    record: FinishedRecord
+
+    @cached_property
+    def points(self) -> float:
+        """Quality averaged over all shares removed."""
+        return POINTS * area_to(1.0, *curve(self.record))
+
+    @cached_property
+    def settings(self) -> tuple[tuple[str, str], ...]:
+        return tuple(settings(self.record).items())
+
+
+Seeds = Mapping[int, Cell]
 
 
 @dataclass(frozen=True)
@@ -36,11 +55,11 @@ def over_controls(records: Iterable[FinishedRecord], alpha: float = 0.05) -> dic
     over the methods of a kind. A control that shares no seed with the method on some task, or was measured there under
     other settings, is left out.
     """
-    by_label: dict[str, dict[TaskKey, dict[int, FinishedRecord]]] = defaultdict(lambda: defaultdict(dict))
+    by_label: dict[str, dict[TaskKey, dict[int, Cell]]] = defaultdict(lambda: defaultdict(dict))
     for record in records:
-        by_label[record.cell.label][record.task][record.cell.seed] = record
+        by_label[record.cell.label][record.task][record.cell.seed] = Cell(record)
     tasks = sorted({task for of_task in by_label.values() for task in of_task})
-    some = {label: next(iter(next(iter(of_task.values())).values())) for label, of_task in by_label.items()}
+    some = {label: next(iter(next(iter(of_task.values())).values())).record for label, of_task in by_label.items()}
     families: dict[tuple[str, str], list[tuple[str, str, Samples]]] = defaultdict(list)
     for label in sorted(by_label):
         for role, control in controls_of(some, label).items():
@@ -63,8 +82,8 @@ def over_controls(records: Iterable[FinishedRecord], alpha: float = 0.05) -> dic
 def _paired(own: Seeds, control: Seeds) -> tuple[np.ndarray, np.ndarray] | None:
     """Points of the two in the seeds of a task that both have; None without any, or where they cannot be compared."""
     seeds = sorted(own.keys() & control.keys())
-    both = [records[seed] for records in (own, control) for seed in seeds]
-    if not seeds or differing(both):
+    sides = [[cells[seed] for seed in seeds] for cells in (own, control)]
+    unlike = {cell.settings: cell.record for side in sides for cell in side}
+    if not seeds or differing(unlike.values()):
         return None
-    points = POINTS * np.array([area_to(1.0, *curve(record)) for record in both])
-    return points[: len(seeds)], points[len(seeds) :]
+    return np.array([cell.points for cell in sides[0]]), np.array([cell.points for cell in sides[1]])

@@ -6,14 +6,24 @@ from math import sqrt
 
 from bench.records.schema import FinishedRecord, Result
 
-ACCURACY, BYTE_PROBABILITY = "accuracy", "probability of a byte"
+ACCURACY, BYTE_PROBABILITY, BLEU = "accuracy", "probability of a byte", "BLEU"
 POINTS = 100  # per unit of quality
 CHANCE_ERRORS = 2  # standard errors by which a model must exceed chance for its quality to be scaled
 
 
 def quality_name(record: FinishedRecord) -> str:
-    """What quality is: accuracy or, where a language model only scores texts, the probability of a byte."""
-    return ACCURACY if record.result.parts else BYTE_PROBABILITY
+    """What quality is: accuracy; the probability of a byte where a language model only scores texts; BLEU."""
+    return name_of_quality(bool(record.result.parts), is_of_corpus(record.result))
+
+
+def name_of_quality(answers: bool, of_corpus: bool) -> str:
+    """The same, by whether examples are right or wrong, and whether quality is a figure of all of them together."""
+    return BLEU if of_corpus else ACCURACY if answers else BYTE_PROBABILITY
+
+
+def is_of_corpus(result: Result) -> bool:
+    """Whether quality is a figure of the whole test split, and no mean over what is right or wrong."""
+    return bool(result.signatures)
 
 
 def is_above_chance(result: Result) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.analysis.curves import curve, parameters_removed
 from bench.records.schema import FailedRecord, FinishedRecord, TaskKey
-from bench.records.store import read_current, read_outcomes
+from bench.records.store import read_arrays, read_current, read_outcomes
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,13 @@ class FinishedCell:
     def outcomes(self, level: int) -> np.ndarray:
         """Share of draws that get each test example right at the level with this index, (N,). Raises InputError."""
         return read_outcomes(self.path)[:, level].mean(0)
+
+    def statistics(self, metric: str, level: int) -> np.ndarray:
+        """What each test example adds to ``metric`` at the level with this index, (draws, N, numbers).
+
+        Raises InputError.
+        """
+        return read_arrays(self.path)[f"statistics.{metric}"][:, level]
 
 
 @dataclass(frozen=True)

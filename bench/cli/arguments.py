@@ -45,6 +45,7 @@ examples:
   headbench report runs/mini                       pages, figures and tables of it, in runs/mini/report
   headbench compare michel ae runs/mini            does one keep more than the other, and can the seeds show it?
   headbench regress --baseline DIR runs/mini       did a change break a method?
+  headbench merge runs/a runs/b --out runs/both    records of two machines in one folder
 
 `headbench VERB --help` shows the flags of a verb."""
 
@@ -55,7 +56,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"headbench {__version__}")
     parser.set_defaults(verb=verbs.show_help, parser=parser)
     parsers = parser.add_subparsers(dest="name", metavar="VERB")
-    for add_verb in (_run, _list, _prune, _check, _leaderboard, _report, _compare, _regress):
+    for add_verb in (_run, _list, _prune, _check, _leaderboard, _report, _compare, _regress, _merge):
         add_verb(parsers)
     known, extra = parser.parse_known_args(arguments)
     if extra:
@@ -119,6 +120,16 @@ def _prune(parsers) -> None:
         required=True,
         metavar="0.5|50%|N",
         help="share (0.5, 50%%) or whole number of units to keep; 1 is one unit",
+    )
+    add(
+        "--uniform",
+        action="store_true",
+        help="keep the same number in every layer, so that transformers alone loads the checkpoint",
+    )
+    add(
+        "--export",
+        choices=("onnx", "onnx-int8"),
+        help="also write ONNX files, or these and others with int8 weights, which run in ONNX Runtime",
     )
     add("--out", required=True, type=types.path, metavar="DIR", help="folder to write: empty, or not there yet")
     add("--seed", type=types.whole, default=0, metavar="N", help="of training, calibration set and draws (default: 0)")
@@ -201,6 +212,13 @@ def _regress(parsers) -> None:
     add("--junit", type=types.file, metavar="FILE", help="also write the verdicts for continuous integration")
 
 
+def _merge(parsers) -> None:
+    parser = _verb(parsers, "merge", "put the records of several runs into one folder", verbs.merge)
+    parser.add_argument("folders", nargs="+", type=types.path, metavar=("A", "B"), help="folders of runs, two or more")
+    help = "folder to write: empty, or not there yet"
+    parser.add_argument("--out", required=True, type=types.path, metavar="DIR", help=help)
+
+
 def _verb(parsers, name: str, summary: str, function: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
     parser = parsers.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
     parser.set_defaults(verb=function, parser=parser)
@@ -246,4 +264,5 @@ def _kind(field: FieldInfo) -> dict[str, Any]:
         return {"choices": get_args(field.annotation)}
     if get_origin(field.annotation) is tuple:
         return {"metavar": f"{field.title}[,{field.title}]"}
-    return {"type": types.positive if field.annotation is int else types.filled, "metavar": field.title}
+    numbers: dict[Any, Callable[[str], float]] = {int: types.positive, float: types.number}
+    return {"type": numbers.get(field.annotation) or types.filled, "metavar": field.title}

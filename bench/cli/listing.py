@@ -89,7 +89,9 @@ def suites() -> str:
 def cells(suite: Suite, out: Path, device: str) -> str:
     """Every cell of ``suite`` with its key and the state of its record in ``out``."""
     look_for(suite)
-    found = survey(Store(out), plan(suite, device))
+    store, planned = Store(out), plan(suite, device)
+    paths = [path for cell in planned if (path := store.path(cell.name)).exists()]
+    found = survey(store, planned, known=store.read_all(paths))
     return "\n".join(f"{each.state:8} {cell.key[:12]} {cell.name}" for cell, each in found.items())
 
 

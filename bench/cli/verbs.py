@@ -67,6 +67,8 @@ def prune(options: argparse.Namespace) -> int:
         calibration_from=options.calibration_from,
         training=options.training,
         device=device_of(options),
+        uniform=options.uniform,
+        export=options.export,
     )
     signals.at_work()
     return prune(wanted, Cache(default_root()))
@@ -111,17 +113,21 @@ def leaderboard(options: argparse.Namespace) -> int:
 
     if options.format == "csv" and options.sort != "area":
         raise InputError("--sort: csv has a line for each seed, in the order of tasks and methods")
-    if options.by:
-        if options.sort != "area":
-            raise InputError("--by schedule: its rows are in the order of the scores' names, so --sort changes nothing")
-        text = leaderboard.by_schedule(options.folder, options.format)
-    elif options.format in ("html", "latex"):
-        from bench.report.write import main_table_as
+    if options.by and options.sort != "area":
+        raise InputError("--by schedule: its rows are in the order of the scores' names, so --sort changes nothing")
+    with leaderboard.current(options.folder) as board:
+        texts = leaderboard.texts(board)
+        if options.by:
+            text = leaderboard.by_schedule(board, options.format)
+        elif options.format in ("html", "latex"):
+            from bench.report.write import main_table_as
 
-        text = main_table_as(options.folder, options.format, options.sort)
-    else:
-        text = leaderboard.show(options.folder, options.format, options.sort)
-    leaderboard.write(options.folder)
+            text = main_table_as(board, options.format, options.sort)
+        elif options.sort != "area":
+            text = leaderboard.markdown(board, options.sort)
+        else:
+            text = texts[f"leaderboard.{options.format}"]
+        leaderboard.put(board, texts)
     print(text, end="")
     return 0
 
@@ -153,6 +159,13 @@ def regress(options: argparse.Namespace) -> int:
     methods, changed = _labels("methods", options.methods), _labels("changed", options.changed)
     limits = Limits(points=options.margin, slower=options.slower)
     return regress(options.baseline, options.folder, methods, changed, limits, options.junit)
+
+
+def merge(options: argparse.Namespace) -> int:
+    """Put the records of several runs into one folder."""
+    from bench.cli.merge import merge_runs
+
+    return merge_runs(options.folders, options.out)
 
 
 def _labels(flag: str, text: str | None) -> list[str]:

@@ -10,11 +10,13 @@ from contextlib import ExitStack
 import numpy as np
 import torch
 
+from bench.measure.corpus import signatures_of, statistics_of, translations_of
 from bench.measure.cost import Stopwatch, counting, peak_bytes, reset_peak
 from bench.measure.evaluate import Evaluation, Evaluator
 from bench.measure.result import arrays_of, result_of
 from bench.measure.status import Status
 from bench.measure.timing import timed_levels
+from bench.measure.unsupported import check_method
 from bench.measure.view import view_of
 from bench.records.protocol import PROTOCOL
 from bench.records.provenance import provenance
@@ -103,6 +105,7 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
     training = task.prepare(cell.seed, cache, device)
     model = task.open(cell.seed, cache, device).requires_grad_(False)
     view = view_of(task, model, method, cell.seed, cell.calibration, cell.training, device, cell.calibration_from)
+    check_method(method, view.heads)
     choosing, evaluation = Stopwatch(device), Stopwatch(device)
     ends = dict(_ends.get(of_model := (cell.task, cell.seed, cell.device), {}))
     with ExitStack() as stack:
@@ -140,10 +143,12 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
             update={
                 "gap": evaluator.gap,
                 "recovery": recovery,
+                "signatures": signatures_of(draws),
+                "translations": translations_of(draws, cell.removed, len(view.heads)),
                 "attention": attention if len(set(attention)) > 1 else [],
             }
         ),
         measured=measured,
     )
     # Without an order of removal, an array says at each level which neurons are kept.
-    return record, arrays_of(draws, trains=draws[0][0].trajectory is None)
+    return record, arrays_of(draws, trains=draws[0][0].trajectory is None) | statistics_of(draws)

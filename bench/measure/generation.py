@@ -24,15 +24,17 @@ PATIENCE = 900.0  # seconds after which the repeats of slow models end
 def generation_latency(task: Task, groups: Iterable[Mapping[int, Any]], device: torch.device) -> Generation:
     """Raw seconds by number of units removed, and the tokens of each run.
 
-    groups: language models with a ``generate``, as ``forward_latency`` takes them. Every run generates as many tokens,
-    whatever they are, and fewer than the paper's only where the model has no positions for so many.
+    groups: models with a ``generate``, as ``forward_latency`` takes them; the prompt of an encoder with a decoder is
+    its source. Every run generates as many tokens, whatever they are, and fewer than the paper's only where the model
+    has no positions for so many.
     """
     text = task.probe(1, device).inputs["input_ids"]  # (1, T), repeated where it is short
     samples: Samples = {}
     for models in groups:
-        positions = getattr(next(iter(models.values())).config, "max_position_embeddings", None) or PROMPT + NEW
+        config = next(iter(models.values())).config
+        positions = getattr(config, "max_position_embeddings", None) or PROMPT + NEW
         prompt = min(PROMPT, positions - 1)
-        new = min(NEW, positions - prompt)
+        new = min(NEW, positions - (1 if config.is_encoder_decoder else prompt))  # a decoder begins with one token
         ids = text.repeat(1, -(-prompt // text.shape[1]))[:, :prompt]
         settings: dict[str, Any] = {"max_new_tokens": new, "min_new_tokens": new, "do_sample": False, "num_beams": 1}
         settings |= {"use_cache": True, "pad_token_id": 0, "attention_mask": torch.ones_like(ids)}  # nothing is padded

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bench.analysis.naming import calibration_in_words
-from bench.analysis.quality import ACCURACY, BYTE_PROBABILITY
+from bench.analysis.naming import calibration_in_words, count
 from bench.records.provenance import provenance
 from bench.report.tables.markdown import aligned
 
@@ -30,6 +29,15 @@ UNEVEN = """\
 """
 
 
+AGAIN = """\
+## Make it again
+
+```
+{command}
+```
+"""
+
+
 class Spread(NamedTuple):
     """Milliseconds of a forward pass: the median and the middle half."""
 
@@ -40,15 +48,28 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Times:
-    """How long a forward pass takes, (before, after), and how busy the machine was."""
+    """How long a forward pass of some models takes, and how busy the machine was."""
 
-    milliseconds: Mapping[int, tuple[Spread, Spread]]  # by batch size
+    milliseconds: Mapping[int, tuple[Spread, ...]]  # by batch size, of each model
     repeats: int
     device: str
     in_processor_time: bool  # instead of wall time
     waited: float  # share of the wall time in which other work kept the process from running, 0 to 1
     load: float  # average of the last minute before
     processors: int
+
+
+@dataclass(frozen=True)
+class Onnx:
+    """What was exported; of each value, the first is of the checkpoint itself, the others of ``names``."""
+
+    opset: int
+    names: tuple[tuple[str, ...], ...]  # of the files of each version, the first in float32
+    gap: float  # between checkpoint and the first version, relative to the scale of the logits
+    inputs: str  # what is said of how they are called
+    quality: tuple[float, ...]
+    megabytes: tuple[float, ...]  # of the weights, then of the files
+    times: Times
 
 
 @dataclass(frozen=True)
@@ -71,17 +92,20 @@ class Pruned:
     neurons: Mapping[str, tuple[int, int]]  # (width, kept) by feed-forward layer; empty where all stay
     examples: int  # of the test split; 0 where texts are only scored
     quality: tuple[float, float]
+    quality_name: str
     metrics: Mapping[str, tuple[float, float]]  # of sub-tasks; empty where the task has none
     parameters: tuple[int, int]
     megabytes: tuple[float, float]
     times: Times
     gap: float  # between gated and smaller model, relative to the scale of the logits
+    command: str  # that makes it again
+    uneven: float | None = None  # quality with as many units, chosen freely; None unless every layer keeps as many
 
 
-def card(pruned: Pruned, name: str, plain: bool) -> str:
+def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> str:
     """The card, in Markdown, of what is saved in a folder called ``name``.
 
-    plain: whether ``from_pretrained`` of transformers loads it too.
+    plain: whether ``from_pretrained`` of transformers loads it too. onnx: what was exported as well.
 
     The command prints the part before ``## Load it``.
     """
@@ -89,7 +113,13 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
     unpruned = sum(pruned.unpruned.values())
     rows = [
         ["", "before", "after", "change"],
-        _row(_quality(pruned), [100 * value for value in pruned.quality], "{:.1f}", "{:+.1f} points", difference=True),
+        _row(
+            f"{pruned.quality_name} (%)",
+            [100 * value for value in pruned.quality],
+            "{:.1f}",
+            "{:+.1f} points",
+            difference=True,
+        ),
         *(_row(name, pair, "{:.4g}", "{:+.4g}", difference=True) for name, pair in pruned.metrics.items()),
         _row("parameters", pruned.parameters, "{:,}", "{:+.1f} %"),
         _row("MB", pruned.megabytes, "{:.2f}", "{:+.1f} %"),
@@ -102,6 +132,7 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
         for name, kept in pruned.kept.items()
     ]
     neurons = [f"- {name}: {kept} of {width}" for name, (width, kept) in pruned.neurons.items()]
+    capitalized = pruned.quality_name[0].upper() + pruned.quality_name[1:]
     exactness = f"to {pruned.gap:.0e} of their scale" if pruned.gap else "exactly"
     return "\n".join(
         [
@@ -110,13 +141,14 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
             f"Pruned for {pruned.task} on {pruned.data} by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
             f"{pruned.trained or 'on ' + calibration_in_words(pruned.calibration, pruned.calibration_from)}, "
             f"with headbench {provenance().packages['headbench']}. "
-            + (f"Accuracy is that of {pruned.examples} test examples. " if pruned.examples else "")
+            + (f"{capitalized} is that of {pruned.examples} test examples. " if pruned.examples else "")
             + f"The smaller model's logits are those of the gated one {exactness}."
             + (f" {pruned.recovered}" if pruned.recovered else "")
             + (f" The model before had {before} of the {unpruned} heads left." if before < unpruned else ""),
             "",
             aligned(rows),
             "",
+            *([_price(pruned, pruned.uneven), ""] if pruned.uneven is not None else []),
             _explained(pruned.times),
             "",
             "Heads kept, by attention module:",
@@ -124,10 +156,35 @@ def card(pruned: Pruned, name: str, plain: bool) -> str:
             *sites,
             "",
             *(["Neurons kept, by feed-forward layer:", "", *neurons, ""] if neurons else []),
+            *(_onnx(pruned, onnx) if onnx else []),
             LOAD.format(path=name),
             PLAIN if plain else UNEVEN,
+            AGAIN.format(command=pruned.command),
         ]
     )
+
+
+def _onnx(pruned: Pruned, onnx: Onnx) -> list[str]:
+    """Lines of the section about ONNX files."""
+    versions = [" and ".join(f"`onnx/{name}`" for name in names) for names in onnx.names]
+    rows = [
+        ["", "checkpoint", *versions],
+        [f"{pruned.quality_name} (%)", *(f"{100 * each:.1f}" for each in onnx.quality)],
+    ]
+    rows.append(["MB", *(f"{each:.2f}" for each in onnx.megabytes)])
+    for size, spreads in onnx.times.milliseconds.items():
+        rows.append([f"ms, batch {size}, {onnx.times.device}", *map(_shown, spreads)])
+    return [
+        "## ONNX",
+        "",
+        f"{versions[0]} (opset {onnx.opset}) gives the logits of the checkpoint to {onnx.gap:.0e} of their scale. "
+        f"{onnx.inputs} Layers without heads have no attention in it.",
+        "",
+        aligned(rows),
+        "",
+        f"Files run in ONNX Runtime, the checkpoint in torch, on as many threads. {_explained(onnx.times)}",
+        "",
+    ]
 
 
 def _shown(times: Spread) -> str:
@@ -145,8 +202,14 @@ def _explained(times: Times) -> str:
     )
 
 
-def _quality(pruned: Pruned) -> str:
-    return f"{ACCURACY if pruned.examples else BYTE_PROBABILITY} (%)"
+def _price(pruned: Pruned, uneven: float) -> str:
+    """What it costs to keep the same number of heads in every layer."""
+    each = {len(kept) for kept in pruned.kept.values()}
+    return (
+        f"Every attention module keeps {count(each.pop(), 'head')}. With as many heads chosen freely, where layers may "
+        f"differ, the {pruned.quality_name} is {100 * uneven:.1f} %: the same number in every layer "
+        f"makes a difference of {100 * (pruned.quality[1] - uneven):+.1f} points."
+    )
 
 
 def _row(name: str, pair: Sequence[float], form: str, change: str, difference: bool = False) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,25 @@ import torch
 from torch import nn
 
 from bench.analysis.naming import count
+from bench.analysis.quality import name_of_quality
+from bench.exports.onnx_files import check_installed
 from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import largest_gap
+from bench.measure.unsupported import check_method
 from bench.measure.view import view_of
+from bench.prune.budget import units_to_keep
 from bench.prune.card import Pruned, card
+from bench.prune.metadata import command, front_matter
+from bench.prune.onnx import Export, export_onnx
+from bench.prune.stock import check_stock_loading
 from bench.prune.times import times_of
+from bench.prune.uniform import check_expressible, even_units_to_keep, with_allocation
 from bench.records.errors import InputError
 from bench.records.files import check_writable
-from bench.records.protocol import count_at
 from bench.suites.cells import calibration_source, check_start, open_task
 from bench.suites.parse import MethodSpec
-from bench.suites.shares import fraction
-from methods import METHODS, OptionError
+from methods import METHODS, OptionError, View
+from methods.contract.choice import Choice
 from methods.contract.registry import RECOVER
 from methods.contract.schedule import NonFiniteScore
 from methods.contract.side_effects import SideEffect, no_side_effects
@@ -33,6 +40,7 @@ from methods.recovery.choosing import select
 from tasks.contract import Task
 from tasks.models.cache import Cache, system_errors
 from tasks.request import CalibrationSource, TaskSpec
+from tasks.translating.scores import CorpusOutcomes
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,8 @@ class PruneOptions:
     calibration_from: CalibrationSource
     training: float
     device: str
+    uniform: bool = False  # the same number of heads in every attention module
+    export: Export | None = None  # other formats to save it in as well
 
 
 def prune(options: PruneOptions, cache: Cache) -> int:
@@ -56,27 +66,31 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise InputError(f"--out {options.out}: exists already; give a folder that is empty, or not there yet")
     check_writable(out.parent)
+    if options.export:
+        check_installed()
     torch.set_num_threads(1)  # as in a run, whose trained models this shares
     device = torch.device(options.device)
     task = open_task(options.task)
     check_start(options.method, task)
+    again = command(options)
+    if options.uniform:
+        options = replace(options, method=with_allocation(options.method, "layer"))
     source = calibration_source(task, options.calibration, options.calibration_from)
     untrained = task.validate()
     heads = HeadMap.of(untrained, task.spec.unit)
-    keep = units_to_keep(options.keep, len(heads))
+    keep = even_units_to_keep(options.keep, heads) if options.uniform else units_to_keep(options.keep, len(heads))
+    if options.uniform:
+        check_expressible(untrained, heads, keep)
     _check_biases(options, untrained, heads)
     with _one_line(options):
         task.prepare(options.seed, cache, device)
         model: Any = task.open(options.seed, cache, device).requires_grad_(False)
         before = evaluate_model(task, model)
-        method = METHODS[options.method.name]
-        view = view_of(task, model, method, options.seed, options.calibration, options.training, device, source)
-        with no_side_effects(model):
-            selection = select(method, options.method.options, view, [len(view.heads) - keep])
-        choice = selection.choices[0][0]
-        if choice.neurons is None and choice.removed != len(view.heads) - keep:
-            kept = int(choice.mask.sum())
-            raise InputError(f"--method {options.method.label} keeps {kept} units, whatever --keep says")
+        view, choice = _chosen(options, task, model, keep, device, source)
+        uneven = None
+        if options.uniform:
+            free = replace(options, method=with_allocation(options.method, "global"))
+            uneven = task.evaluate(_chosen(free, task, model, keep, device, source)[1].smaller()).quality
         smaller: Any = choice.smaller()
         gap = largest_gap(task, choice, smaller)
         after = evaluate_model(task, smaller)
@@ -89,7 +103,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         seed=options.seed,
         calibration=view.examples,
         calibration_from=source,
-        trained=_trained(choice.report) if method.trains else "",
+        trained=_trained(choice.report) if METHODS[options.method.name].trains else "",
         recovered=_recovered(options, choice.report),
         kept={site.name: kept_heads(smaller.get_submodule(site.name), site) for site in view.heads.sites},
         neurons={name: (len(mask), int(mask.sum())) for name, mask in (choice.neurons or {}).items()},
@@ -97,16 +111,35 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         unpruned={site.name: unpruned_heads(model.get_submodule(site.name), site) for site in view.heads.sites},
         examples=sum(before.outcomes.parts.values()),
         quality=(before.outcomes.quality, after.outcomes.quality),
+        quality_name=name_of_quality(bool(before.outcomes.parts), isinstance(before.outcomes, CorpusOutcomes)),
         metrics={name: (value, after.outcomes.metrics[name]) for name, value in before.outcomes.metrics.items()},
         parameters=(before.parameters["model"], after.parameters["model"]),
         megabytes=(before.megabytes["model"], after.megabytes["model"]),
-        times=times_of(task, model, smaller, device),
+        times=times_of(task, [model, smaller], device),
         gap=gap,
+        command=again,
+        uneven=uneven,
     )
-    text = _save(smaller, task, pruned, out)
+    text = _save(smaller, task, pruned, out, options.export)
     print(text.partition("## Load it")[0].rstrip())
     print(f"\nSaved: {options.out}")
     return 0
+
+
+def _chosen(
+    options: PruneOptions, task: Task, model: nn.Module, keep: int, device: torch.device, source: CalibrationSource
+) -> tuple[View, Choice]:
+    """What the method saw, and its choice of ``keep`` units. Raises InputError if it keeps another number."""
+    method = METHODS[options.method.name]
+    view = view_of(task, model, method, options.seed, options.calibration, options.training, device, source)
+    check_method(method, view.heads)
+    with no_side_effects(model):
+        selection = select(method, options.method.options, view, [len(view.heads) - keep])
+    choice = selection.choices[0][0]
+    if choice.neurons is None and choice.removed != len(view.heads) - keep:
+        kept = int(choice.mask.sum())
+        raise InputError(f"--method {options.method.label} keeps {kept} units, whatever --keep says")
+    return view, choice
 
 
 @contextmanager
@@ -118,15 +151,6 @@ def _one_line(options: PruneOptions) -> Iterator[None]:
         raise InputError(f"--method {options.method.label}: {error}") from error
     except (NonFiniteScore, FloatingPointError, SideEffect) as error:
         raise InputError(f"nothing was pruned: {error}") from error
-
-
-def units_to_keep(text: str, units: int) -> int:
-    """``0.5``, ``50%`` or a whole number of units, as a number of units. Raises InputError."""
-    share = text.endswith("%") or "." in text
-    number = fraction(text)
-    if not 0 <= number <= (1 if share else units) or not (share or number.is_integer()):
-        raise InputError(f"--keep {text}: expected a share such as 0.5 or 50%, or a number of units from 0 to {units}")
-    return count_at(number, units) if share else int(number)
 
 
 def _trained(report: Mapping[str, float]) -> str:
@@ -160,12 +184,17 @@ def _check_biases(options: PruneOptions, model: nn.Module, heads: HeadMap) -> No
             )
 
 
-def _save(smaller: Any, task: Task, pruned: Pruned, out: Path) -> str:
-    """Write checkpoint, tokenizer and card to a temporary folder, then rename it to ``out``; returns the card."""
+def _save(smaller: Any, task: Task, pruned: Pruned, out: Path, export: Export | None) -> str:
+    """Write checkpoint, exports, tokenizer and card to a temporary folder, then rename it to ``out``; the card."""
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary, system_errors(out):
         folder = Path(temporary) / out.name
-        text = card(pruned, out.name, plain=save_pruned(smaller.cpu(), folder))
+        plain = save_pruned(smaller.cpu(), folder)
+        if plain:
+            check_stock_loading(task, smaller, folder)
+        onnx = export_onnx(task, smaller, pruned, folder, int8=export == "onnx-int8") if export else None
+        text = card(pruned, out.name, plain, onnx)
         task.save_tokenizer(folder)
-        (folder / "README.md").write_text(text, encoding="utf-8")
+        head = front_matter(task, smaller, pruned, out.name, plain, bool(onnx))
+        (folder / "README.md").write_text(f"{head}\n{text}", encoding="utf-8")
         folder.rename(out)
     return text

@@ -18,21 +18,22 @@ REPEATS = 20  # of one comparison, which is all that its card rests on
 BUSY = 0.1  # share of the wall time spent waiting from which processor time is shown
 
 
-def times_of(task: Task, model: nn.Module, smaller: nn.Module, device: torch.device) -> Times:
-    """Times of both models, whose repeats are interleaved.
+def times_of(task: Task, models: Sequence[nn.Module], device: torch.device) -> Times:
+    """Times of some models, in their order, whose repeats are interleaved.
 
     On a CPU that other work shares, wall time says more about that work: there they are in processor time.
     """
     load, processors = os.getloadavg()[0], os.cpu_count() or 1
-    laps = time_forward(task, [{0: model, 1: smaller}], device, REPEATS).laps
-    pairs = {size: (found[0], found[1]) for size, found in laps.items()}
-    waited = share_waited([each for pair in pairs.values() for each in pair]) if device.type == "cpu" else 0.0
+    found = time_forward(task, [dict(enumerate(models))], device, REPEATS).laps
+    laps = {size: [of_size[index] for index in range(len(models))] for size, of_size in found.items()}
+    every = [each for of_size in laps.values() for each in of_size]
+    waited = share_waited(every) if device.type == "cpu" else 0.0
     busy = waited > BUSY
     spreads = {
-        size: (_spread(before.processor if busy else before.wall), _spread(after.processor if busy else after.wall))
-        for size, (before, after) in pairs.items()
+        size: tuple(_spread(each.processor if busy else each.wall) for each in of_size)
+        for size, of_size in laps.items()
     }
-    repeats = min(len(each.wall) for pair in pairs.values() for each in pair)
+    repeats = min(len(each.wall) for each in every)
     return Times(spreads, repeats, device_name(device), busy, waited, load, processors)
 
 

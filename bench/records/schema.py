@@ -114,6 +114,14 @@ class MethodTraining(Part):
     reports: dict[Units, dict[str, float]] = Field(description="numbers that the method reports, by level")
 
 
+class Translations(Part):
+    """A test example and what models of the first draw make of it."""
+
+    source: str
+    reference: str
+    translations: dict[Units, str] = Field(description="by number of units removed: none, and about half")
+
+
 class Result(Part):
     """What was removed and what that does to the model: the same for the same key, machine and versions."""
 
@@ -141,7 +149,12 @@ class Result(Part):
     quality: list[list[Share]] = Field(
         min_length=1,
         description="test quality, (draws, levels), 0 to 1: accuracy, averaged over sub-tasks; if texts are only "
-        "scored, the probability of a byte",
+        "scored, the probability of a byte; of translations, BLEU over the whole split",
+    )
+    signatures: dict[str, str] = Field(
+        {},
+        description="how figures of the whole test split are computed, by metric (bleu, chrf), as sacrebleu says it; "
+        "empty where quality is a mean over examples",
     )
     parts: dict[str, Annotated[Count, Field(gt=0)]] = Field(
         description="test examples of each sub-task, in the order of the outcomes; empty if texts are only scored"
@@ -149,6 +162,7 @@ class Result(Part):
     metrics: list[list[dict[str, float]]] = Field(
         min_length=1, description="metrics of the sub-tasks, (draws, levels), by SUB-TASK/METRIC"
     )
+    translations: list[Translations] = Field([], description="the first test examples; empty if nothing is translated")
     chance: Share = Field(description="quality of always predicting the most frequent label of the test split")
     parameters: list[dict[str, Count]] = Field(
         description="parameters by module at each level, (levels,), of the first draw; 'model' is the whole model"

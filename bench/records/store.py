@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -23,6 +23,7 @@ from bench.records.files import NotAFile, digest_of, is_temporary, locked, read_
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import RECORD, FinishedRecord, Record
 
+INDEXED = 2000  # records that have an index; fewer are read in about a second
 ODD = (ValueError, KeyError, AttributeError, TypeError)  # raised where content is of an unexpected kind
 
 
@@ -122,6 +123,28 @@ class Store:
                 raise CorruptRecord(f"{path}: the arrays beside it do not belong to it: {error}") from error
         return record
 
+    def read_all(self, paths: Sequence[Path]) -> dict[Path, Record | CorruptRecord | OtherProtocol]:
+        """Each of the records at ``paths`` as ``read`` returns it, or what it raises.
+
+        Where there are many, those that were read before come from an index beside them (``bench.records.index``).
+        """
+        faults: dict[Path, CorruptRecord | OtherProtocol] = {}
+
+        def read(path: Path) -> Record | None:
+            try:
+                return self.read(path)
+            except (CorruptRecord, OtherProtocol) as error:
+                faults[path] = error
+                return None
+
+        if len(paths) < INDEXED:
+            found = {path: record for path in paths if (record := read(path))}
+        else:
+            from bench.records.index import read_many  # loads pyarrow
+
+            found = read_many(self.folder, paths, read)
+        return {path: found.get(path) or faults[path] for path in paths}
+
     def paths(self) -> list[Path]:
         """The files of all records, sorted. Anything else with such a name, such as a pipe, is named and skipped."""
         found = sorted(self.folder.glob("*/*/*.json"))
@@ -176,17 +199,15 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
     A corrupt one is named on standard error and left out. Raises InputError if no record is left.
     """
     store = Store(folder)
-    records: dict[Path, Record] = {}
     paths = store.paths()
+    records: dict[Path, Record] = {}
     corrupt = 0
-    for path in paths:
-        try:
-            records[path] = store.read(path)
-        except OtherProtocol:
-            continue
-        except CorruptRecord as error:
+    for path, found in store.read_all(paths).items():
+        if isinstance(found, CorruptRecord):
             corrupt += 1
-            _tell(f"left out, a corrupt record, which `headbench run` sets aside and makes again: {error}")
+            _tell(f"left out, a corrupt record, which `headbench run` sets aside and makes again: {found}")
+        elif not isinstance(found, OtherProtocol):
+            records[path] = found
     if not paths:
         raise InputError(f"{folder}: no records there (expected {store.folder}/TASK/METHOD/SEED.json)")
     if not records:

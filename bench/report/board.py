@@ -126,9 +126,13 @@ def read(folder: Path) -> Board:
 
 def read_finished(folder: Path) -> Board:
     """The board of the records in ``folder``. Raises InputError where no cell has a result."""
-    board = read(folder)
+    return with_results(read(folder))
+
+
+def with_results(board: Board) -> Board:
+    """``board`` itself. Raises InputError where no cell has a result."""
     if not board.records:
-        raise InputError(f"{folder}: no cell has a result, so there is nothing to report")
+        raise InputError(f"{board.folder}: no cell has a result, so there is nothing to report")
     return board
 
 

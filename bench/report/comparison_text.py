@@ -122,7 +122,7 @@ def _document_table(comparison: Comparison) -> str:
         lines.append(
             f"- {task.name}: difference {interval.mean:.1f} points, {100 * (1 - comparison.alpha):g} % interval over "
             f"documents {interval.low:.1f} to {interval.high:.1f}"
-            + ("" if documents.mcnemar else "; no McNemar test, as one of the methods is a mean over random draws")
+            + ("" if documents.mcnemar else f"; no McNemar test, as {documents.no_mcnemar}")
         )
         for seed, test, p in zip(task.seeds, documents.mcnemar, documents.holm, strict=False):
             rows.append([task.name, str(seed), str(test.only_a), str(test.only_b), p_in_words(test.p), p_in_words(p)])

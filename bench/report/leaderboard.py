@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pandas as pd
@@ -16,7 +17,7 @@ from bench.analysis.summary import over_seeds
 from bench.records.errors import InputError
 from bench.records.files import locked, write_whole
 from bench.report.area_orders import area_orders
-from bench.report.board import Board, read, read_finished
+from bench.report.board import Board, read, with_results
 from bench.report.notes import mixed_settings
 from bench.report.tables.columns import COLUMNS, Column
 from bench.report.tables.markdown import aligned, literal, table_in_markdown
@@ -35,18 +36,18 @@ LEGEND = """\
 How to read it. *acc. at 50 %*, *75 %*: test accuracy with that share of the heads removed. *area*: mean accuracy over
 all shares removed, scaled so that chance (always giving the commonest answer of the test split) is 0 and the unpruned
 model is 1; *area to 50 %*: the same over the shares up to a half, where models are still of use. For a language model,
-accuracy is the mean over its sub-tasks or, where texts are only scored, the probability of a byte (geometric mean).
-*heads off*: largest share removed, among the levels measured, before accuracy falls by more than 1 or 5 points. *MB*
-(2^20 bytes) and *speed-up*: of the physically smaller model with half of its heads; speed-ups are relative to the
-unpruned model in the same interleaved repeats. *scoring*: wall seconds, and calibration examples sent forward and
-backward through the model. Numbers are means over seeds, followed by ± and the standard deviation over seeds; without ±
-there is only one seed. Random draws are averaged within a seed; size and speed are those of the first draw. Controls
-give the scale: `none` removes nothing, `random` needs no score, and an inverse method removes the heads first that its
-score calls most important. Rows marked *neurons* remove the same share of the neurons of every feed-forward layer, with
-the heads or instead of them (`kwon:parts=both` a share of all parameters, as it divides it). They come last: compare
-them by *parameters off*, not at the same share of heads, and with `random-both`, which removes heads and neurons at
-random. Rows marked *trained* had gates, or gates and weights, trained at each level for that share of the steps that
-the task allows its own model; *training*: wall seconds of that over all levels.
+accuracy is the mean over its sub-tasks or, where texts are only scored, the probability of a byte (geometric mean); for
+translations it is BLEU. *heads off*: largest share removed, among the levels measured, before accuracy falls by more
+than 1 or 5 points. *MB* (2^20 bytes) and *speed-up*: of the physically smaller model with half of its heads; speed-ups
+are relative to the unpruned model in the same interleaved repeats. *scoring*: wall seconds, and calibration examples
+sent forward and backward through the model. Numbers are means over seeds, followed by ± and the standard deviation over
+seeds; without ± there is only one seed. Random draws are averaged within a seed; size and speed are those of the first
+draw. Controls give the scale: `none` removes nothing, `random` needs no score, and an inverse method removes the heads
+first that its score calls most important. Rows marked *neurons* remove the same share of the neurons of every
+feed-forward layer, with the heads or instead of them (`kwon:parts=both` a share of all parameters, as it divides it).
+They come last: compare them by *parameters off*, not at the same share of heads, and with `random-both`, which removes
+heads and neurons at random. Rows marked *trained* had gates, or gates and weights, trained at each level for that share
+of the steps that the task allows its own model; *training*: wall seconds of that over all levels.
 
 Compare methods within their table, where the same is done to the weights that are left. *over random choice*: points of
 accuracy, averaged over all shares removed and not scaled by chance, above the control that chooses at random: `random`
@@ -58,31 +59,45 @@ many seeds it needs. No other difference in these tables has been tested: use `h
 read close rows as ties."""
 
 
+@contextmanager
+def current(folder: Path) -> Iterator[Board]:
+    """The board of the records in ``folder``. Inside, nobody else writes the leaderboard there.
+
+    Raises InputError if there are no records.
+    """
+    with locked(folder) if folder.is_dir() else nullcontext():  # two runs into one folder write one after the other
+        yield read(folder)
+
+
 def write(folder: Path) -> list[Path]:
     """Write ``leaderboard.md``, ``leaderboard.csv`` and ``curves.svg`` to ``folder`` from the records in it."""
+    with current(folder) as board:
+        return put(board, texts(board))
+
+
+def texts(board: Board) -> dict[str, str]:
+    """What ``leaderboard.md`` and ``leaderboard.csv`` hold, by name."""
+    return {"leaderboard.md": markdown(board), "leaderboard.csv": to_csv(board)}
+
+
+def put(board: Board, texts: Mapping[str, str]) -> list[Path]:
+    """Write ``texts`` and the figure to the folder of ``board``; returns their paths."""
     from bench.report.figures.overview import overview  # loads matplotlib, which text does without
 
-    with locked(folder):  # two runs into one folder write one after the other
-        board = read(folder)
-        files = {"leaderboard.md": markdown(board).encode(), "leaderboard.csv": to_csv(board).encode()}
-        if board.records:
-            files[PICTURE] = overview(board)
-        else:
-            (folder / PICTURE).unlink(missing_ok=True)  # of results that no longer exist
-        for name, content in files.items():
-            write_whole(folder / name, content)
-    return [folder / name for name in files]
+    files = {name: text.encode() for name, text in texts.items()}
+    if board.records:
+        files[PICTURE] = overview(board)
+    else:
+        (board.folder / PICTURE).unlink(missing_ok=True)  # of results that no longer exist
+    for name, content in files.items():
+        write_whole(board.folder / name, content)
+    return [board.folder / name for name in files]
 
 
-def show(folder: Path, form: str, sort: str = "area") -> str:
-    """The leaderboard of the records in ``folder`` as text, ``md`` or ``csv``. Raises InputError if there are none."""
-    return markdown(read(folder), sort) if form == "md" else to_csv(read(folder))
+def by_schedule(board: Board, form: str) -> str:
+    """The scores of ``board`` by the schedules they ran under, as ``md``, ``csv`` or ``latex``.
 
-
-def by_schedule(folder: Path, form: str) -> str:
-    """The scores of the records in ``folder`` by the schedules they ran under, as ``md``, ``csv`` or ``latex``.
-
-    Raises InputError if there are none.
+    Raises InputError where no cell has a result.
     """
     forms: dict[str, Callable[[Table], str]] = {
         "md": table_in_markdown,
@@ -91,7 +106,7 @@ def by_schedule(folder: Path, form: str) -> str:
     }
     if form not in forms:
         raise InputError(f"--by schedule: expected --format {', '.join(forms)}, not {form}")
-    return forms[form](schedules(read_finished(folder)))
+    return forms[form](schedules(with_results(board)))
 
 
 def summary(folder: Path) -> str:
@@ -190,11 +205,11 @@ def _table(
     compared = [role for role in OVER if any(role in over.get(row[0], {}) for row in order.index)]
     rows = [["method", *(column.heading for column in columns.values())]]
     rows[0][PLACE:PLACE] = [f"{OVER[role].headings[order.index[0][2]]} (points)" for role in compared]
+    mean, spread = means.to_dict("index"), spreads.to_dict("index")
     for row in order.index:
         label, control, _, removes, trained = row
         cells = [
-            _cell(means.loc[row, name], spreads.loc[row, name], column.factor, column.digits)
-            for name, column in columns.items()
+            _cell(mean[row][name], spread[row][name], column.factor, column.digits) for name, column in columns.items()
         ]
         marks = [*(["control"] if control else []), *([removes] if removes != "heads" else [])]
         marks += [f"trained {trained:.3g} %"] if trained else []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from bench.analysis.excluded_tasks import exclusion_note
+from bench.analysis.kinds import KINDS, kind
 from bench.analysis.naming import count, seeds_in_words
 from bench.analysis.stats.across import FEWEST, Estimate, Scores, iqm, seed_bootstrap, task_means
 from bench.analysis.stats.many import Ranking, ranking
@@ -20,24 +21,30 @@ MARGIN = 0.5  # points of normalised area (chance 0, unpruned 100) below which m
 
 @dataclass(frozen=True)
 class Standing:
-    """Methods by tier and then by mean area, best first, in the order of ``labels``; all arrays have that order."""
+    """Methods by kind, tier and mean area, best first, in the order of ``labels``; all arrays have that order."""
 
     labels: tuple[str, ...]
+    kinds: Mapping[str, tuple[str, ...]]  # the labels of each kind
     seeds: tuple[tuple[int, ...], ...]  # of each task
     scores: Scores  # for each task normalised areas, (methods, seeds)
     area: Estimate  # mean over tasks, (methods,)
     iqm: Estimate  # interquartile mean over tasks, (methods,)
-    tiers: Tiers
+    tiers: Mapping[str, Tiers]  # by kind; indices are places among its labels
     ranking: Ranking | None  # blocks are the tasks or, of one task, its seeds; None with a single method
     unranked: dict[str, str]  # methods that remove heads, and why they are not among ``labels``
     left_out: str  # a sentence on the tasks without an area; empty where each has one
 
     def tier(self, label: str) -> int | None:
-        """1 for the first tier; None where the method is not ranked."""
+        """1 for the first tier of the method's kind; None where it is not ranked."""
         if label not in self.labels:
             return None
-        place = self.labels.index(label)
-        return next(number for number, members in enumerate(self.tiers.members, 1) if place in members)
+        own = self.kind(label)
+        place = self.kinds[own].index(label)
+        return next(number for number, members in enumerate(self.tiers[own].members, 1) if place in members)
+
+    def kind(self, label: str) -> str:
+        """The kind of a ranked method."""
+        return next(own for own, labels in self.kinds.items() if label in labels)
 
     def largest(self, labels: Sequence[str]) -> int:
         """Index of the largest area among ``labels``: not always the first, as a tier may hold less than one below."""
@@ -54,16 +61,23 @@ def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
     seeds, found, unranked = _complete(board, tasks)
     if not found:
         return None
-    order = sorted(found, key=lambda label: -np.mean([row.mean() for row in found[label]]))
-    order = [order[place] for members in _tiers(_scores(found, order)).members for place in members]
+    best_first = sorted(found, key=lambda label: -np.mean([row.mean() for row in found[label]]))
+    kinds = {own: [label for label in best_first if kind(board.any_of(label).cell) == own] for own in KINDS}
+    ordered = {
+        own: tuple(labels[place] for members in _tiers(_scores(found, labels)).members for place in members)
+        for own, labels in kinds.items()
+        if labels
+    }
+    order = [label for labels in ordered.values() for label in labels]
     scores = _scores(found, order)
     return Standing(
         labels=tuple(order),
+        kinds=ordered,
         seeds=tuple(seeds),
         scores=scores,
         area=seed_bootstrap(lambda drawn: task_means(drawn).mean(-1), scores),
         iqm=seed_bootstrap(iqm, scores),
-        tiers=_tiers(scores),
+        tiers={own: _tiers(_scores(found, labels)) for own, labels in ordered.items()},
         ranking=_ranking(scores),
         unranked=unranked,
         left_out=_left_out(board, tasks),
@@ -139,30 +153,35 @@ def _alone(found: Standing) -> list[str]:
 
 
 def _best(found: Standing) -> list[str]:
-    best, area = found.labels[0], found.area
+    place, area = found.largest(found.labels), found.area
+    best = found.labels[place]
     numbers = sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})
     seeds = count(numbers[0], "seed") if len(numbers) == 1 else f"{numbers[0]} to {numbers[1]} seeds per task"
     if area.low is None or area.high is None:
         return [
-            f"{best} has the largest area, {area.value[0]:.3f}, in {seeds}; intervals need at least {FEWEST} seeds, "
-            "so the standard deviation over seeds is shown instead."
+            f"{best} has the largest area, {area.value[place]:.3f}, in {seeds}; intervals need at least {FEWEST} "
+            "seeds, so the standard deviation over seeds is shown instead."
         ]
-    interval = f"95 % interval {area.low[0]:.3f} to {area.high[0]:.3f}"
-    return [f"{best} has the largest area, {area.value[0]:.3f} ({interval} over {seeds})."]
+    interval = f"95 % interval {area.low[place]:.3f} to {area.high[place]:.3f}"
+    return [f"{best} has the largest area, {area.value[place]:.3f} ({interval} over {seeds})."]
 
 
 def _by_tier(found: Standing) -> list[str]:
-    """What the first tier shows."""
-    number, needed = sum(found.tiers.seeds), found.tiers.needed
+    """What the first tier of the kind of the largest area shows."""
+    own = found.kind(found.labels[found.largest(found.labels)])
+    tiers, of_kind = found.tiers[own], " of its kind" if len(found.kinds) > 1 else ""
+    number, needed = sum(tiers.seeds), tiers.needed
     if number < needed:
         which = count(number, "seed") + (" of all tasks together" if len(found.seeds) > 1 else "")
         return [
-            f"{which} cannot show any method to be better than another at the 5 % level, so all ranked methods are in "
-            f"one tier ({needed} are needed)."
+            f"{which} cannot show any method to be better than another at the 5 % level, so all ranked "
+            f"methods{' of a kind' if of_kind else ''} are in one tier ({needed} are needed)."
         ]
-    alike = len(found.tiers.members[0]) - 1
+    alike = len(tiers.members[0]) - 1
+    if not alike and len(found.kinds[own]) == 1:
+        return ["No other ranked method is of its kind."]
     if not alike:
-        return [f"Each other ranked method was shown to keep less, by more than {MARGIN:g} points."]
+        return [f"Each other ranked method{of_kind} was shown to keep less, by more than {MARGIN:g} points."]
     return [
         f"{count(alike, 'other method')} in its tier cannot be distinguished from it, or "
         f"{'keeps' if alike == 1 else 'keep'} less by at most {MARGIN:g} points."

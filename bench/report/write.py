@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from bench.report.board import Board, read_finished
+from bench.report.board import Board, read_finished, with_results
 from bench.report.figures import gallery, lines
 from bench.report.files import Files
 from bench.report.output import check_place, put
@@ -56,9 +56,9 @@ def build(board: Board, out: Path) -> Files:
     return files | index(board, found, looks, by_task, published)
 
 
-def main_table_as(folder: Path, form: str, sort: str = "area") -> str:
+def main_table_as(board: Board, form: str, sort: str = "area") -> str:
     """The table of all tasks, as one page of HTML or as LaTeX. Raises InputError where there are no results."""
-    board = read_finished(folder)
+    with_results(board)
     table = main_table(board, standing(board, board.tasks), sort)
     if form == "latex":
         return latex(table).decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -111,15 +111,21 @@ class Found(NamedTuple):
     record: Record | None = None
 
 
-def survey(store: Store, cells: Iterable[Cell], set_aside: bool = False) -> dict[Cell, Found]:
+def survey(
+    store: Store,
+    cells: Iterable[Cell],
+    set_aside: bool = False,
+    known: Mapping[Path, Record | CorruptRecord | OtherProtocol] | None = None,
+) -> dict[Cell, Found]:
     """What there is of each cell. A corrupt record is named and, with ``set_aside``, renamed.
 
-    Every record is read and checked, which takes seconds where there are a thousand.
+    Every record is read and checked, which takes seconds where there are a thousand, but for those that are ``known``
+    from ``Store.read_all``.
     """
     found = {}
     for cell in cells:
         try:
-            found[cell] = _find(store, cell)
+            found[cell] = _find(store, cell, known or {})
         except CorruptRecord as error:
             found[cell] = Found("corrupt")
             where = f"set aside as {store.set_aside(store.path(cell.name)).name}" if set_aside else "would be set aside"
@@ -140,12 +146,14 @@ def _set_aside_others(store: Store, cells: Sequence[Cell]) -> None:
             print(f"corrupt record, set aside as {store.set_aside(path).name}: {error}", file=sys.stderr)
 
 
-def _find(store: Store, cell: Cell) -> Found:
+def _find(store: Store, cell: Cell, known: Mapping[Path, Record | CorruptRecord | OtherProtocol]) -> Found:
     path = store.path(cell.name)
-    if not path.exists():
+    if path not in known and not path.exists():
         return Found("missing")
     try:
-        record = store.read(path)
+        record = known.get(path) or store.read(path)
+        if isinstance(record, Exception):
+            raise record
     except OtherProtocol:
         return Found("stale")
     if record.key != cell.key:

@@ -13,16 +13,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 
 from methods.heads import HeadMap, count_parameters, find_mlps
-from tasks.data.dataset import Dataset
+from tasks import translation
+from tasks.data.dataset import Dataset, Example
 from tasks.data.encode import encode
 from tasks.language_model import LENGTH, LOGITS, LanguageModel
 from tasks.models import checkpoint
 from tasks.models.seeded import SeededTask
 from tasks.models.train import fine_tuning
 from tasks.text_classification import BATCH
+from tasks.translation import Translation
 
 SAMPLE = 100  # texts of a split that are tokenized to see how long they are
 SIDE, SECONDS = 1024, 0.2  # of square matrices, and of multiplying them, to see how fast a device is
@@ -107,16 +109,19 @@ class Shape:
 def shape_of(task: SeededTask) -> Shape:
     """The shape of the model that the user gave for ``task``, and of its data."""
     assert task.folder is not None
-    language = isinstance(task, LanguageModel)
+    kind, most = _kind(task)
     config, data = checkpoint.load_config(task.folder), data_of(task)
     if task.trains:
         config.num_labels = len(data.labels)
-    kind = AutoModelForCausalLM if language else AutoModelForSequenceClassification
     model = _pruned(task.folder) or checkpoint.skeleton(config, task.model_name, kind)
     tokenizer = checkpoint.load_tokenizer(task.folder)
-    lengths = _lengths(data, tokenizer, LENGTH if language else fine_tuning(1).max_length)
+    some = [*data.train[:SAMPLE], *data.test[:SAMPLE]]
+    if isinstance(task, Translation):  # encoder and decoder see a text each
+        some = [Example((text,), 0) for example in some for text in example.texts]
+    lengths = _lengths(some, tokenizer, most)
     longest = max(lengths)
-    texts = min(64, max(1, LOGITS // (longest * len(tokenizer)))) if language else BATCH
+    over_vocabulary = kind is not AutoModelForSequenceClassification
+    texts = min(BATCH, max(1, LOGITS // (longest * len(tokenizer)))) if over_vocabulary else BATCH
     name = task.spec.dtype or "float32"
     stored = getattr(config, "dtype", None) or torch.float32
     dtype = stored if name == "auto" else getattr(torch, name)
@@ -124,13 +129,24 @@ def shape_of(task: SeededTask) -> Shape:
     return Shape(in_dtype, HeadMap.of(model, task.spec.unit), dtype, mean(lengths), (texts, longest))
 
 
+def _kind(task: SeededTask) -> tuple[Any, int]:
+    """The class of transformers for the model of ``task``, and the most tokens of a text that it sees."""
+    if isinstance(task, LanguageModel):
+        return AutoModelForCausalLM, LENGTH
+    if isinstance(task, Translation):
+        return AutoModelForSeq2SeqLM, translation.LENGTH
+    return AutoModelForSequenceClassification, fine_tuning(1).max_length
+
+
 def data_of(task: Any) -> Dataset:
-    """The splits that ``task``, of texts or of a language model, scores and trains on."""
+    """The splits that ``task``, of texts, of pairs or of a language model, scores and trains on."""
     return task.texts if isinstance(task, LanguageModel) else task.dataset
 
 
 def tested_tokens(task: SeededTask, shape: Shape) -> float:
     """Tokens of all that one evaluation on the test split sends through the model."""
+    if isinstance(task, Translation):  # once for the loss, and once for each beam
+        return len(task.dataset.test) * shape.tokens * (1 + max(1, task.spec.beams))
     if not isinstance(task, LanguageModel):
         return len(data_of(task).test) * shape.tokens
     assert task.folder is not None
@@ -150,10 +166,9 @@ def _pruned(folder: Path) -> nn.Module | None:
     return nn.Module.to(load(folder), "meta") if load else None
 
 
-def _lengths(data: Dataset, tokenizer: Any, most: int) -> Sequence[int]:
-    """Tokens of some texts of the splits that methods and evaluation read."""
-    some = [*data.train[:SAMPLE], *data.test[:SAMPLE]]
-    encoded = encode(some, tokenizer, min(most, tokenizer.model_max_length))
+def _lengths(examples: Sequence[Example], tokenizer: Any, most: int) -> Sequence[int]:
+    """Tokens of ``examples``."""
+    encoded = encode(examples, tokenizer, min(most, tokenizer.model_max_length))
     return [len(example.tokens["input_ids"]) for example in encoded]
 
 

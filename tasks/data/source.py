@@ -137,6 +137,41 @@ def load_texts(data: Data, columns: Sequence[str], mirror: str = "", *, only_tra
     return replace(found, remarks=(*_origins(parts), *dropped, *found.remarks))
 
 
+def load_pairs(data: Data, columns: Sequence[str], mirror: str = "") -> Dataset:
+    """Read ``data`` into three disjoint splits of pairs, such as texts and their translations, all of one class.
+
+    columns: of both texts, or their languages in a column ``translation`` that holds a text by language, as data sets
+        on the hub have it.
+
+    A first text that is in a later split too is dropped, whatever its second. The remarks say which files were read and
+    what was dropped. Raises TaskError, in one line, for anything that cannot be used.
+    """
+    rows: dict[str, list[Row]] = {}
+    parts = _parts(data, mirror, columns)
+    for part in parts:
+        for where, row in part.rows if part.split else ():
+            inside: Any = row.get("translation")
+            if isinstance(inside, dict) and not set(columns) & set(row):
+                where, part, row = f"{where}: translation", part._replace(header=""), inside
+            _check_columns(part, where, row, {"--text": columns})
+            texts = tuple(_text(row[column], column, where) for column in columns)
+            rows.setdefault(str(part.split), []).append((texts, 0))
+    found = disjoint(name_of(data, mirror), rows, ("text",), where_of(data))
+    later: set[str] = set()
+    repeats: list[str] = []
+    left: dict[str, Any] = {}
+    for split in reversed(SPLITS):
+        given = getattr(found, split)
+        kept = tuple(example for example in given if example.texts[0] not in later)
+        later |= {example.texts[0] for example in kept}
+        if gone := len(given) - len(kept):
+            repeats.append(f"{gone} more of {split} dropped: with the first text of a later split")
+        if not kept:
+            raise TaskError(f"{where_of(data)}: the {split} split is empty: all its texts are in a later split too")
+        left[split] = kept
+    return replace(found, **left, remarks=(*_origins(parts), *found.remarks, *repeats))
+
+
 def name_of(data: Data, mirror: str = "") -> str:
     """Name of the data set: of a file, without its suffix; of several files, joined."""
     if not isinstance(data, str):

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from tasks.data.dataset import SPLITS, Dataset
-from tasks.data.source import load, load_texts, resolve, short_name
+from tasks.data.source import load, load_pairs, load_texts, resolve, short_name
 from tasks.data.splits import limited
 from tasks.errors import TaskError
 
@@ -375,3 +375,40 @@ def test_a_hub_data_set_gives_its_splits_and_the_names_of_its_label_column(monke
     data = load("org/name", ("text",), "label")
     assert asked == [(("org/name", None), {"streaming": True, "trust_remote_code": False})]
     assert data.name == "name" and data.labels == ("a", "b") and len(data.test) == 9
+
+
+def pairs(count: int = 40) -> list[dict]:
+    return [{"de": f"Satz {number}", "en": f"sentence {number}", "id": number} for number in range(count)]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_pairs_are_read_from_two_columns_or_from_one_by_language(tmp_path, ending):
+    flat = load_pairs(str(write(tmp_path / f"flat.{ending}", pairs())), ("de", "en"))
+    assert {example.texts for split in SPLITS for example in getattr(flat, split)} == {
+        (row["de"], row["en"]) for row in pairs()
+    }
+    if ending != "csv":
+        nested = [{"id": row["id"], "translation": {"de": row["de"], "en": row["en"]}} for row in pairs()]
+        found = load_pairs(str(write(tmp_path / f"nested.{ending}", nested)), ("de", "en"))
+        assert [getattr(found, split) for split in SPLITS] == [getattr(flat, split) for split in SPLITS]
+        turned = load_pairs(str(tmp_path / f"nested.{ending}"), ("en", "de"))
+        assert all(example.texts[0].startswith("sentence") for example in turned.train)
+
+
+def test_pairs_of_datasets_on_disk(tmp_path):
+    nested = [{"translation": {"de": row["de"], "en": row["en"]}} for row in pairs()]
+    datasets.DatasetDict({"train": datasets.Dataset.from_list(nested)}).save_to_disk(tmp_path / "saved")
+    data = load_pairs(str(tmp_path / "saved"), ("de", "en"))
+    assert sum(len(getattr(data, split)) for split in SPLITS) == 40
+
+
+def test_a_source_of_a_later_split_is_dropped_whatever_its_translation(tmp_path):
+    rows = pairs()
+    other = [{**row, "en": "another translation"} for row in rows[:3]]
+    write(tmp_path / "data" / "train.jsonl", [*rows[5:], *other])
+    write(tmp_path / "data" / "validation.jsonl", [*rows[3:5], *other[:1]])
+    write(tmp_path / "data" / "test.jsonl", rows[:3])
+    data = load_pairs(str(tmp_path / "data"), ("de", "en"))
+    assert [len(getattr(data, split)) for split in SPLITS] == [35, 2, 3]
+    assert "2 more of train dropped: with the first text of a later split" in data.remarks
+    assert "1 more of validation dropped: with the first text of a later split" in data.remarks

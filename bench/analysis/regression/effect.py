@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.analysis.curves import area, curve
-from bench.analysis.quality import POINTS
+from bench.analysis.quality import POINTS, is_of_corpus
 from bench.analysis.regression.cells import Run, Twin
 from bench.analysis.stats.documents import document_bootstrap
 from bench.analysis.stats.pairs import difference
@@ -66,8 +66,9 @@ def _sides(pairs: Sequence[Twin]) -> tuple[list[list[Run]], list[list[Run]]]:
 
 
 def _over_documents(pairs: Sequence[Twin], alpha: float) -> tuple[float, float] | None:
-    """A document is drawn with its outcomes in all seeds, within its task. None if texts are scored."""
-    if not all(twin.after.finished.result.parts for twin in pairs):
+    """A document is drawn with its outcomes in all seeds, within its task. None if quality is no mean over them."""
+    results = [twin.after.finished.result for twin in pairs]
+    if any(is_of_corpus(result) or not result.parts for result in results):
         return None
     # Of each task (N,), averaged over seeds.
     before, after = ([np.mean([_by_document(run) for run in runs], axis=0) for runs in side] for side in _sides(pairs))

@@ -20,6 +20,7 @@ import numpy as np
 
 EXACT = 20  # differences; beyond, random flips stand for all
 SAMPLED = 2**16
+TOGETHER = 2**23  # entries of subsets that are in memory as floats at once
 ROUNDING = 1e-9  # sums that differ by less, relative to the sum of absolute differences, are equal
 
 
@@ -40,7 +41,7 @@ def sign_flip_p(differences: np.ndarray, weights: np.ndarray | None = None, seed
         above = len(second) - np.searchsorted(second, least - first, side="left")
         below = np.searchsorted(second, -least - first, side="right")
         return float((above.sum() + below.sum()) / 2 ** len(d))
-    flipped = d.sum() - 2 * (_random_subsets(len(d), seed) @ d)
+    flipped = d.sum() - 2 * _random_sums(d, seed)
     return float((1 + np.sum(np.abs(flipped) >= least)) / (1 + SAMPLED))
 
 
@@ -56,8 +57,7 @@ def sign_flip_interval(
         sums, sizes = _subset_sums(d * w), _subset_sums(w)
         rejected = alpha * len(sums) / 2  # so many subsets may lie beyond an end
     else:
-        chosen = _random_subsets(len(d), seed)
-        sums, sizes = (_with_complements(chosen @ each, each.sum()) for each in (d * w, w))
+        sums, sizes = (_with_complements(_random_sums(each, seed), each.sum()) for each in (d * w, w))
         rejected = alpha * (1 + SAMPLED) - 1
     some = sizes > ROUNDING * w.sum()  # flipping no sign, the empty subset, counts against every θ
     means = np.divide(sums, sizes, out=np.zeros_like(sums), where=some)
@@ -99,10 +99,17 @@ def _subset_sums(d: np.ndarray) -> np.ndarray:
     return sums
 
 
+def _random_sums(d: np.ndarray, seed: int) -> np.ndarray:
+    """Sums of random subsets of ``d``, (n,): (SAMPLED,), the same ones for every ``d`` as long."""
+    chosen = _random_subsets(len(d), seed)
+    step = TOGETHER // len(d) + 1
+    return np.concatenate([chosen[start : start + step].astype(float) @ d for start in range(0, SAMPLED, step)])
+
+
 @lru_cache(maxsize=1)  # whoever tests many pairs of methods has the same n and seed each time
 def _random_subsets(n: int, seed: int) -> np.ndarray:
-    """(SAMPLED, n), 1.0 for what is in a subset, each subset of n as likely as any other."""
-    subsets = np.random.default_rng(seed).integers(0, 2, size=(SAMPLED, n), dtype=np.int8).astype(float)
+    """(SAMPLED, n), 1 for what is in a subset, each subset of n as likely as any other."""
+    subsets = np.random.default_rng(seed).integers(0, 2, size=(SAMPLED, n), dtype=np.int8)
     subsets.setflags(write=False)
     return subsets
 

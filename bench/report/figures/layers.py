@@ -53,8 +53,8 @@ def layers_by_kind(found: Kept, levels: Sequence[int], title: str, random: str) 
         axis.set_ylim(0, 1.05 * max(found.shape))
         step = 1 + len(x) // 12
         axis.set_xticks(x[::step], [str(number) for _, number in found.modules[::step]])
-        for part, own in found.parts.items():
-            axis.text(x[own][0], 0.01 * max(found.shape), part, color=MUTED, fontsize=7, va="bottom")
+        for part, modules in found.parts.items():
+            axis.text(x[modules][0], 0.01 * max(found.shape), part, color=MUTED, fontsize=7, va="bottom")
     for axis in grid[:, 0]:
         axis.set_ylabel("heads kept")
     for axis in grid.flat[max(0, len(levels) - across) : len(levels)]:

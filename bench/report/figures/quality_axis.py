@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from bench.analysis.quality import ACCURACY, quality_name
+from bench.analysis.quality import BYTE_PROBABILITY, quality_name
 from bench.records.schema import FinishedRecord
 
 
@@ -22,7 +22,7 @@ class QualityAxis:
     def of(cls, record: FinishedRecord) -> QualityAxis:
         """The axis of a task, by one of its records."""
         chance, name = record.result.chance, quality_name(record)
-        return cls(f"test {ACCURACY}", chance) if name == ACCURACY else cls(name, chance, perfect=None)
+        return cls(name, chance, perfect=None) if name == BYTE_PROBABILITY else cls(f"test {name}", chance)
 
     def fit(self, axis: Axes) -> None:
         """Let ``axis`` go from 0, or chance if that is below, to a perfect model or else to the best one drawn."""

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from bench.analysis.budgets import front
 from bench.analysis.controls import chooses_at_random
 from bench.analysis.costs import cost_in_passes
-from bench.analysis.kinds import KINDS, RECOVERED, SCORE, TRAINED, kind
+from bench.analysis.kinds import KINDS, RECOVERED, SCORE, TRAINED
 from bench.analysis.summary import mean_and_spread
 from bench.report.board import Board, role
 from bench.report.figures.canvas import canvas, name_points, short
@@ -35,21 +35,16 @@ def areas(board: Board, found: Standing) -> Figure:
 
     In the order of the standing; bands part the tiers, and a dotted line goes through the random controls.
     """
-    groups = [
-        (title, [label for label in found.labels if kind(board.any_of(label).cell) == own])
-        for own, title in KINDS.items()
-    ]
-    groups = [(title, members) for title, members in groups if members]
-    rows = len(found.labels) + 1.6 * len(groups)
-    wide, tall = 4.9, 1.0 + LINE * rows
-    figure, axis = canvas("", "area: mean normalised quality over shares of heads removed", "", (wide, tall))
-    left, bottom = 0.25 + 0.065 * max(len(short(label)) for label in found.labels), 0.62
+    rows = len(found.labels) + 1.6 * len(found.kinds)
+    left, bottom = 0.25 + 0.075 * max(len(short(label)) for label in found.labels), 0.62
+    wide, tall = 3.6 + left, 1.0 + LINE * rows
+    figure, axis = canvas("", "area: mean normalised quality over all shares removed", "", (wide, tall))
     figure.subplots_adjust(left=left / wide, right=1 - 0.5 / wide, bottom=bottom / tall, top=1 - 0.35 / tall)
     y = 0.0
     ticks: dict[str, float] = {}
-    for title, members in groups:
+    for own, members in found.kinds.items():
         axis.annotate(
-            title, (0, y + 0.55), xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
+            KINDS[own], (0, y + 0.55), xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
             va="center", fontsize=8.5, fontweight="bold",
         )  # fmt: skip
         y += 1.6

@@ -50,7 +50,7 @@ def _facts(board: Board, label: str, found: Standing | None) -> list[tuple[str, 
         ("shape", record.cell.shape or ""),
     ]
     if found and (tier := found.tier(label)):
-        facts.append(("tier", f"{tier} of {len(found.tiers.members)}"))
+        facts.append(("tier", f"{tier} of {len(found.tiers[found.kind(label)].members)}"))
     facts += [(CONTROLS[what], control) for what, control in board.controls(label).items()]
     if found and label in found.unranked:
         facts.append(("not ranked", found.unranked[label]))

@@ -19,6 +19,7 @@ from bench.report.pages.render import render
 from bench.report.standing import standing, why_none, words
 from bench.report.tables import details, knees, overview
 from bench.report.tables.published import Comparison
+from bench.report.tables.translations import translations
 
 
 def task_page(
@@ -46,6 +47,7 @@ def task_page(
     agreed = [gallery.agreements(board, task, both)] if both else []
     by_pair = [pairs(board, task, both)] if both else []
     turns = knees.inflections(board, task)
+    texts = translations(board, task)
     page = render(
         "task.html",
         title=board.name(task),
@@ -63,8 +65,9 @@ def task_page(
         metrics=metrics,
         inflections=turns,
         rule=knees.RULE,
+        translations=texts,
     )
-    tables = [table, *metrics, *by_pair, *([turns] if turns else [])]
+    tables = [table, *metrics, *by_pair, *(each for each in (turns, texts) if each)]
     return {f"tasks/{file}.html": page} | files_of([*drawn, *heads, *agreed], tables)
 
 

@@ -12,7 +12,7 @@ from bench.records.schema import FinishedRecord
 
 MOST = 4  # levels shown; where there are more, only USUAL
 USUAL = (0.25, 0.5, 0.75)
-SHOWN = ("acc_norm", "acc", "exact_match", "word_perplexity")  # the first that a sub-task has
+SHOWN = ("acc_norm", "acc", "exact_match", "word_perplexity", "chrf")  # the first that a sub-task has
 Rows = dict[tuple[bool, str], list[list[float]]]  # (removes neurons, label): for each seed quality, then metrics
 
 
@@ -30,7 +30,7 @@ def metric_tables(records: Sequence[FinishedRecord]) -> list[tuple[str, list[lis
         row = removes(record) != "heads", record.cell.label
         for place, removed in enumerate(result.removed):
             metrics = [[draw[place][name] for draw in result.metrics] for name in names]
-            values = [mean(draw[place] for draw in result.quality), *map(mean, metrics)]
+            values = [_mean([draw[place] for draw in result.quality]), *map(_mean, metrics)]
             found[removed][row if removed else (False, "unpruned")].append(values)
     unpruned = found.pop(0, {})
     return [
@@ -61,13 +61,18 @@ def _levels(removed: Sequence[int], units: int) -> list[int]:
 
 def _table(names: Sequence[str], unpruned: Rows, rows: Rows) -> list[list[str]]:
     """Best quality (the first of each row's values) first; methods that remove neurons last."""
-    means = {row: [mean(values) for values in zip(*seeds, strict=True)] for row, seeds in (unpruned | rows).items()}
+    means = {row: [_mean(values) for values in zip(*seeds, strict=True)] for row, seeds in (unpruned | rows).items()}
     order = sorted(rows, key=lambda row: (row[0], -means[row][0], row[1]))
     heading = [name.replace("/", ", ").replace("_", " ") for name in names]
     return [["method", *heading]] + [
         [row[1], *(_cell(name, value) for name, value in zip(names, means[row][1:], strict=True))]
         for row in (*unpruned, *(row for row in order if row[1] != "none"))
     ]
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The mean, correctly rounded; most are of a single draw, which ``mean`` would take its time for."""
+    return float(values[0]) if len(values) == 1 else mean(values)
 
 
 def _cell(name: str, value: float) -> str:

@@ -17,6 +17,9 @@ SETTINGS = [
     ({"cell": {"calibration": 64}}, "calibration examples 128 (michel), calibration examples 64 (ae)"),
     ({"cell": {"calibration_from": "held-out"}}, "calibration from held-out (ae), calibration from train (michel)"),
     ({"cell": {"asked": {"text": ["a", "b"]}}}, "text a+b (ae)"),
+    ({"cell": {"asked": {"beams": 4}}}, "beams 4 (ae), beams none (michel)"),
+    ({"cell": {"asked": {"label_smoothing": 0.1}}}, "label smoothing 0.1 (ae)"),
+    ({"cell": {"asked": {"languages": ["en", "hu"]}}}, "languages en+hu (ae)"),
     ({"result": {"parts": {"data": 200}}}, "test examples data 100 (michel), test examples data 200 (ae)"),
     ({"result": {"parts": {}}}, "test examples texts only (ae)"),
 ]

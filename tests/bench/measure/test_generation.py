@@ -17,6 +17,7 @@ from bench.records.store import finished, read_current
 from methods.heads import HeadMap, remove_heads
 from tasks.builtin import abilities, decoder
 from tasks.data.encode import Batch
+from tests.fixtures.translation import FAMILIES, POSITIONS
 
 SIZES = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 12}
 TOKENS = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": list(range(20))}
@@ -86,6 +87,18 @@ def test_a_long_text_is_cut_and_positions_are_a_limit(monkeypatch):
     got = generation.generation_latency(Texts(15), [models], torch.device("cpu"))
     assert (got.prompt, got.new) == (12, 8)
     assert {(len(prompt), len(tokens)) for _, prompt, tokens in seen} == {(12, 20)}
+
+
+def test_the_source_of_an_encoder_with_a_decoder_takes_none_of_the_decoders_positions(monkeypatch):
+    torch.manual_seed(0)
+    model = FAMILIES["marian"]().eval()
+    heads = HeadMap.of(model)
+    cross = torch.tensor([heads.sites[unit.site].kind == "cross" for unit in heads.units])
+    models = {0: model, int(cross.sum()): remove_heads(model, ~cross, heads)}
+    seen = watched(models, monkeypatch)
+    got = generation.generation_latency(Texts(), [models], torch.device("cpu"))
+    assert (got.prompt, got.new) == (12, POSITIONS - 1) and got.samples.keys() == models.keys()
+    assert {(len(source), len(tokens)) for _, source, tokens in seen} == {(12, POSITIONS)}
 
 
 def test_a_slow_model_is_sampled_five_times(monkeypatch):

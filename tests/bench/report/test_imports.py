@@ -11,12 +11,13 @@ import sys
 from pathlib import Path
 from bench.analysis.comparison import compare
 from bench.report.comparison_text import text
+from bench.report.board import read
 from bench.report.leaderboard import write
 from bench.report.write import main_table_as, report
 folder = Path(sys.argv[1])
 write(folder)
 text(compare(folder, "michel", "random"))
-main_table_as(folder, "html")
+main_table_as(read(folder), "html")
 report(folder, folder / "report")
 print(*{"torch", "transformers", "methods", "tasks", "bench.suites", "bench.run", "bench.measure"} & set(sys.modules))
 """

@@ -82,7 +82,7 @@ def test_the_table_of_the_pages_has_a_group_for_each_kind(board, folder, parse):
             assert bool(expected) == row[f"over_{role}_spread"].startswith("p ")
     roles = {label: tuple(over[label]) for label in ("obs-compensated", "dsp-joint")}
     assert roles == {"obs-compensated": ("random",), "dsp-joint": ("random", "michel", "untreated")}
-    page = parse(main_table_as(folder, "html"))
+    page = parse(main_table_as(read(folder), "html"))
     assert page.groups == [f"{kind}: {words}" for kind, words in KINDS.items()]
     assert [cells[0][1] for cells in page.tables[0][1:]] == LABELS
     text = latex(table).decode()

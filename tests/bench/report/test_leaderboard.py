@@ -14,8 +14,9 @@ import pytest
 from bench.__main__ import main
 from bench.records.errors import InputError
 from bench.records.store import Store
+from bench.report.board import read
 from bench.report.figures.overview import overview
-from bench.report.leaderboard import markdown, show, summary, to_csv, write
+from bench.report.leaderboard import markdown, summary, to_csv, write
 from bench.report.tables.columns import COLUMNS
 
 OUTCOMES = {"outcomes": np.zeros((1, 3, 100), dtype=bool)}
@@ -144,9 +145,9 @@ def test_records_of_another_protocol_are_left_out(make_record, changed, failed, 
     old = changed(make_record(), cell={"protocol": 1})
     Store(tmp_path).write("t/none/seed0", failed(old, "no"))
     with pytest.raises(InputError, match="another protocol"):
-        show(tmp_path, "md")
+        markdown(read(tmp_path))
     Store(tmp_path).write("t/none/seed1", failed(make_record(seed=1), "no"))
-    assert "- left out: 1 records made under another protocol" in show(tmp_path, "md")
+    assert "- left out: 1 records made under another protocol" in markdown(read(tmp_path))
 
 
 def test_records_measured_under_different_settings_are_named(make_record, board):
@@ -219,7 +220,7 @@ def test_a_folder_without_results_becomes_two_files(make_record, failed, tmp_pat
         Store(tmp_path).write(f"t/none/seed{seed}", failed(make_record(seed=seed), "no"))
     assert summary(tmp_path) == "no cell has a result yet"
     assert [path.name for path in write(tmp_path)] == ["leaderboard.md", "leaderboard.csv"]
-    assert show(tmp_path, "md") == (tmp_path / "leaderboard.md").read_text()
+    assert markdown(read(tmp_path)) == (tmp_path / "leaderboard.md").read_text()
 
 
 def test_speed_is_a_dash_where_a_method_was_not_timed_and_no_column_where_none_was(make_record, changed, board):

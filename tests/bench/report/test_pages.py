@@ -232,7 +232,7 @@ def test_no_records_and_no_results_are_one_line(tmp_path, run, capsys):
 
 def test_the_table_alone_stands_alone(run, parse, capsys):
     folder = run(seeds=2, labels=("michel", "random"), data=("alpha",))
-    page = parse(main_table_as(folder, "html"))
+    page = parse(main_table_as(read(folder), "html"))
     assert not page.links and set(page.resources) == {"data:,"}
     assert row(page.tables[0], "michel")["area"][1]
     assert main(["leaderboard", str(folder), "--format", "latex"]) == 0

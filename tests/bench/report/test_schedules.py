@@ -11,6 +11,7 @@ from bench.__main__ import main
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord
 from bench.records.store import Store
+from bench.report.board import read
 from bench.report.leaderboard import by_schedule
 from bench.report.tables.schedules import schedules
 from bench.report.tables.table import Table
@@ -133,6 +134,6 @@ def test_it_is_printed_from_records_in_each_form(folder, capsys):
 
 def test_forms_and_orders_that_it_does_not_have_are_one_line(folder, capsys):
     with pytest.raises(InputError, match="expected --format md, csv, latex, not html"):
-        by_schedule(folder, "html")
+        by_schedule(read(folder), "html")
     assert main(["leaderboard", str(folder), "--by", "schedule", "--sort", "area50"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -62,7 +62,7 @@ def unequal(write):
 
 def test_text_and_table_agree_where_tasks_have_other_seeds(unequal):
     found = standing(unequal, unequal.tasks)
-    assert found is not None and found.labels[0] == "ae" and found.tiers.seeds == (12, 6)
+    assert found is not None and found.labels[0] == "ae" and found.tiers["score"].seeds == (12, 6)
     text = " ".join(words(found))
     assert text.startswith(f"ae has the largest area, {found.area.value[0]:.3f} (95 % interval ")
     assert "over 6 to 12 seeds per task). 1 other method in its tier cannot be distinguished from it" in text
@@ -89,16 +89,20 @@ def test_the_area_of_the_table_is_that_of_the_text_with_few_seeds(write):
     )
 
 
-def test_the_best_score_is_the_one_with_the_largest_area(write):
-    """A noisy score in the first tier has a smaller area than a steady one in the second."""
+def test_tiers_are_those_of_a_kind_and_its_best_is_named(write):
+    """A noisy score is not shown to keep less than the best score, and a trained method does not part the two."""
     for seed in range(10):
         write("voita", 90, seed, "alpha", trained=0.1)
         write("michel", 85 + seed / 10, seed, "alpha")
+        write("tis", 80 + seed / 10, seed, "alpha")
         folder = write("ae", 115 if seed % 2 else 45, seed, "alpha")
     board = read(folder)
     found = standing(board, board.tasks)
-    assert found is not None and found.labels == ("voita", "ae", "michel")
-    assert f"leave the weights alone, michel has the largest area, {found.area.value[2]:.3f}" in lead(board, found)[-1]
+    assert found is not None and found.labels == ("michel", "ae", "tis", "voita")
+    assert [found.tier(label) for label in found.labels] == [1, 1, 2, 1]
+    assert lead(board, found)[0].startswith("voita has the largest area")
+    assert lead(board, found)[1] == "No other ranked method is of its kind."
+    assert f"leave the weights alone, michel has the largest area, {found.area.value[0]:.3f}" in lead(board, found)[-1]
 
 
 def test_a_task_at_chance_is_left_out_by_name(run):

@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+import transformers as t
 from transformers import AlbertConfig, AutoModelForSequenceClassification, BertConfig, GPT2Config, LlamaConfig
 
 from bench.measure import evaluate
@@ -22,6 +23,7 @@ from methods.heads import HeadMap
 from tasks.models import checkpoint
 from tasks.models.cache import Cache
 from tasks.request import TaskSpec
+from tests.fixtures.translation import save_family
 
 load_plugins()
 OPTIONS = (
@@ -126,6 +128,23 @@ def test_a_language_model_has_its_shape_and_tested_texts(tiny_language_model, ti
     (expected,) = expectations(cells, {}, lambda dtype: 1e9)
     documents = len(task.texts.test)
     assert documents / 2 < expected.texts_tested < documents * 2
+
+
+@pytest.mark.parametrize(("family", "beams"), [("marian", 0), ("t5", 3)])
+def test_a_translation_model_has_its_shape_and_sees_a_text_for_the_loss_and_for_each_beam(
+    family, beams, tiny_pairs, tmp_path
+):
+    given = {"task": "translation", "model": str(save_family(family, tmp_path)), "data": str(tiny_pairs)}
+    task = open_task(TaskSpec(**given, text=("en", "hu"), beams=beams))
+    shape, loaded = shape_of(task), task.validate()
+    assert shape.parameters == sum(parameter.numel() for parameter in loaded.parameters())
+    assert shape.heads.shape == HeadMap.of(loaded).shape and {site.kind for site in shape.heads.sites} > {"cross"}
+    cells = plan(Suite(name="s", tasks=(task.spec,), methods=parse_methods("michel"), seeds=(0,)), "cpu")
+    (expected,) = expectations(cells, {}, lambda dtype: 1e9)
+    assert expected.texts_tested == len(task.dataset.test) * (2 if not beams else 4)
+    tokenizer = t.AutoTokenizer.from_pretrained(tmp_path)
+    texts = [text for example in (*task.dataset.train, *task.dataset.test) for text in example.texts]
+    assert shape.batch == (64, max(len(ids) for ids in tokenizer(texts)["input_ids"]))
 
 
 def shape(config, tokens: int = 16) -> Shape:

@@ -120,7 +120,8 @@ def test_the_ablations_cross_every_score_with_every_schedule():
 
 def test_every_built_in_suite_loads():
     papers = {"amp", "dsp", "greedy-gnorm", "hies"}
-    assert {*built_in_suites()} == {"ablations", "mini", "real", "real-llama", "real-trained", "smoke"} | papers
+    own = {"ablations", "mini", "real", "real-llama", "real-trained", "smoke", "translation"}
+    assert {*built_in_suites()} == own | papers
     for name in built_in_suites():
         suite = load_suite(name)
         assert suite.tasks and suite.methods and suite.seeds

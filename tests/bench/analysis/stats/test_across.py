@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import mannwhitneyu, norm, t, trim_mean
 
+from bench.analysis.stats import across
 from bench.analysis.stats.across import (
     improvement,
     interquartile_mean,
@@ -140,6 +141,16 @@ def test_all_scores_equal():
 def test_gaps_are_refused(some):
     with pytest.raises(ValueError, match=r"missing|expected"):
         seed_bootstrap(mean, some)
+
+
+def test_draws_are_the_same_however_many_are_in_memory(monkeypatch):
+    some = list(np.random.default_rng(0).random((3, 4, 10)))
+    for statistic in (iqm, improvement, lambda drawn: improvement(drawn)[..., 2]):
+        together = seed_bootstrap(statistic, some)
+        monkeypatch.setattr(across, "TOGETHER", 120 * 7)  # 1000 draws by sevens
+        apart = seed_bootstrap(statistic, some)
+        assert (together.low == apart.low).all() and (together.high == apart.high).all()
+        monkeypatch.undo()
 
 
 def test_the_random_state_is_fixed():

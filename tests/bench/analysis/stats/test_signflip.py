@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import permutation_test, ttest_1samp
 
+from bench.analysis.stats import signflip
 from bench.analysis.stats.signflip import SAMPLED, samples_needed, sign_flip_interval, sign_flip_p
 
 few = st.lists(st.integers(-6, 6), min_size=1, max_size=8).map(lambda values: np.array(values) / 10)  # ties, zeros
@@ -129,3 +130,11 @@ def test_twenty_are_enumerated_and_twenty_one_sampled():
     d = np.random.default_rng(1).normal(0.3, 1, size=21)
     assert sign_flip_p(d[:20], seed=0) == sign_flip_p(d[:20], seed=1)
     assert sign_flip_p(d, seed=0) != sign_flip_p(d, seed=1)
+
+
+def test_many_samples_are_the_same_however_many_are_in_memory(monkeypatch):
+    d, weights = np.random.default_rng(0).normal(0.2, 1, size=25), np.arange(1.0, 26)
+    together = sign_flip_p(d, weights), sign_flip_interval(d, 0.05, weights)
+    monkeypatch.setattr(signflip, "TOGETHER", 25 * 1000)
+    assert sign_flip_p(d, weights) == together[0]
+    assert sign_flip_interval(d, 0.05, weights) == pytest.approx(together[1], rel=1e-12)

@@ -1,0 +1,16 @@
+"""How much to keep, as people write it."""
+
+from __future__ import annotations
+
+from bench.records.errors import InputError
+from bench.records.protocol import count_at
+from bench.suites.shares import fraction
+
+
+def units_to_keep(text: str, units: int) -> int:
+    """``0.5``, ``50%`` or a whole number of units, as a number of units. Raises InputError."""
+    share = text.endswith("%") or "." in text
+    number = fraction(text)
+    if not 0 <= number <= (1 if share else units) or not (share or number.is_integer()):
+        raise InputError(f"--keep {text}: expected a share such as 0.5 or 50%, or a number of units from 0 to {units}")
+    return count_at(number, units) if share else int(number)

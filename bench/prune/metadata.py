@@ -1,0 +1,84 @@
+"""What the hub reads at the head of a card, and the command that makes the checkpoint again."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from huggingface_hub import EvalResult, ModelCardData
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id
+
+from bench.analysis.quality import ACCURACY
+from tasks.contract import Task
+from tasks.data.source import PREFIX, is_path
+from tasks.request import TaskSpec
+
+if TYPE_CHECKING:
+    from bench.prune.card import Pruned
+    from bench.prune.prune import PruneOptions
+
+
+def front_matter(task: Task, model: Any, pruned: Pruned, name: str, plain: bool, onnx: bool) -> str:
+    """The block of YAML at the head of the card of ``model``, saved in a folder called ``name``.
+
+    plain: whether transformers alone loads it. onnx: whether ONNX files are beside it.
+    """
+    kind = "text-classification"
+    if model.can_generate():
+        kind = "text2text-generation" if model.config.is_encoder_decoder else "text-generation"
+    data = hub_id(task.spec.data.partition(":")[0])
+    result = EvalResult(
+        task_type=kind,
+        dataset_type=data or task.data_name,
+        dataset_name=task.data_name,
+        dataset_split="test",
+        metric_type=pruned.quality_name.replace(" ", "_").lower(),
+        metric_name=pruned.quality_name,
+        metric_value=round(pruned.quality[1], 4),
+    )
+    card = ModelCardData(
+        base_model=hub_id(task.spec.model),
+        datasets=[data] if data else None,
+        eval_results=[result],
+        library_name="transformers" if plain else "headbench",
+        metrics=["accuracy"] if pruned.quality_name == ACCURACY else None,
+        model_name=name,
+        pipeline_tag=kind,
+        tags=["pruned", "attention-head-pruning", "headbench", *(["onnx"] if onnx else [])],
+    )
+    return f"---\n{card.to_yaml()}\n---\n"
+
+
+def command(options: PruneOptions) -> str:
+    """The command that makes the checkpoint again, with the last part of local paths alone."""
+    given, usual = options.task.without_folders(), TaskSpec(task=options.task.task).model_dump(mode="json")
+    parts = ["headbench", "prune"]
+    for name, value in given.items():
+        if value != usual[name] or name == "task":
+            parts += [_flag(name), *([] if value is True else [",".join(value) if isinstance(value, list) else value])]
+    parts += ["--method", options.method.label, "--keep", options.keep]
+    for name, standard in (("seed", 0), ("calibration", 128), ("calibration_from", "held-out"), ("training", 1.0)):
+        if (value := getattr(options, name)) != standard:
+            parts += [_flag(name), value]
+    if options.uniform:
+        parts.append("--uniform")
+    if options.export:
+        parts += ["--export", options.export]
+    return shlex.join([*map(str, parts), "--out", options.out.name])
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def hub_id(name: str) -> str | None:
+    """``name`` if it is an id of the hub, and not a folder, a file or an installed package."""
+    if not name or f"{name}:".startswith(PREFIX) or is_path(name) or Path(name).exists():
+        return None
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        return None
+    return name

@@ -1,0 +1,82 @@
+"""The same number of heads in every attention module, so that the configuration alone describes the smaller model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from bench.prune.budget import units_to_keep
+from bench.records.errors import InputError
+from bench.suites.parse import MethodSpec
+from methods.contract.choice import Choice
+from methods.heads import HeadMap
+from methods.heads.surgery.save import _uniform_config  # private: that module's code is part of the key of every cell
+
+
+def with_allocation(method: MethodSpec, allocation: str) -> MethodSpec:
+    """``method`` with its units removed equally from every layer (``layer``) or wherever they are (``global``).
+
+    Raises InputError for a method that has no such option.
+    """
+    if "allocation" not in method.options:
+        raise InputError(
+            f"--uniform: {method.name} itself decides how many heads each layer keeps; use a method that scores heads "
+            "(a scorer in `headbench list methods`)"
+        )
+    return replace(method, options={**method.options, "allocation": allocation})
+
+
+def even_units_to_keep(text: str, heads: HeadMap) -> int:
+    """The number of units that ``--keep`` asks for, a multiple of the number of attention modules. Raises InputError.
+
+    A share is taken of the units of one module.
+    """
+    units, modules = heads.shape[0], len(heads.shape)
+    if set(heads.shape) != {units}:
+        raise InputError(
+            f"--uniform: attention modules of this model have from {min(heads.shape)} to {max(heads.shape)} units: "
+            "leave --uniform out"
+        )
+    if "." in text or text.endswith("%"):
+        return units_to_keep(text, units) * modules
+    kept = units_to_keep(text, len(heads))
+    if kept % modules:
+        below = kept - kept % modules
+        raise InputError(
+            f"--keep {text}: with --uniform, the number of units must be a multiple of the {modules} attention "
+            f"modules, such as {below or below + modules} or {below + (1 if below else 2) * modules}"
+        )
+    return kept
+
+
+def check_expressible(model: nn.Module, heads: HeadMap, keep: int) -> None:
+    """Raise InputError unless a configuration of ``model`` builds it with ``keep`` units, equally many in each module.
+
+    heads: with equally many units in every module. Needs no weights.
+    """
+    modules, units = len(heads.shape), heads.shape[0]
+    wanted = keep // modules
+    if wanted == units or _expressible(model, heads, wanted):
+        return
+    possible = [str(each) for each in range(1, units) if _expressible(model, heads, each)]
+    name, site = type(model).__name__, heads.sites[0]
+    if possible:
+        raise InputError(
+            f"--uniform: the configuration of {name} cannot say {wanted} units in every attention module; of {units} "
+            f"it can say {', '.join(possible)}"
+        )
+    raise InputError(
+        f"--uniform: the configuration of {name} has no place for a smaller number of heads of width {site.head_dim}, "
+        "so from_pretrained could not build the model: leave --uniform out and load it with "
+        "methods.heads.load_pruned, or add --export onnx"
+    )
+
+
+def _expressible(model: nn.Module, heads: HeadMap, units: int) -> bool:
+    """Whether a configuration builds ``model`` with the first ``units`` units of each attention module."""
+    mask = torch.cat([torch.arange(each) < units for each in heads.shape])
+    return _uniform_config(cast(PreTrainedModel, Choice(model, heads, mask).smaller())) is not None

@@ -1,0 +1,184 @@
+"""Runs of several machines or people in one folder: each cell once, and no two results for one key."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from bench.records.errors import InputError
+from bench.records.files import TEMPORARY, check_writable, digest_of, locked, read_file
+from bench.records.schema import FinishedRecord, Record
+from bench.records.store import CorruptRecord, OtherProtocol, Store
+
+ELSEWHERE = "give a new or empty folder"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A valid record of one of the folders. result: digest of what it found; empty where the cell failed."""
+
+    folder: Path
+    path: Path
+    key: str
+    digest: str
+    outcomes: str
+    result: str
+    timed: bool
+
+    @classmethod
+    def of(cls, folder: Path, path: Path, record: Record) -> Source:
+        found, outcomes, timed = "", "", False
+        if isinstance(record, FinishedRecord):
+            outcomes, timed = record.outcomes, record.measured.latency is not None
+            found = digest_of([record.result.model_dump(mode="json"), outcomes])
+        return cls(folder, path, record.key, record.digest, outcomes, found, timed)
+
+    @property
+    def name(self) -> str:
+        """The name of the cell."""
+        return self.path.relative_to(Store(self.folder).folder).with_suffix("").as_posix()
+
+    @property
+    def rank(self) -> tuple[bool, bool]:
+        """Larger for the record to keep: one with a result, and of these one that was timed."""
+        return bool(self.result), self.timed
+
+
+@dataclass
+class Merged:
+    """What became of the records of all folders."""
+
+    kept: list[Source] = field(default_factory=list)
+    duplicates: list[Source] = field(default_factory=list)  # another record of the cell is kept
+    corrupt: list[tuple[Path, str]] = field(default_factory=list)  # folder, and what is wrong with which file
+    other_protocol: list[Path] = field(default_factory=list)  # the folder of each
+
+
+def merge(folders: Sequence[Path], out: Path) -> Merged:
+    """Copy the records of ``folders`` to ``out``, a new or empty folder: all that are valid, each cell once.
+
+    Two records of one key must have the same result and arrays; times, provenance and the way in which a cell was asked
+    for may differ. Kept is the first that was timed, or the first with a result, or the first. Raises InputError, with
+    nothing written, where they have not, where two records of one name have other keys, where a folder has no records,
+    and where ``out`` is no place for them.
+    """
+    _check_places(folders, out)
+    merged = _choose(folders)
+    if not merged.kept:
+        raise InputError("no valid record in any of the folders, so there is nothing to merge")
+    with _new_records(out) as place:
+        for each in merged.kept:
+            _copy(each, place / f"{each.name}.json")
+    return merged
+
+
+def _check_places(folders: Sequence[Path], out: Path) -> None:
+    if len(folders) < 2:
+        raise InputError(f"expected two folders or more to merge, found {', '.join(map(str, folders)) or 'none'}")
+    places = [folder.resolve() for folder in folders]
+    for folder, place in zip(folders, places, strict=True):
+        if places.count(place) > 1:
+            raise InputError(f"{folder}: named twice")
+        if out.resolve().is_relative_to(records := Store(place).folder.resolve()):
+            raise InputError(f"--out {out}: lies among the records in {records}: {ELSEWHERE}")
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out}: not a folder: {ELSEWHERE}")
+    if out.is_dir() and any(path != _unfinished(out) for path in out.iterdir()):
+        raise InputError(f"--out {out}: not empty: {ELSEWHERE}")
+
+
+def _choose(folders: Sequence[Path]) -> Merged:
+    merged = Merged()
+    by_name: dict[str, Source] = {}
+    by_key: dict[str, Source] = {}
+    for folder in folders:
+        store = Store(folder)
+        paths = store.paths()
+        if not paths:
+            raise InputError(f"{folder}: no records there (expected {store.folder}/TASK/METHOD/SEED.json)")
+        for path in paths:
+            try:
+                new = Source.of(folder, path, store.read(path))
+            except OtherProtocol:
+                merged.other_protocol.append(folder)
+                continue
+            except CorruptRecord as error:
+                merged.corrupt.append((folder, str(error)))
+                continue
+            keep = new
+            if twin := by_name.get(new.name) or by_key.get(new.key):
+                _check_fit(twin, new)
+                keep, drop = (new, twin) if new.rank > twin.rank else (twin, new)
+                merged.duplicates.append(drop)
+                by_name.pop(twin.name)
+            by_name[keep.name] = keep
+            if keep.key:
+                by_key[keep.key] = keep
+    merged.kept = list(by_name.values())
+    return merged
+
+
+def _check_fit(one: Source, other: Source) -> None:
+    """Raise InputError where not both records of a cell can be right."""
+    if one.key != other.key:
+        raise InputError(
+            f"{one.path} and {other.path}: the same cell with other keys: it was run with other data, weights, options "
+            "or code; remove one of the two"
+        )
+    if one.result and other.result and one.result != other.result:
+        raise InputError(
+            f"{one.path} and {other.path}: the same key with other results ({_differences(one, other)}); remove one of "
+            "the two"
+        )
+
+
+def _differences(one: Source, other: Source) -> str:
+    """The fields of the results in which two records differ."""
+    a, b = (json.loads(read_file(each.path)) for each in (one, other))
+    fields = a["result"].keys() | b["result"].keys()
+    differing = sorted(name for name in fields if a["result"].get(name) != b["result"].get(name))
+    return ", ".join([*differing, *(["arrays"] if a["outcomes"] != b["outcomes"] else [])])
+
+
+def _unfinished(out: Path) -> Path:
+    """The folder in ``out`` that records are copied to before it gets its name."""
+    return out / f".records{TEMPORARY}"
+
+
+@contextmanager
+def _new_records(out: Path) -> Iterator[Path]:
+    """A folder to fill, which becomes ``out``'s folder of records at the end, or goes again where that fails."""
+    new = not out.exists()
+    check_writable(out)
+    place = _unfinished(out)
+    try:
+        shutil.rmtree(place, ignore_errors=True)  # of a merge that was killed
+        place.mkdir()
+        yield place
+        place.rename(Store(out).folder)
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        if new:
+            with suppress(OSError):  # not empty any more
+                out.rmdir()
+        raise
+
+
+def _copy(source: Source, target: Path) -> None:
+    """Copy a record and its arrays. Raises InputError where they are no longer what was read before."""
+    contents = {}
+    with locked(Store(source.folder).folder, shared=True):  # a writer replaces two files
+        contents[target] = read_file(source.path)
+        if source.result:
+            contents[target.with_suffix(".safetensors")] = read_file(source.path.with_suffix(".safetensors"))
+    text, *arrays = contents.values()
+    if json.loads(text)["digest"] != source.digest or any(sha256(a).hexdigest() != source.outcomes for a in arrays):
+        raise InputError(f"{source.path}: was changed meanwhile, by a run into that folder: merge when it has ended")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for path, content in contents.items():
+        path.write_bytes(content)

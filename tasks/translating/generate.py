@@ -1,0 +1,56 @@
+"""From sources to translations: greedy or by beams, in batches of similar length, with a cache of keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import LogitsProcessor, PreTrainedTokenizerBase
+
+from tasks.data.encode import Batch
+from tasks.translating.languages import Languages
+
+PER_TOKEN, MORE = 2, 10  # a translation ends, at the latest, at so many tokens for each of its source, and so many more
+
+
+@torch.no_grad()
+def translate(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    batches: Iterable[Batch],
+    *,
+    longest: int,
+    languages: Languages,
+    beams: int = 1,
+) -> dict[int, str]:
+    """The translation of each source in ``batches`` by its index, with single spaces between words.
+
+    Nothing is drawn at random, and a translation depends on its own source alone, not on its batch.
+
+    longest: tokens that the decoder has positions for.
+    """
+    found: dict[int, str] = {}
+    settings: dict[str, Any] = {"num_beams": beams, "do_sample": False, "use_cache": True, **languages.of_generation}
+    for batch in batches:
+        mask = batch.inputs["attention_mask"]
+        limits = (PER_TOKEN * mask.sum(1) + MORE).clamp_max(longest - 1)
+        settings["max_new_tokens"] = int(limits.max()) + 1
+        settings["logits_processor"] = [_End(limits.repeat_interleave(beams), model.generation_config.eos_token_id)]
+        ids = model.generate(input_ids=batch.inputs["input_ids"], attention_mask=mask, **settings)
+        texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
+        found |= {index: " ".join(text.split()) for index, text in zip(batch.indices.tolist(), texts, strict=True)}
+    return found
+
+
+class _End(LogitsProcessor):
+    """Lets each translation end after so many tokens, (B,), with the token ``end``."""
+
+    def __init__(self, limits: Tensor, end: int | list[int]):
+        self._limits, self._end = limits, end
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        ends = torch.full_like(scores, -torch.inf)
+        ends[:, self._end] = 0
+        return torch.where((input_ids.shape[1] > self._limits)[:, None], ends, scores)  # the first begins decoding

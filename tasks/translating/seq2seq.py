@@ -1,0 +1,100 @@
+"""Encoders with decoders from a folder, and their tokenizers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from tasks.data.dataset import Example
+from tasks.errors import TaskError, first_line
+from tasks.models import checkpoint
+from tasks.translating.languages import Languages
+from tasks.translating.pairs import Pair
+
+
+def check_config(config: PreTrainedConfig, name: str) -> None:
+    """Raise TaskError for the configuration of a model that is no encoder with a decoder of text."""
+    if not config.is_encoder_decoder:
+        raise TaskError(
+            f"{name}: {config.model_type} is not an encoder with a decoder, so it has nothing to translate from; for "
+            "a language model use --task harness"
+        )
+    try:
+        with torch.device("meta"):
+            AutoModelForSeq2SeqLM.from_config(config, trust_remote_code=False)
+    except Exception as error:
+        raise TaskError(f"{name}: transformers has no translation model for {config.model_type}") from error
+
+
+def load(folder: Path) -> PreTrainedModel:
+    """The encoder with a decoder in ``folder``, pruned or not, in float32.
+
+    Raises TaskError if there is none, or a part has no trained weights: fine-tuning needs them all, too.
+    """
+    model, untrained = _read(folder)
+    if untrained or model.get_output_embeddings() is None:
+        part = ", ".join(untrained[:3]) or "an output over the vocabulary"
+        raise TaskError(f"{folder}: {type(model).__name__} translates nothing: no trained weights for {part}")
+    return model
+
+
+def _read(folder: Path) -> tuple[PreTrainedModel, list[str]]:
+    """The model in ``folder``, and the names of its parameters that have no weights there. Raises TaskError."""
+    for name, load_pruned in checkpoint.LOADERS.items():
+        if (folder / name).is_file():
+            try:
+                return nn.Module.float(load_pruned(folder)), []
+            except ValueError as error:
+                raise TaskError(str(error)) from error
+    try:
+        model, report = AutoModelForSeq2SeqLM.from_pretrained(
+            folder,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            dtype=torch.float32,
+        )
+    except Exception as error:
+        raise TaskError(f"{folder}: the weights cannot be loaded: {first_line(error)}") from error
+    return model, sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
+
+
+def check_ends(model: Any, languages: Languages, name: str) -> None:
+    """Raise TaskError unless ``model``, or the language, says with which tokens a translation begins and ends."""
+    begins = [each.decoder_start_token_id for each in (languages, model.generation_config, model.config)]
+    if all(token is None for token in begins):
+        raise TaskError(f"{name}: config.json has no decoder_start_token_id, with which decoding begins")
+    if model.generation_config.eos_token_id is None:
+        raise TaskError(f"{name}: config.json has no eos_token_id, with which a translation ends")
+
+
+def encode(
+    examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, model: Any, languages: Languages, longest: int
+) -> list[Pair]:
+    """Sources and targets as token ids, each cut to ``longest``, for ``model``."""
+    sources = [languages.prefix + example.texts[0] for example in examples]
+    cut: dict[str, Any] = {"truncation": True, "max_length": longest}
+    ids = tokenizer(sources, **cut)["input_ids"]
+    targets = tokenizer(text_target=[example.texts[1] for example in examples], **cut)["input_ids"]
+    return [Pair(source, _moved(model, target), target) for source, target in zip(ids, targets, strict=True)]
+
+
+def sources_cut(
+    examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, languages: Languages, longest: int
+) -> int:
+    """How many sources have more than ``longest`` tokens."""
+    ids = tokenizer([languages.prefix + example.texts[0] for example in examples])["input_ids"]
+    return sum(len(source) > longest for source in ids)
+
+
+def _moved(model: Any, target: list[int]) -> list[int]:
+    """``target`` one place to the right, as ``model(labels=...)`` does it: mBART puts the last token first."""
+    if hasattr(model, "prepare_decoder_input_ids_from_labels"):
+        return model.prepare_decoder_input_ids_from_labels(torch.tensor([target]))[0].tolist()
+    return [model.config.decoder_start_token_id, *target[:-1]]

@@ -1,0 +1,60 @@
+"""The verb prune on tiny models, and programs run where nothing of this project can be imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoTokenizer, Qwen3Config, Qwen3ForSequenceClassification
+
+from bench.__main__ import main
+
+LABELS = ("negative", "positive")
+WITHOUT_US = "import sys\nsys.modules |= dict.fromkeys(('bench', 'methods', 'tasks'))  # cannot be imported\n"
+
+
+@pytest.fixture
+def prune(place, tiny_model, tmp_path):
+    """Run the verb on the tiny model, or on another one, into a folder below ``tmp_path``; its exit code."""
+
+    def run(*flags: str, out: str = "small", model=tiny_model) -> int:
+        own = ("--task", "classification", "--model", str(model), "--data", str(place.data), "--device", "cpu")
+        return main(["prune", *own, "--out", str(tmp_path / out), *flags])
+
+    return run
+
+
+@pytest.fixture
+def tiny_qwen(tiny_model, tmp_path):
+    """A folder with a random Qwen3 classifier (2 layers, 2 KV groups of 2 heads) and its tokenizer."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = Qwen3Config(vocab_size=len(tokenizer), intermediate_size=16, head_dim=8, pad_token_id=0, **sizes)
+    config.id2label, config.label2id = dict(enumerate(LABELS)), {label: i for i, label in enumerate(LABELS)}
+    model = Qwen3ForSequenceClassification(config)
+    with torch.no_grad():  # so that a method that looks at weights empties one layer before the other
+        for name, weight in model.named_parameters():
+            if name.endswith("proj.weight"):
+                weight.normal_(std=0.2 * (1 + name.startswith("model.layers.1.")))
+    for part in (tokenizer, model):
+        part.save_pretrained(tmp_path / "whole")
+    return tmp_path / "whole"
+
+
+@pytest.fixture
+def elsewhere(tmp_path) -> Callable[..., str]:
+    """Run Python code in a new process that can import nothing of this project; what it prints."""
+
+    def run(code: str, *arguments: str | Path) -> str:
+        command = [sys.executable, "-c", WITHOUT_US + code, *map(str, arguments)]
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert not done.returncode, done.stderr
+        return done.stdout
+
+    return run

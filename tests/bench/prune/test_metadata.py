@@ -1,0 +1,77 @@
+"""What the hub reads of a card, and the command that it names."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+from huggingface_hub import ModelCard
+
+from bench.cli.arguments import parse
+from bench.prune.metadata import hub_id
+
+
+def test_the_hub_reads_the_card(prune, tmp_path, tiny_data):
+    assert prune("--method", "michel", "--keep", "0.5") == 0
+    data = ModelCard.load(tmp_path / "small" / "README.md").data
+    assert (data.library_name, data.pipeline_tag, data.model_name) == ("headbench", "text-classification", "small")
+    assert {"pruned", "attention-head-pruning"} <= set(data.tags) and "onnx" not in data.tags
+    assert data.base_model is None and data.datasets is None  # folders of the user are no ids of the hub
+    (result,) = data.eval_results
+    card = (tmp_path / "small" / "README.md").read_text()
+    accuracy = float(re.search(r"accuracy \(%\) *\| +[\d.]+ +\| +([\d.]+)", card)[1])
+    assert (result.task_type, result.metric_type, result.dataset_split) == ("text-classification", "accuracy", "test")
+    assert round(100 * result.metric_value, 1) == accuracy
+
+
+def test_a_checkpoint_that_transformers_loads_says_so(prune, tiny_qwen, tmp_path):
+    assert prune("--method", "magnitude", "--keep", "0.5", "--uniform", model=tiny_qwen) == 0
+    assert ModelCard.load(tmp_path / "small" / "README.md").data.library_name == "transformers"
+
+
+@pytest.mark.parametrize(
+    ("flags", "method"),
+    [
+        (("--method", "michel", "--keep", "0.5"), "michel"),
+        (
+            (
+                "--method",
+                "michel:layer_norm=false",
+                "--recover",
+                "scale",
+                "--keep",
+                "3",
+                "--seed",
+                "4",
+                "--limit",
+                "60",
+            ),
+            "michel:layer_norm=false,recover=scale",
+        ),
+    ],
+)
+def test_the_command_of_the_card_asks_for_the_same(prune, tmp_path, flags, method):
+    assert prune(*flags) == 0
+    card = (tmp_path / "small" / "README.md").read_text()
+    again = parse(shlex.split(re.search(r"## Make it again\n\n```\nheadbench (.*)\n```", card)[1]))
+    asked = parse(["prune", "--task", "classification", "--out", "small", *flags])
+    assert (again.method, again.model, again.data) == (method, "tiny-bert", "tiny.jsonl")
+    for name in ("task", "keep", "seed", "calibration", "calibration_from", "training", "uniform", "export"):
+        assert getattr(again, name) == getattr(asked, name), name
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("org/name", "org/name"),
+        ("bert-base-uncased", "bert-base-uncased"),
+        ("", None),
+        ("./folder", None),
+        ("/folder/of/mine", None),
+        ("pypi:package", None),
+        ("a b", None),
+    ],
+)
+def test_only_ids_of_the_hub_are_named_as_such(name, found):
+    assert hub_id(name) == found

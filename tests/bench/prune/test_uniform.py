@@ -1,0 +1,96 @@
+"""The same number of heads in every layer: what transformers alone loads, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import torch
+from transformers import AutoTokenizer, LlamaConfig, LlamaForSequenceClassification
+
+from bench.prune.uniform import check_expressible, even_units_to_keep
+from bench.records.errors import InputError
+from methods.heads import HeadMap, load_pruned
+
+STOCK = """
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+model, tokenizer = (kind.from_pretrained(sys.argv[1]) for kind in (AutoModelForSequenceClassification, AutoTokenizer))
+with torch.no_grad():
+    texts = tokenizer(["good film", "a very bad book"], padding=True, return_tensors="pt")
+    print(model.eval()(**texts).logits.tolist())
+"""
+
+
+@pytest.mark.parametrize("unit", ["group", "query"])
+def test_transformers_alone_loads_the_checkpoint(prune, tiny_qwen, tmp_path, elsewhere, capsys, unit):
+    flags = ("--method", "magnitude", "--keep", "0.5", "--uniform", "--unit", unit)
+    assert prune(*flags, model=tiny_qwen) == 0
+    folder = tmp_path / "small"
+    config = json.loads((folder / "config.json").read_text())
+    assert (config["num_attention_heads"], config["num_key_value_heads"]) == ((2, 1) if unit == "group" else (2, 2))
+    assert config["head_dim"] == 8
+    texts = AutoTokenizer.from_pretrained(folder)(["good film", "a very bad book"], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        ours = load_pruned(folder)(**texts).logits
+    torch.testing.assert_close(torch.tensor(json.loads(elsewhere(STOCK, folder))), ours)
+    printed = capsys.readouterr().out
+    assert "Every attention module keeps 2 heads." in printed and "by `magnitude:allocation=layer`" in printed
+
+
+def test_the_loss_against_the_free_choice_is_that_of_two_prunings(prune, tiny_qwen, tmp_path):
+    def accuracies(out: str) -> tuple[float, str]:
+        card = (tmp_path / out / "README.md").read_text()
+        return float(re.search(r"accuracy \(%\) *\| +[\d.]+ +\| +([\d.]+)", card)[1]), card
+
+    method = ("--method", "magnitude", "--keep", "2")
+    assert prune(*method, model=tiny_qwen, out="free") == 0
+    assert prune(*method, "--uniform", model=tiny_qwen) == 0
+    assert "self_attn: 0 of 4" in (tmp_path / "free" / "README.md").read_text()
+    (free, _), (even, card) = accuracies("free"), accuracies("small")
+    found = re.search(r"the accuracy is ([\d.]+) %: .* difference of ([-+.\d]+) points", card)
+    assert float(found[1]) == free
+    assert float(found[2]) == pytest.approx(even - free, abs=0.1001)  # of rounded numbers
+
+
+def test_what_the_configuration_cannot_say_is_refused_before_anything_is_scored(prune, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("bench.prune.prune.evaluate_model", None)
+    assert prune("--method", "magnitude", "--keep", "0.5", "--uniform") == 2
+    said = capsys.readouterr().err
+    assert "the configuration of BertForSequenceClassification has no place for" in said and said.count("\n") == 1
+    assert "load_pruned" in said and not (tmp_path / "small").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--method", "voita", "--keep", "0.5"), "voita itself decides how many heads each layer keeps"),
+        (("--method", "michel", "--keep", "3"), "a multiple of the 2 attention modules, such as 2 or 4"),
+        (("--method", "michel", "--keep", "9"), "--keep 9: expected a share"),
+    ],
+)
+def test_bad_input_is_one_line(prune, tmp_path, capsys, flags, said):
+    assert prune(*flags, "--uniform") == 2
+    complaint = capsys.readouterr().err
+    assert said in complaint and complaint.count("\n") == 1 and not (tmp_path / "small").exists()
+
+
+def llama(heads: int) -> LlamaForSequenceClassification:
+    sizes = {"vocab_size": 40, "hidden_size": 32, "num_hidden_layers": 3, "intermediate_size": 20}
+    return LlamaForSequenceClassification(LlamaConfig(**sizes, num_attention_heads=heads))
+
+
+def test_the_numbers_that_a_configuration_can_say_are_named():
+    """Llama requires its width, 32, to be a multiple of its heads."""
+    model = llama(8)
+    heads = HeadMap.of(model)
+    check_expressible(model, heads, 3 * 4)
+    for wanted in (0, 5):
+        with pytest.raises(InputError, match=rf"cannot say {wanted} units .* of 8 it can say 1, 2, 4"):
+            check_expressible(model, heads, 3 * wanted)
+
+
+@pytest.mark.parametrize(("text", "kept"), [("0.5", 6), ("60%", 6), ("1.0", 12), ("9", 9), ("0.1", 0)])
+def test_a_share_is_taken_of_each_module(text, kept):
+    assert even_units_to_keep(text, HeadMap.of(llama(4))) == kept

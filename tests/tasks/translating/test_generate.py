@@ -1,0 +1,73 @@
+"""A translation is the same however it is computed: alone or in a batch, with a cache or without."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import transformers as t
+
+from tasks.builtin import renderings
+from tasks.translating.generate import MORE, PER_TOKEN, translate
+from tasks.translating.languages import Languages
+from tasks.translating.pairs import batches
+from tasks.translating.seq2seq import encode
+from tests.fixtures.translation import POSITIONS
+
+EXAMPLES = sorted(renderings.dataset().test, key=lambda example: len(example.texts[0]))[:100:20]
+
+
+@pytest.fixture(scope="module")
+def model(tiny_marian):
+    return t.MarianMTModel.from_pretrained(tiny_marian).eval()
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_marian):
+    return t.AutoTokenizer.from_pretrained(tiny_marian)
+
+
+@pytest.fixture
+def translated(model, tokenizer):
+    """Translations in batches of ``size``."""
+    pairs = encode(EXAMPLES, tokenizer, model, Languages(), POSITIONS)
+
+    def run(size: int, **settings) -> list[str]:
+        found = translate(
+            model,
+            tokenizer,
+            batches(pairs, tokenizer, size, "cpu"),
+            longest=POSITIONS,
+            languages=Languages(),
+            **settings,
+        )
+        return [found[index] for index in range(len(pairs))]
+
+    return run
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_alone_as_in_a_batch(translated, beams):
+    together = translated(len(EXAMPLES), beams=beams)
+    assert translated(1, beams=beams) == together
+    assert len(set(together)) > 1
+
+
+def test_with_a_cache_as_without(translated, model, monkeypatch):
+    cached = translated(2)
+    generate = model.generate
+    monkeypatch.setattr(model, "generate", lambda **given: generate(**given | {"use_cache": False}))
+    assert translated(2) == cached
+
+
+def test_greedy_translations_are_those_of_the_likeliest_tokens_one_by_one(translated, model, tokenizer):
+    for example, text in zip(EXAMPLES, translated(3), strict=True):
+        (pair,) = encode([example], tokenizer, model, Languages(), POSITIONS)
+        source, ids = torch.tensor([pair.source]), [model.config.decoder_start_token_id]
+        for _ in range(min(PER_TOKEN * len(pair.source) + MORE, POSITIONS - 1)):
+            with torch.no_grad():
+                logits = model(input_ids=source, decoder_input_ids=torch.tensor([ids])).logits[0, -1]
+            logits[model.config.pad_token_id] = -torch.inf  # as Marian's own generation has it
+            ids.append(int(logits.argmax()))
+            if ids[-1] == tokenizer.eos_token_id:
+                break
+        assert text == " ".join(tokenizer.decode(ids, skip_special_tokens=True).split())

@@ -1,0 +1,189 @@
+"""The adapter: what training and calibration see, what is cut, what a run leaves in its record."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+
+from bench.__main__ import main
+from bench.analysis.comparison import compare
+from bench.analysis.quality import quality_name
+from bench.analysis.stats.corpus import bleu
+from bench.records.store import read_arrays, read_current
+from tasks.builtin import translator
+from tasks.models.cache import Cache
+from tasks.request import TaskSpec
+from tasks.translation import Translation
+
+CPU = torch.device("cpu")
+
+
+def on_pairs(tiny_pairs, **fields) -> Translation:
+    return Translation(TaskSpec(task="translation", data=str(tiny_pairs), text=("en", "hu"), **fields))
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Trainings take two steps."""
+    monkeypatch.setattr(translator, "RECIPE", replace(translator.RECIPE, max_steps=2, evaluate_every=1))
+
+
+def sources(batches) -> set[tuple[int, ...]]:
+    return {
+        tuple(ids[mask.bool()].tolist())
+        for batch in batches
+        for ids, mask in zip(batch.inputs["input_ids"], batch.inputs["attention_mask"], strict=True)
+    }
+
+
+def test_no_source_is_both_calibrated_and_trained_on(tiny_pairs, tmp_path, quick):
+    task, cache = on_pairs(tiny_pairs), Cache(tmp_path)
+    report = task.prepare(0, cache, CPU)
+    assert report["steps"] == 2 and 0 <= report["validation_accuracy"] <= 1
+    task.open(0, cache, CPU)
+    held_out = sources(task.calibration(0, 999, CPU))
+    training = task.training(0, 1.0, CPU)
+    trained = sources(islice(training.batches(), 3 * training.epoch_steps))
+    assert len(held_out) == task.held_out > 0
+    assert trained and not trained & held_out
+    assert sources(task.calibration(0, 5, CPU, "train")) <= trained
+
+
+def test_training_has_the_steps_and_sizes_that_are_asked_for(tiny_pairs, tmp_path, quick):
+    task, cache = on_pairs(tiny_pairs), Cache(tmp_path)
+    task.prepare(0, cache, CPU)
+    task.open(0, cache, CPU)
+    training = task.training(0, 1.0, CPU)
+    assert training.with_steps(7).steps == 7
+    smaller = training.in_batches_of(8)
+    for some in (training, smaller, smaller.with_steps(3)):
+        one, other = (list(islice(some.batches(), 4)) for _ in range(2))
+        for first, second in zip(one, other, strict=True):
+            assert torch.equal(first.inputs["decoder_targets"], second.inputs["decoder_targets"])
+    assert max(len(batch.labels) for batch in islice(smaller.batches(), 9)) == 8
+    weights = training.initial_weights()
+    assert weights.keys() == task.open(0, cache, CPU).state_dict().keys()
+
+
+def test_how_translations_are_made_is_part_of_the_key_but_trains_no_other_model(tiny_pairs, tmp_path, quick):
+    greedy, beams = on_pairs(tiny_pairs), on_pairs(tiny_pairs, beams=3)
+    assert greedy.fingerprints(0) != beams.fingerprints(0)
+    greedy.prepare(0, Cache(tmp_path), CPU)
+    assert beams.prepared(0, Cache(tmp_path))
+    assert not on_pairs(tiny_pairs, label_smoothing=0.1).prepared(0, Cache(tmp_path))
+    assert not greedy.prepared(1, Cache(tmp_path))
+
+
+def test_a_given_model_is_fine_tuned_from_its_own_weights(tiny_pairs, tiny_marian, tmp_path):
+    task, cache = on_pairs(tiny_pairs, model=str(tiny_marian), finetune=True), Cache(tmp_path)
+    report = task.prepare(0, cache, CPU)
+    assert report["steps"] == 9 and report["examples"] == 3 * 72  # three epochs
+    given = on_pairs(tiny_pairs, model=str(tiny_marian)).open(0, cache, CPU).state_dict()
+    trained = task.open(0, cache, CPU).state_dict()
+    assert given.keys() == trained.keys() == task.training(0, 1.0, CPU).initial_weights().keys()
+    assert all(
+        torch.equal(weights, given[name]) for name, weights in task.training(0, 1.0, CPU).initial_weights().items()
+    )
+    assert any(not torch.equal(weights, given[name]) for name, weights in trained.items())
+
+
+def test_label_smoothing_is_that_of_the_field(tiny_pairs, tiny_marian, tmp_path):
+    plain, smoothed = (on_pairs(tiny_pairs, model=str(tiny_marian), label_smoothing=share) for share in (0.0, 0.2))
+    for task in (plain, smoothed):
+        model = task.open(0, Cache(tmp_path), CPU)
+    (batch,) = plain.calibration(0, 8, CPU)
+    logits = plain.logits(model, batch)
+    real = batch.inputs["decoder_attention_mask"]
+    everywhere = -(logits.log_softmax(-1).mean(-1) * real).sum(1) / real.sum(1)
+    torch.testing.assert_close(smoothed.loss(logits, batch), 0.8 * plain.loss(logits, batch) + 0.2 * everywhere)
+
+
+def test_sources_that_are_too_long_are_cut_counted_and_told(tiny_marian, tmp_path):
+    long = " or ".join(["12:57 AM"] * 40)
+    rows = [{"source": f"{number} grams", "target": f"{number} gramm"} for number in range(40)]
+    for split in ("train", "validation", "test"):
+        some = [{**row, "source": f"{row['source']} {split}"} for row in rows]
+        some += [{"source": f"{split} {number} {long}", "target": "12"} for number in range({"test": 2}.get(split, 1))]
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in some))
+    task = Translation(TaskSpec(task="translation", model=str(tiny_marian), data=str(tmp_path)))
+    task.validate()
+    told = task.own_data.remarks
+    assert (
+        "2 of test cut to 48 tokens of their source" in told and "1 of train cut to 48 tokens of their source" in told
+    )
+    outcomes = task.evaluate(task.open(0, Cache(tmp_path / "cache"), CPU))
+    assert outcomes.metrics[f"{tmp_path.name}/sources_cut"] == 2
+    assert task.probe(3, CPU).inputs["input_ids"].shape[1] < 48
+
+
+def test_weights_that_are_not_finite_are_told(tiny_pairs, tiny_marian, tmp_path):
+    task = on_pairs(tiny_pairs, model=str(tiny_marian))
+    model = task.open(0, Cache(tmp_path), CPU)
+    model.final_logits_bias[0, 5] = float("nan")
+    with pytest.raises(FloatingPointError, match="not finite, first for test example"):
+        task.evaluate(model)
+
+
+RUN = ("random:draws=2", "michel", "gnorm", "fisher-rearranged", "amp", "obs-compensated", "michel:recover=lstsq")
+TRAINED = ("dsp-joint", "ste", "voita")
+REFUSED = ("ae", "hies")
+
+
+@pytest.fixture(scope="module")
+def finished(tiny_pairs, tiny_marian, tmp_path_factory):
+    """The folder of a run of methods of each kind."""
+    out = tmp_path_factory.mktemp("run") / "out"
+    own = ["--task", "translation", "--model", tiny_marian, "--data", tiny_pairs, "--text", "en,hu", "--limit", 8]
+    flags = ["--methods", ",".join((*RUN, *TRAINED, *REFUSED)), "--seeds", 1, "--levels", 0.5, "--training", 0.1]
+    flags += ["--jobs", 1, "--no-latency", "--no-cache", "--device", "cpu", "--out", out]
+    assert main([*map(str, ("run", *own, *flags))]) == 1  # as some cells failed
+    return out
+
+
+def test_methods_run_and_those_of_square_maps_are_refused_in_one_line(finished):
+    records = {record.cell.label: record for record in read_current(finished)[0].values()}
+    assert {label for label, record in records.items() if record.status == "done"} == {*RUN, *TRAINED}
+    for label in REFUSED:
+        assert records[label].reason == (
+            "OptionError: takes attention maps to be squares, which those of cross attention are not: leave it out "
+            "for an encoder with a decoder"
+        )
+
+
+def test_a_record_holds_what_bleu_is_computed_from(finished):
+    for path, record in read_current(finished)[0].items():
+        if record.status == "failed":
+            continue
+        result, arrays = record.result, read_arrays(path)
+        assert quality_name(record) == "BLEU" and result.chance == 0
+        assert set(result.signatures) == {"bleu", "chrf"} and "tok:13a" in result.signatures["bleu"]
+        statistics, size = arrays["statistics.bleu"], arrays["outcomes"].shape[-1]
+        assert result.parts == {"tiny": size} and size > 5
+        assert statistics.shape == (len(result.quality), 3, size, 10)
+        assert arrays["statistics.chrf"].shape == (len(result.quality), 3, size, 18)
+        np.testing.assert_allclose(bleu(statistics.sum(2)), result.quality, atol=1e-12)
+
+
+def test_a_record_shows_translations_of_the_unpruned_and_of_the_half_pruned_model(finished, tiny_pairs):
+    pairs = [tuple(json.loads(line).values()) for line in tiny_pairs.read_text(encoding="utf-8").splitlines()]
+    shown = {}
+    for record in read_current(finished)[0].values():
+        if record.status == "done":
+            translations = record.result.translations
+            assert len(translations) == 5 and all((each.source, each.reference) in pairs for each in translations)
+            assert [list(each.translations) for each in translations] == [[0, record.result.units // 2]] * 5
+            shown[record.cell.method] = [each.translations for each in translations]
+    assert [each[0] for each in shown["michel"]] == [each[0] for each in shown["gnorm"]]  # of one unpruned model
+    assert any(len(set(each.values())) == 2 for each in shown["michel"])
+
+
+def test_two_methods_are_compared_over_sentences(finished):
+    (task,) = compare(finished, "michel", "gnorm", level=0.5).tasks
+    assert task.documents.mcnemar == ()
+    interval = task.documents.interval
+    assert interval.mean == pytest.approx(task.a - task.b) and interval.low <= interval.mean <= interval.high
