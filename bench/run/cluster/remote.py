@@ -178,7 +178,8 @@ def _write(files: Files, name: str, empty: Path) -> None:
     import ray
 
     for file, reference in files.items():  # one by one: a model may be large
-        write({file: ray.get(reference)}, empty / name)
+        content: Any = ray.get(reference)
+        write({file: content}, empty / name)
 
 
 def _wait(child: Child, index: int, board: Any) -> tuple[bytes, bool]:
