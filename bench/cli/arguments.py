@@ -69,12 +69,33 @@ def _run(parsers) -> None:
     _add_suite(parser)
     _add_own(parser, "your own model and data (instead of a suite's tasks)")
     add = parser.add_argument
-    add("--jobs", type=types.positive, metavar="N", help="processes, one thread each (default: one per core; 1 on GPU)")
+    add(
+        "--jobs",
+        type=types.positive,
+        metavar="N",
+        help="cells at once, one thread each (default: one per core, 1 on GPU; on a cluster, all that it has room for)",
+    )
     add("--timeout", type=types.seconds, metavar="SECONDS", help="end a cell that takes longer; it counts as failed")
     add("--retry-failed", action="store_true", help="run cells again that failed before")
     add("--dry-run", action="store_true", help="show the cells, which have a record already, and the expected time")
     add("--no-cache", action="store_true", help="train models for this run only")
     add("--no-latency", action="store_true", help="leave out timing")
+    group = parser.add_argument_group("a cluster (see docs/cluster.md)")
+    add = group.add_argument
+    add("--engine", choices=("local", "ray"), default="local", help="where cells run (default: local processes)")
+    add(
+        "--address",
+        type=types.filled,
+        metavar="auto|HOST:PORT|ray://HOST:PORT",
+        help="of a Ray cluster (default: start one on this machine)",
+    )
+    add("--cpus-per-cell", type=types.positive, metavar="N", help="CPUs of a cell, and its threads (default: 1)")
+    add(
+        "--gpus-per-cell",
+        type=types.gpus,
+        metavar="F",
+        help="GPUs of a cell: 0.5 for two cells on one (default: 0; 1 with --device cuda)",
+    )
 
 
 def _list(parsers) -> None:

@@ -75,8 +75,31 @@ def out_of(options: argparse.Namespace, suite) -> Path:
     return out
 
 
+def cluster_of(options: argparse.Namespace):
+    """The cluster to run on; None for processes on this machine. Raises InputError for flags that need the other."""
+    from bench.run.options import ClusterOptions
+
+    flags = ("address", "cpus_per_cell", "gpus_per_cell")
+    given = [name for name in flags if getattr(options, name) is not None]
+    if options.engine != "ray":
+        if given:
+            raise InputError(f"--{given[0].replace('_', '-')} is for a cluster: add --engine ray")
+        return None
+    gpus = options.gpus_per_cell
+    if gpus is None:
+        gpus = 1.0 if options.device == "cuda" else 0.0
+    if bool(gpus) != (options.device == "cuda") and options.device != "auto":
+        raise InputError(f"--device {options.device} and --gpus-per-cell {gpus:g} do not go together")
+    return ClusterOptions(options.address or "", options.cpus_per_cell or 1, gpus)
+
+
 def device_of(options: argparse.Namespace) -> str:
-    """``cpu`` or ``cuda``. Raises InputError where a GPU is asked for and there is none."""
+    """``cpu`` or ``cuda``. Raises InputError where a GPU is asked for and there is none.
+
+    On a cluster the GPUs are those of its nodes, and a cell has one if it is given one.
+    """
+    if (cluster := cluster_of(options) if hasattr(options, "engine") else None) is not None:
+        return "cuda" if cluster.gpus else "cpu"
     import torch
 
     if options.device == "cuda" and not torch.cuda.is_available():

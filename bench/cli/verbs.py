@@ -6,11 +6,10 @@ Modules that take seconds to import are imported by the verb that needs them.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 from bench import signals
-from bench.cli.requests import device_of, out_of, own_task, suite_of
+from bench.cli.requests import cluster_of, device_of, out_of, own_task, suite_of
 from bench.records.errors import InputError
 
 
@@ -25,19 +24,21 @@ def run(options: argparse.Namespace) -> int:
     from bench.run.options import RunOptions
     from bench.run.runner import run
 
+    cluster = cluster_of(options)
     suite, device = suite_of(options), device_of(options)
     _warn_of_faults()
     return run(
         suite,
         RunOptions(
             out_of(options, suite),
-            options.jobs or (1 if device == "cuda" else _cores()),
+            options.jobs or (1 if device == "cuda" and cluster is None else None),
             device,
             retry_failed=options.retry_failed,
             dry_run=options.dry_run,
             no_cache=options.no_cache,
             latency=not options.no_latency,
             timeout=options.timeout,
+            cluster=cluster,
         ),
     )
 
@@ -189,10 +190,3 @@ def _warn_of_faults() -> None:
 
     for fault in load_plugins():
         print(f"headbench: warning: {fault.message}", file=sys.stderr)
-
-
-def _cores() -> int:
-    """Processor cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from bench.measure.timing import Laps, interleaved
+from bench.records.provenance import provenance
 from bench.records.schema import Latency
 from tasks.contract import Task
 
@@ -66,6 +67,7 @@ def forward_latency(task: Task, groups: Iterable[Mapping[int, nn.Module]], devic
         length=dict(times.length),
         dtype=times.dtype,
         device=device_name(device),
+        processor=provenance().processor,
         threads=torch.get_num_threads(),
     )
 

@@ -21,7 +21,7 @@ def provenance() -> Provenance:
     """Versions, machine and git state of the code, read once per process."""
     return Provenance(
         python=platform.python_version(),
-        packages={name: _version(name) for name in PACKAGES},
+        packages={name: version_of(name) for name in PACKAGES},
         system=f"{platform.system()} {platform.machine()}",
         processor=_processor(),
         commit=_git("rev-parse", "HEAD"),
@@ -29,7 +29,8 @@ def provenance() -> Provenance:
     )
 
 
-def _version(name: str) -> str:
+def version_of(name: str) -> str:
+    """The version of an installed package; empty if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:

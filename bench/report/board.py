@@ -166,7 +166,8 @@ def keeps_all(record: FinishedRecord) -> bool:
 
 def machine(record: FinishedRecord) -> str:
     """What latency was measured on: times from two machines are never averaged."""
-    latency, processor = record.measured.latency, record.provenance.processor
+    latency = record.measured.latency
     if latency is None:
-        return f"{processor}, not timed"
+        return f"{record.provenance.processor}, not timed"
+    processor = latency.processor or record.provenance.processor
     return f"{processor}, {latency.device}, {latency.dtype}, {count(latency.threads, 'thread')}"

@@ -8,9 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
+import torch
+
 from bench.analysis.naming import count
 from bench.measure.status import duration
 from bench.run.disk import disk_use
+from bench.run.engines import Engine
 from bench.run.expectation import expectations
 from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
 from bench.run.options import RunOptions
@@ -30,6 +33,7 @@ def announce(
     jobs: Sequence[TrainJob | CellJob],
     timing: Sequence[TimingJob],
     estimator: Estimator,
+    engine: Engine,
     options: RunOptions,
     root: Path,
 ) -> None:
@@ -52,13 +56,13 @@ def announce(
     for line in needs:
         print(f"  needs {line}")
     print("  " + ", ".join(f"{number} {state}" for state, number in sorted(counts.items())))
-    seconds = estimator.left(jobs, options.jobs, timing)
+    seconds = estimator.left(jobs, engine.slots, timing, machines=engine.machines)
     if jobs:
         training = sum(isinstance(job, TrainJob) for job in jobs)
         after = f" after training {count(training, 'model')}" if training else ""
         about = "" if seconds is None else f"about {duration(seconds)} "
         cells = count(len(jobs) - training, "cell")
-        print(f"  to do: {cells}{after}, {about}on {count(options.jobs, 'process')} ({options.device})")
+        print(f"  to do: {cells}{after}, {about}on {engine} ({options.device})")
     if disk := disk_use(jobs, root, options.out):
         print(f"  disk: {disk}")
     if not options.no_cache:
@@ -68,14 +72,16 @@ def announce(
     if counts["failed"] and not options.retry_failed:
         print(f"  {counts['failed']} cells failed before; --retry-failed runs them again")
     if options.dry_run:
-        lines = [*(estimated(jobs, estimator, options) if seconds is None else ()), *shown(states)]
+        lines = [*(estimated(jobs, estimator, engine, options.device) if seconds is None else ()), *shown(states)]
         print(*(f"  {line}" for line in lines), sep="\n")
     sys.stdout.flush()
 
 
-def estimated(jobs: Sequence[TrainJob | CellJob], estimator: Estimator, options: RunOptions) -> Iterator[str]:
-    """Lines on what the ``jobs`` are estimated to take that the ``estimator`` knows nothing of."""
-    speed = cache(partial(flops_per_second, options.device))
+def estimated(jobs: Sequence[TrainJob | CellJob], estimator: Estimator, engine: Engine, device: str) -> Iterator[str]:
+    """Lines on what the ``jobs`` are estimated to take that the ``estimator`` does not know; none without the GPU."""
+    if device == "cuda" and not torch.cuda.is_available():  # it is that of a cluster's nodes
+        return
+    speed = cache(partial(flops_per_second, device))
     unknown: list[Job] = [job for job in jobs if estimator.seconds(job) is None]
     cells = [job.cell for job in unknown if isinstance(job, CellJob)]
     models = Counter(job.cell.task for job in unknown if isinstance(job, TrainJob))
@@ -87,7 +93,7 @@ def estimated(jobs: Sequence[TrainJob | CellJob], estimator: Estimator, options:
         yield from (f"  {line}" for line in each.lines())
     rest = sum(estimator.seconds(job) or 0.0 for job in jobs)
     total = sum(each.seconds for each in found) + rest
-    yield f"  in all about {duration(total / options.jobs)} on {count(options.jobs, 'process')} ({options.device})"
+    yield f"  in all about {duration(total / engine.slots)} on {engine} ({device})"
 
 
 def shown(states: Mapping[Cell, str]) -> Iterator[str]:

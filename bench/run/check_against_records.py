@@ -12,7 +12,7 @@ from bench.analysis.regression.screen import cut, origin
 from bench.analysis.regression.verdict import Limits, Verdict, verdicts
 from bench.records.errors import InputError
 from bench.records.schema import FailedRecord, Record
-from bench.records.store import read_current
+from bench.records.store import Store, read_current
 from bench.run.jobs import CellJob, start_process
 from bench.suites.cells import plan
 from bench.suites.files import load_suite
@@ -44,7 +44,8 @@ def check_against_records(methods: str, baseline: Path | None) -> int:
     with tempfile.TemporaryDirectory(prefix="headbench-check-") as folder:
         records: dict[str, Record] = {}
         for cell in cells:
-            records[cell.method.label] = CellJob(cell, default_root(), Path(folder))()
+            job = CellJob(cell, default_root())
+            records[cell.method.label] = job.write(job(), Store(Path(folder)))
         both = twins(baseline or RECORDED, Path(folder), list(records))
         found = {verdict.label: verdict for verdict in verdicts(both, (), Limits())}
     for label, record in records.items():

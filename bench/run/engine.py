@@ -18,14 +18,16 @@ PATIENCE = 5.0  # seconds that an idle process has to end
 TICK = 0.25  # seconds between two looks at what the processes do
 
 
-class Job(Protocol):
-    """A piece of work that can be sent to another process.
+class Packed(Protocol):
+    """A job that is made ready to be sent when its turn comes."""
 
-    One with a ``timeout``, in seconds, is ended after it. One that ``needs`` another job, which comes before it, is not
-    started while that one is running.
-    """
+    def packed(self) -> Callable[[], Any]:
+        """What is sent in its place."""
 
-    def __call__(self) -> Any: ...
+
+# A piece of work that can be sent to another process. One with a ``timeout``, in seconds, is ended after it. One that
+# ``needs`` another job, which comes before it, is not started while that one is running.
+Job = Callable[[], Any] | Packed
 
 
 def run_jobs(
@@ -94,6 +96,11 @@ def run_jobs(
             worker.end()
 
 
+def packed(job: Job) -> Callable[[], Any]:
+    """What is sent to a process in place of ``job``."""
+    return job if callable(job) else job.packed()
+
+
 class Worker:
     """One process and the pipe to it."""
 
@@ -124,8 +131,9 @@ class Worker:
     def give(self, index: int, jobs: Sequence[Job]) -> None:
         """Give it a job."""
         self.index, self.job, self.doing, self._begin, self._reason = index, jobs[index], "", None, ""
+        sent = packed(jobs[index])
         with contextlib.suppress(OSError):  # its end is then seen by outcome
-            self.pipe.send((index, jobs[index]))
+            self.pipe.send((index, sent))
 
     def stop(self, reason: str) -> None:
         """End the process at once; the outcome of the job is then ``reason``, unless it has ended already."""
@@ -161,7 +169,7 @@ class Worker:
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         if code == -signal.SIGKILL:
             how += ", as when memory runs out"
-        return Done(index, seconds, died=self._reason or f"its process ended with {how}")
+        return Done(index, seconds, died=self._reason or f"its process ended with {how}", crashed=not self._reason)
 
     def end(self) -> None:
         """End the process; one without a job has a moment to release what it holds."""

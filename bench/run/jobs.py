@@ -1,19 +1,21 @@
-"""The jobs of a run, and their order: train models, run cells, then time them."""
+"""The jobs of a run, and their order: train models, run cells, then time them. None writes a record."""
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from bench.measure.cell import failed_record, reason_of, run_cell
+from bench.measure.cell import Arrays, describe, failed_record, reason_of, run_cell
 from bench.measure.cell_timing import time_cell
 from bench.measure.status import Status
+from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord, Record
 from bench.records.store import Store, read_arrays
-from bench.run.other_runs import other_runs
+from bench.run.other_runs import other_runs, this_run
 from bench.suites.cells import Cell, open_task
 from bench.suites.plugins import load_plugins, quiet_libraries
 from tasks.models.cache import Cache
@@ -52,11 +54,10 @@ class TrainJob:
 
 @dataclass(frozen=True)
 class CellJob:
-    """Run ``cell`` and write its record, which a TimingJob completes."""
+    """Run ``cell``. A TimingJob completes its record."""
 
     cell: Cell
     cache: Path
-    out: Path
     timeout: float | None = None  # seconds
     needs: TrainJob | None = None  # the training of its model, if it is not trained yet
 
@@ -65,27 +66,39 @@ class CellJob:
         """What it does, for messages."""
         return f"{self.cell.method.label} on {self.cell.where}"
 
-    def __call__(self) -> Record:
-        """The record, as written. Raises OSError."""
+    def __call__(self) -> tuple[Record, Arrays]:
+        """The record and its arrays. Raises OSError."""
         record, arrays = run_cell(self.cell, Cache(self.cache))
         try:
-            Store(self.out).write(self.cell.name, record, arrays)
-        except OSError:
+            pickle.dumps(record)
+        except Exception as error:  # what a method reports may be nothing that can be sent
+            return self.died(reason_of(error))
+        return record, arrays
+
+    def died(self, reason: str) -> tuple[Record, Arrays]:
+        """The record of a cell whose process ended, and no arrays."""
+        return failed_record(self.cell, reason), {}
+
+    def write(self, made: tuple[Record, Arrays], store: Store) -> Record:
+        """Write what was made; the record as written. Raises OSError, and InputError as the store does.
+
+        What it says of the cell is what this process knows: another may have read copies of the user's files.
+        """
+        record, arrays = made
+        record = record.model_copy(update={"cell": describe(self.cell)})
+        try:
+            store.write(self.cell.name, record, arrays)
+        except (OSError, InputError):
             raise
         except Exception as error:  # what a method reports may be nothing that can be written
-            return self.died(reason_of(error))
-        return record
-
-    def died(self, reason: str) -> Record:
-        """Write and return the record of a cell whose process ended."""
-        record = failed_record(self.cell, reason)
-        Store(self.out).write(self.cell.name, record)
+            record, arrays = self.died(reason_of(error))
+            store.write(self.cell.name, record, arrays)
         return record
 
 
 @dataclass(frozen=True)
 class TimingJob:
-    """Time the smaller models of ``cell``, and add that to its record. Nothing else of the run is at work meanwhile."""
+    """Time the smaller models of ``cell``. Nothing else of the run is at work on its machine meanwhile."""
 
     cell: Cell
     cache: Path
@@ -97,32 +110,58 @@ class TimingJob:
         """What it does, for messages."""
         return f"timing {self.cell.method.label} on {self.cell.where}"
 
-    def __call__(self) -> str:
-        """Why it failed, in one line; empty where it did not. Raises OSError."""
+    def packed(self) -> Timing | Unreadable:
+        """What is sent to the process, which may not reach the records. Raises OSError."""
         store = Store(self.out)
         path = store.path(self.cell.name)
         try:
-            record = store.read(path)
-            if isinstance(record, FinishedRecord):
-                timed = time_cell(self.cell, record, read_arrays(path), Cache(self.cache), alone=not other_runs())
-                store.update(self.cell.name, timed)
+            record, arrays = store.read(path), read_arrays(path)
+        except OSError:
+            raise
+        except Exception as error:
+            return Unreadable(reason_of(error))
+        if not isinstance(record, FinishedRecord):
+            return Unreadable("its record was changed meanwhile")
+        return Timing(self.cell, self.cache, record, arrays, this_run(), self.timeout)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A TimingJob with what it needs of the record. run: the name of the run that it is of."""
+
+    cell: Cell
+    cache: Path
+    record: FinishedRecord
+    arrays: Arrays
+    run: str
+    timeout: float | None = None  # seconds
+
+    def __call__(self) -> FinishedRecord | str:
+        """The record with its latency; why it failed, in one line, where it did. Raises OSError."""
+        try:
+            alone = not other_runs(self.run)
+            return time_cell(self.cell, self.record, self.arrays, Cache(self.cache), alone=alone)
         except OSError:
             raise
         except Exception as error:
             return reason_of(error)
-        return ""
 
-    def died(self, reason: str) -> str:
-        """The reason, where its process ended."""
-        return reason
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A TimingJob whose record cannot be used."""
+
+    reason: str
+
+    def __call__(self) -> str:
+        """Why."""
+        return self.reason
 
 
 Job = TrainJob | CellJob | TimingJob
 
 
-def ordered(
-    cells: list[Cell], cache: Path, out: Path, workers: int, timeout: float | None = None
-) -> list[TrainJob | CellJob]:
+def ordered(cells: list[Cell], cache: Path, workers: int, timeout: float | None = None) -> list[TrainJob | CellJob]:
     """Jobs for ``cells``, seed by seed: the models of the next seed are trained before the cells of one are run.
 
     So the first seed of all tasks is done early. A first model and a first cell for each worker go ahead of all, so
@@ -136,7 +175,7 @@ def ordered(
         for model, cell in first.items()
         if not open_task(cell.task).prepared(cell.seed, Cache(cache))
     }
-    runs = {cell: CellJob(cell, cache, out, timeout, training.get((cell.task, cell.seed))) for cell in cells}
+    runs = {cell: CellJob(cell, cache, timeout, training.get((cell.task, cell.seed))) for cell in cells}
     seeds = list(dict.fromkeys(cell.seed for cell in cells))
     models = sorted(training.values(), key=lambda job: seeds.index(job.cell.seed))
     jobs: list[TrainJob | CellJob] = [*models[:workers], *(runs.pop(job.cell) for job in models[:workers])]

@@ -7,14 +7,29 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
+class ClusterOptions:
+    """Which cluster to run on, and what a cell takes of it. address: as Ray writes it; empty to start a local one."""
+
+    address: str = ""
+    cpus: int = 1
+    gpus: float = 0.0
+
+    @property
+    def resources(self) -> str:
+        """What a cell takes, in words."""
+        return f"{self.cpus} CPU" + (f" and {self.gpus:g} GPU" if self.gpus else "")
+
+
+@dataclass(frozen=True)
 class RunOptions:
     """How to run a suite."""
 
     out: Path
-    jobs: int
+    jobs: int | None  # at once; None for all that a cluster has room for
     device: str
     retry_failed: bool = False
     dry_run: bool = False
     no_cache: bool = False
     latency: bool = True
     timeout: float | None = None  # seconds that a cell may take
+    cluster: ClusterOptions | None = None  # None for processes on this machine

@@ -1,9 +1,13 @@
-"""Other runs of this user on this machine: nothing waits for them, but latency is recorded as not measured alone."""
+"""Other runs of this user on this machine: nothing waits for them, but latency is recorded as not measured alone.
+
+A run is known by the machine and the process that it was started on. Processes of one run may be on several machines.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -12,13 +16,22 @@ from datetime import datetime
 from pathlib import Path
 
 
+def this_run() -> str:
+    """The name of the run that this process was started for."""
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
 @contextmanager
-def announced() -> Iterator[None]:
-    """Inside, this process is known to others as a run at work; the kernel withdraws that when the process dies."""
-    path = _folder() / f"{os.getpid()}.run"
+def announced(run: str = "") -> Iterator[None]:
+    """Inside, this process is known to others as one of ``run``; the kernel withdraws that when the process dies.
+
+    run: by default, this process is a run of its own.
+    """
+    path = _folder() / f"{run or this_run()}.{os.getpid()}.run"
+    what = f"for {run}" if run else " ".join(sys.argv[1:]) or "headbench"
     with path.open("w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        file.write(f"process {os.getpid()}, since {datetime.now():%H:%M}: {' '.join(sys.argv[1:]) or 'headbench'}")
+        file.write(f"process {os.getpid()}, since {datetime.now():%H:%M}: {what}")
         file.flush()
         try:
             yield
@@ -26,12 +39,12 @@ def announced() -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def other_runs() -> list[str]:
-    """Runs other than that of this process and of the one that started it: process, since when, and command."""
+def other_runs(run: str = "") -> list[str]:
+    """Runs other than ``run``, by default that of this process: process, since when, and command."""
     found = []
-    own = {str(os.getpid()), str(os.getppid())}
+    own = run or this_run()
     for path in sorted(_folder().glob("*.run")):
-        if path.stem in own:
+        if path.name.rpartition(".")[0].rpartition(".")[0] == own:
             continue
         with suppress(FileNotFoundError), path.open(encoding="utf-8") as file:
             try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,46 +13,50 @@ from typing import Any
 from bench.analysis.curves import curve, removes
 from bench.analysis.naming import count
 from bench.analysis.quality import quality_name
+from bench.measure.cell import reason_of
 from bench.measure.status import duration
 from bench.records.schema import FinishedRecord, Record
+from bench.records.store import Store
 from bench.report import leaderboard
-from bench.run.engine import Worker, run_jobs
-from bench.run.jobs import CellJob, Job, TimingJob, TrainJob, start_process
+from bench.run.engines import Busy, Engine
+from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
 from bench.run.other_runs import other_runs
 from bench.run.progress import Progress
 from bench.run.time_left import Estimator
 from bench.run.worker import Done
 from bench.suites.cells import Cell
 
+PER_JOB = 0.001  # seconds, for each job that is left, for which what was said of the time left stays good
 TIMING_LINES = 10  # lines of progress while cells are timed, which is quick for each
 
 
 @dataclass
 class Phase:
-    """Jobs on ``workers`` processes, with what is at hand and the time left shown meanwhile.
+    """Jobs on ``engine``, with what is at hand and the time left shown meanwhile.
 
-    after: jobs that follow one by one, for the time left. fresh: see ``run_jobs``.
+    after: jobs that follow, one by one on each machine, for the time left. apart: whether ``jobs`` run so too.
     """
 
     jobs: Sequence[Job]
-    workers: int
+    engine: Engine
     estimator: Estimator
-    fresh: bool
     after: Sequence[Job] = ()
+    apart: bool = False
 
     def __post_init__(self) -> None:
         self._left = dict(enumerate(self.jobs))
         self._running: dict[int, float] = {}  # seconds so far, by place of the job
         self._progress = Progress()
+        self._told_left, self._told_at = "", -math.inf
 
     def outcomes(self) -> Generator[tuple[Any, Done], None, None]:
-        """Each job with its outcome, as it ends. Raises what a job raised; ends all processes when it is closed."""
+        """Each job with its outcome, as it ends. Raises what a job raised; ends all that runs when it is closed."""
 
-        def watch(busy: Sequence[Worker]) -> None:
-            self._running = {worker.index: worker.seconds for worker in busy if worker.index is not None}
+        def watch(busy: Sequence[Busy]) -> None:
+            self._running = {each.index: each.seconds for each in busy if each.index is not None}
             self._progress.watch(busy, self.left())
 
-        ended = run_jobs(self.jobs, self.workers, start_process, fresh=self.fresh, watch=watch)
+        ended = self.engine.run(self.jobs, watch, apart=self.apart)
         with self._progress, closing(ended):
             for done in ended:
                 job = self._left.pop(done.index)
@@ -61,11 +67,16 @@ class Phase:
                 yield job, done
 
     def left(self) -> str:
-        """``about 3 min left``; empty where that is not known, or nothing is left."""
+        """``about 3 min left``; empty where that is not known, or nothing is left. Of many jobs, now and then anew."""
+        now = time.monotonic()
+        if now - self._told_at < len(self._left) * PER_JOB:
+            return self._told_left
         waiting = [job for place, job in self._left.items() if place not in self._running]
         running = [(self._left[place], spent) for place, spent in self._running.items() if place in self._left]
-        seconds = self.estimator.left(waiting, self.workers, self.after, running)
-        return f"about {duration(seconds)} left" if seconds else ""
+        places = self.engine.machines if self.apart else self.engine.slots
+        seconds = self.estimator.left(waiting, places, self.after, running, self.engine.machines)
+        self._told_left, self._told_at = f"about {duration(seconds)} left" if seconds else "", now
+        return self._told_left
 
     def say(self, text: str) -> None:
         """Print lines to standard output."""
@@ -75,18 +86,18 @@ class Phase:
 def run_cells(
     jobs: Sequence[TrainJob | CellJob],
     timing: Sequence[TimingJob],
-    workers: int,
+    engine: Engine,
     estimator: Estimator,
-    fresh: bool,
     out: Path,
 ) -> None:
-    """Train models and run cells, with a line for each. timing: the jobs that will follow."""
-    phase = Phase(jobs, workers, estimator, fresh, timing)
+    """Train models and run cells, with a line and, of a cell, a record for each. timing: the jobs that will follow."""
+    phase = Phase(jobs, engine, estimator, timing)
+    store = Store(out)
     first_seed = _first_seed(jobs)
     with closing(phase.outcomes()) as outcomes:
         for number, (job, done) in enumerate(outcomes, 1):
             value: Any = job.died(done.died) if done.died else done.value
-            told = _trained(job, value) if isinstance(job, TrainJob) else _outcome(job.cell, value)
+            told = _trained(job, value) if isinstance(job, TrainJob) else _outcome(job.cell, job.write(value, store))
             left = f", {text}" if number < len(jobs) and (text := phase.left()) else ""
             phase.say(f"[{number}/{len(jobs)}] {told} ({duration(done.seconds)}{left})")
             if job in first_seed:
@@ -95,22 +106,36 @@ def run_cells(
                     phase.say(f"\nAfter seed {job.cell.seed} of all tasks:\n\n{leaderboard.summary(out)}\n")
 
 
-def time_cells(jobs: Sequence[TimingJob], estimator: Estimator, fresh: bool) -> dict[Cell, str]:
-    """Time cells one by one; why not, for those that cannot be."""
+def time_cells(jobs: Sequence[TimingJob], engine: Engine, estimator: Estimator, out: Path) -> dict[Cell, str]:
+    """Time cells, one by one on each machine, and add that to their records; why not, for those that cannot be."""
     if not jobs:
         return {}
-    phase = Phase(jobs, 1, estimator, fresh)
+    phase = Phase(jobs, engine, estimator, apart=True)
+    store = Store(out)
     beside = "".join(f"; another run is at work, and may slow it down ({each})" for each in other_runs())
     phase.say(f"timing the smaller models of {count(len(jobs), 'cell')}, one by one{beside}")
     failed: dict[Cell, str] = {}
     with closing(phase.outcomes()) as outcomes:
         for number, (job, done) in enumerate(outcomes, 1):
-            if reason := done.died or done.value:
+            if reason := done.died or _write_timed(job.cell, done.value, store):
                 failed[job.cell] = reason
             if number * TIMING_LINES // len(jobs) > (number - 1) * TIMING_LINES // len(jobs):
                 left = f" ({text})" if number < len(jobs) and (text := phase.left()) else ""
                 phase.say(f"[{number}/{len(jobs)}] timed{left}")
     return failed
+
+
+def _write_timed(cell: Cell, timed: FinishedRecord | str, store: Store) -> str:
+    """Complete a record; why not, if not. Raises OSError."""
+    if isinstance(timed, str):
+        return timed
+    try:
+        store.update(cell.name, timed)
+    except OSError:
+        raise
+    except Exception as error:
+        return reason_of(error)
+    return ""
 
 
 def _first_seed(jobs: Sequence[Job]) -> set[Job]:

@@ -11,10 +11,11 @@ from types import FrameType, TracebackType
 from typing import Any, TextIO
 
 from bench.measure.status import EVERY, duration
-from bench.run.engine import Worker
+from bench.run.engines import Busy
 from bench.run.jobs import TrainJob
 
 SKIPPED = "skipped by Ctrl-C"
+MANY = 16  # jobs at hand, of which only the longest is named if they are more
 SOON = 1.0  # seconds after which a job is named where the output is no terminal
 
 
@@ -22,7 +23,7 @@ class Progress:
     """While it is entered, Ctrl-C asks which cells to skip on a terminal, and ends the run elsewhere.
 
     On a terminal the last line always names what is at hand. Elsewhere, as in a file, each job is named after a second,
-    and again every minute.
+    and again every minute. Of many jobs only the longest is named.
     """
 
     def __init__(self, questions: TextIO | None = None, status: TextIO | None = None):
@@ -52,28 +53,32 @@ class Progress:
         self._clear()
         print(text, flush=True)
 
-    def watch(self, busy: Sequence[Worker], left: str = "") -> None:
+    def watch(self, busy: Sequence[Busy], left: str = "") -> None:
         """Show what the workers are at; answer a Ctrl-C. left: the time left, in words."""
         if self._asked:
             self._clear()
             self._ask([worker for worker in busy if not isinstance(worker.job, TrainJob)])
             self._asked = False
+        many = len(busy) > MANY
+        named = [max(busy, key=lambda worker: worker.seconds)] if many else busy
+        before = f"{len(busy)} at work, the longest: " if many else ""
         if self._live:
-            parts = [_at_hand(worker) for worker in busy]
-            self._show("  " + "; ".join([*parts, *([left] if left else [])]))
+            parts = [_at_hand(worker) for worker in named]
+            self._show(f"  {before}" + "; ".join([*parts, *([left] if left else [])]))
             return
-        self._next = {worker.index: self._next.get(worker.index, SOON) for worker in busy if worker.index is not None}
-        for worker in busy:
+        first = EVERY if many else SOON
+        self._next = {worker.index: self._next.get(worker.index, first) for worker in busy if worker.index is not None}
+        for worker in named:
             if worker.index is not None and worker.seconds >= self._next[worker.index]:
                 self._next[worker.index] = worker.seconds // EVERY * EVERY + EVERY
-                print(f"  {_at_hand(worker)} so far", file=self._status, flush=True)
+                print(f"  {before}{_at_hand(worker)} so far", file=self._status, flush=True)
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         if self._asked or not (self._live and self._questions.isatty()):
             raise KeyboardInterrupt
         self._asked = True
 
-    def _ask(self, cells: Sequence[Worker]) -> None:
+    def _ask(self, cells: Sequence[Busy]) -> None:
         """Ask which of ``cells`` to skip. Raises KeyboardInterrupt where there is none, and on a second Ctrl-C."""
         if not cells:
             raise KeyboardInterrupt
@@ -108,7 +113,7 @@ class Progress:
             self._shown = ""
 
 
-def _at_hand(worker: Worker) -> str:
+def _at_hand(worker: Busy) -> str:
     """``ae on MODEL, DATA, seed 0: choosing, 40 examples sent forward, 12 s``."""
     doing = f"{worker.doing}, " if worker.doing else ""
     return f"{getattr(worker.job, 'name', '')}: {doing}{duration(worker.seconds)}"

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench import signals
+from bench.records.errors import InputError
 from bench.records.files import check_writable
 from bench.records.schema import FailedRecord, Record
 from bench.records.store import CorruptRecord, OtherProtocol, Store
 from bench.report import leaderboard
 from bench.run.announcement import announce
 from bench.run.costs import Costs
+from bench.run.engines import Engine, LocalEngine, cores
 from bench.run.jobs import TimingJob, ordered, start_process
 from bench.run.options import RunOptions
 from bench.run.other_runs import announced
@@ -49,21 +51,22 @@ def run(suite: Suite, options: RunOptions) -> int:
             _set_aside_others(store, cells)
         wanted = {"missing", "stale", "corrupt"} | ({"failed"} if options.retry_failed else set())
         left = {cell: None for cell in cells if found[cell].state in wanted}
-        jobs = ordered(list(left), root, options.out, options.jobs, options.timeout)
+        estimator = Estimator(Costs.shipped(), [each.record for each in found.values() if each.record is not None])
+        engine = _engine(options, root, estimator, stack)
+        jobs = ordered(list(left), root, engine.slots, options.timeout)
         timed = [cell for cell in cells if cell in left or found[cell].state == "untimed"] if options.latency else []
         timing = [TimingJob(cell, root, options.out, options.timeout) for cell in timed]
-        estimator = Estimator(Costs.shipped(), [each.record for each in found.values() if each.record is not None])
         needs = [told(need, place) for need, place in needed.items()]
         states = {cell: each.state for cell, each in found.items()}
-        announce(suite, needs, states, jobs, timing, estimator, options, root)
+        announce(suite, needs, states, jobs, timing, estimator, engine, options, root)
         if options.dry_run:
             return 0
         store.clear_temporary()
         stack.enter_context(announced())
-        fresh = options.device != "cpu"  # CUDA does not survive a fork
-        run_cells(jobs, timing, options.jobs, estimator, fresh, options.out)
+        run_cells(jobs, timing, engine, estimator, options.out)
         found |= survey(store, left)
-        untimed = time_cells([job for job in timing if found[job.cell].state == "untimed"], estimator, fresh)
+        left_to_time = [job for job in timing if found[job.cell].state == "untimed"]
+        untimed = time_cells(left_to_time, engine, estimator, options.out)
         store.clear_temporary()  # of processes that were ended while they wrote
     found |= survey(store, left)
     undone = {cell: each for cell, each in found.items() if each.state not in ("done", "untimed")}
@@ -77,6 +80,25 @@ def run(suite: Suite, options: RunOptions) -> int:
     print(f"\nRecords: {store.folder}; {', '.join(path.name for path in written)} in {options.out}")
     print(f"Next: headbench report {options.out}; headbench compare A B {options.out} (see README)")
     return 1 if undone or untimed else 0
+
+
+def _engine(options: RunOptions, root: Path, estimator: Estimator, stack: ExitStack) -> Engine:
+    """Where the run's jobs run; what it needs for that is there until ``stack`` is closed. Raises InputError."""
+    if options.cluster is None:
+        fresh = options.device != "cpu"  # CUDA does not survive a fork
+        return LocalEngine(options.jobs or cores(), fresh)
+    local = not options.cluster.address
+    slots = options.jobs or max(1, cores() // options.cluster.cpus)
+    if options.no_cache and not local:
+        raise InputError("--no-cache is for this machine: on a cluster, set HEADBENCH_CACHE on its nodes instead")
+    if local and options.dry_run:
+        return LocalEngine(slots, fresh=False)
+    from bench.run.cluster.connection import connected
+
+    stack.enter_context(connected(options.cluster, slots))
+    from bench.run.cluster.engine import RayEngine
+
+    return RayEngine(options.cluster, root, shared=local, limit=options.jobs, weigh=estimator.weight)
 
 
 class Found(NamedTuple):

@@ -90,13 +90,23 @@ class Estimator:
             self._expected[work] = seconds
         return self._expected[work]
 
+    def weight(self, job: Job) -> float:
+        """Seconds of ``job`` to order it by, also where nothing is known of its model."""
+        seconds = self.seconds(job)
+        return self._prior(_work_of(job)) * UNIT if seconds is None else seconds
+
     def left(
-        self, waiting: Iterable[Job], workers: int, after: Iterable[Job] = (), running: Iterable[tuple[Job, float]] = ()
+        self,
+        waiting: Iterable[Job],
+        workers: int,
+        after: Iterable[Job] = (),
+        running: Iterable[tuple[Job, float]] = (),
+        machines: int = 1,
     ) -> float | None:
         """Wall seconds until all is done; None if that is not known for some job.
 
-        waiting: jobs to start, in their order. after: jobs that run one by one when all others have ended. running:
-        jobs at work, each with the seconds it has taken so far.
+        waiting: jobs to start, in their order. after: jobs that run when all others have ended, one by one on each of
+        the ``machines``. running: jobs at work, each with the seconds it has taken so far.
         """
         loads: list[float] = []
         for job, spent in running:
@@ -112,7 +122,7 @@ class Estimator:
             heapq.heapreplace(loads, loads[0] + whole)
         one_by_one = [self.seconds(job) for job in after]
         known = [seconds for seconds in one_by_one if seconds is not None]
-        return max(loads) + sum(known) if len(known) == len(one_by_one) else None
+        return max(loads) + sum(known) / machines if len(known) == len(one_by_one) else None
 
     def _learn_of(self, record: FinishedRecord) -> None:
         cell, measured = record.cell, record.measured

@@ -40,6 +40,7 @@ class Done:
     seconds: float
     value: Any = None
     died: str = ""  # how its process ended, or why it was ended
+    crashed: bool = False  # whether the process ended by itself
     error: BaseException | None = None  # what it raised, which ends the run
 
 

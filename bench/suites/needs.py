@@ -35,10 +35,11 @@ class Need(NamedTuple):
 def needs_of(suite: Suite) -> list[Need]:
     """What ``suite`` needs, without looking for it. Adapters of other packages find their models themselves."""
     own = [spec for spec in suite.tasks if issubclass(TASKS[spec.task], SeededTask)]
-    return list(dict.fromkeys(need for spec in own for need in _of(spec)))
+    return list(dict.fromkeys(need for spec in own for need in needs_of_task(spec)))
 
 
-def _of(spec: TaskSpec) -> Iterator[Need]:
+def needs_of_task(spec: TaskSpec) -> Iterator[Need]:
+    """What a task whose adapter is ours needs."""
     if spec.model:
         yield Need("model", spec.model, spec.mirror)
     if isinstance(spec.source, str):

@@ -14,7 +14,7 @@ from bench.analysis.cell_metrics import metrics_table
 from bench.analysis.stats.across import iqm, seed_bootstrap, task_means
 from bench.analysis.stats.tiers import tiers
 from bench.records.store import read_current
-from bench.report.board import Board, read
+from bench.report.board import Board, machine, read
 from bench.report.links import slug
 from bench.report.pages.render import prose, render
 from bench.report.tables.table import Heading, Table, name
@@ -192,6 +192,14 @@ def test_times_of_two_machines_are_shown_apart(run, write, parse):
         "overall-latency-1.svg",
         "overall-latency-2.svg",
     }
+
+
+def test_a_cell_that_was_timed_elsewhere_is_of_the_machine_that_timed_it(make_record):
+    record = make_record()
+    assert machine(record).startswith("A, ")
+    latency = record.measured.latency.model_copy(update={"processor": "B"})
+    elsewhere = record.model_copy(update={"measured": record.measured.model_copy(update={"latency": latency})})
+    assert machine(elsewhere).startswith("B, ")
 
 
 def test_the_same_records_give_the_same_bytes_in_any_order(run):

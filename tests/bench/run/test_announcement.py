@@ -56,7 +56,7 @@ def test_a_model_is_looked_for_once(place, monkeypatch):
     asked = []
     task = type(open_task(TaskSpec(task="mnli")))
     monkeypatch.setattr(task, "prepared", lambda self, seed, cache: asked.append(seed) or seed == 1)
-    jobs = ordered(cells("none", "ae", "michel", seeds=3), place.cache, place.out, 2)
+    jobs = ordered(cells("none", "ae", "michel", seeds=3), place.cache, 2)
     assert sorted(asked) == [0, 1, 2]
     assert len(jobs) == 9 + 2
 

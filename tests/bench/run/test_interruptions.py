@@ -9,43 +9,17 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fixtures.forked import Forked, alive, strays, wait_until
 from tests.fixtures.runs import Place
 
 # A few in the ordinary tests; many with, say, HEADBENCH_KILLS=100,40.
 KILLS_OF_A_RUN, KILLS_OF_A_WORKER = map(int, os.environ.get("HEADBENCH_KILLS", "4,2").split(","))
 
 FLAGS = ("--methods", "none,random,michel,gnorm", "--seeds", "2", "--finetune", "--jobs", "2")
-
-
-def strays(place) -> list[str]:
-    """Files that should not be: whatever is no record, outcomes, leaderboard, finished model or its lock."""
-    usual = {".json", ".safetensors", ".md", ".csv", ".svg", ".lock"}
-    files = [path for folder in (place.out, place.cache) for path in folder.rglob("*")]
-    return [str(path) for path in files if ".tmp" in path.name or (path.is_file() and path.suffix not in usual)]
-
-
-def alive(group: int) -> bool:
-    """Whether any process of the group still runs (a zombie does not)."""
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, member = status.read_text().rpartition(")")[2].split()[:3]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(member) == group and state != "Z":
-            return True
-    return False
-
-
-def wait_until(condition, seconds: float = 60.0) -> bool:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    return bool(condition())
 
 
 def until_planned(process, jobs_done: int = 0) -> None:
@@ -72,51 +46,20 @@ def peace(place) -> Peace:
     return Peace(place.results(out), time.monotonic() - begin)
 
 
-class Forked:
-    """A run in a process forked from this one, which has imported everything: many can be started in little time."""
-
-    def __init__(self, place: Place, jobs: str):
-        self.pid = os.fork()
-        if self.pid == 0:
-            os.setsid()
-            silence = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(silence, 1)
-            os.dup2(silence, 2)
-            os.environ["HEADBENCH_CACHE"] = str(place.cache)
-            try:
-                os._exit(place.run(*FLAGS, "--jobs", jobs, "--retry-failed"))
-            finally:
-                os._exit(99)
-        self.code: int | None = None
-
-    def ended(self) -> bool:
-        if self.code is None:
-            ended, status = os.waitpid(self.pid, os.WNOHANG)
-            self.code = os.waitstatus_to_exitcode(status) if ended else None
-        return self.code is not None
-
-    def workers(self) -> list[int]:
-        """Its child processes."""
-        try:
-            return [int(each) for each in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
-        except OSError:
-            return []
-
-
 def kill_at_random_moments(place: Place, peace: Peace, draw: random.Random, kills: int, kill) -> None:
     """Kill ``kills`` times in all; each run continues what the one before left, and is checked once it has ended.
 
     kill: given a run that is at work, kills something of it, and says whether it did.
     """
     while kills:
-        run = Forked(place, draw.choice("12"))
+        run = Forked(place, *FLAGS, "--retry-failed", "--jobs", draw.choice("12"))
         while kills and not wait_until(run.ended, draw.uniform(0, peace.seconds)):
             kills -= kill(run)
         assert wait_until(run.ended, 600) and wait_until(lambda of=run: not alive(of.pid), 2), "workers outlive a run"
         assert run.code in (0, 1, -signal.SIGKILL)
         if run.code == 1 or not kills:  # a cell whose process was killed has failed
-            run = Forked(place, "1")
-            assert wait_until(run.ended, 600) and run.code == 0
+            run = Forked(place, *FLAGS, "--retry-failed", "--jobs", "1")
+            assert run.result() == 0
         if run.code == 0:
             assert place.results() == peace.results
             assert strays(place) == []
@@ -156,8 +99,8 @@ def test_kills_of_workers_fail_their_cells_which_can_be_run_again(place, peace, 
 def test_two_runs_into_one_folder_at_once_both_finish(place, peace, tmp_path):
     place.folder = tmp_path / "shared"
     place.folder.mkdir()
-    runs = [Forked(place, "1") for _ in range(2)]
-    assert [wait_until(run.ended, 300) and run.code for run in runs] == [0, 0]
+    runs = [Forked(place, *FLAGS, "--jobs", "1") for _ in range(2)]
+    assert [run.result(300) for run in runs] == [0, 0]
     assert place.results() == peace.results
     assert strays(place) == []
 

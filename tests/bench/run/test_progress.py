@@ -163,3 +163,15 @@ def test_the_leaderboard_of_the_first_seed_comes_before_the_second(place, capsys
     capsys.readouterr()
     assert place.run("--methods", "none", "--seeds", "1", out=place.folder / "one") == 0
     assert capsys.readouterr().out.count("## Overall") == 1
+
+
+def test_of_many_jobs_the_longest_is_named():
+    jobs = [At(number, Named(f"job {number}"), seconds=float(number)) for number in range(200)]
+    terminal = Terminal()
+    Progress(status=terminal).watch(jobs, "1 h left")
+    assert terminal.getvalue().endswith("  200 at work, the longest: job 199: 3 min; 1 h left")
+    file = io.StringIO()
+    progress = Progress(status=file)
+    progress.watch(jobs)
+    progress.watch(jobs)
+    assert file.getvalue() == "  200 at work, the longest: job 199: 3 min so far\n"

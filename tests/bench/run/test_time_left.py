@@ -48,7 +48,7 @@ def job(kind: type, method: str = "none", task: str = "t", model: str = "model",
     load_plugins()
     spec = TaskSpec(task=task, model=own)
     cell = Cell(spec, "data", model, MethodSpec(method, {}), seed, (0, 8), 128, 1.0, "cpu", "key")
-    return kind(cell, Path()) if kind is TrainJob else kind(cell, Path(), Path())
+    return kind(cell, Path(), Path()) if kind is TimingJob else kind(cell, Path())
 
 
 def test_nothing_seen_gives_nominal_times():

@@ -1,0 +1,67 @@
+"""Connect to a cluster, or start one on this machine, and leave it as it was."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bench.records.errors import InputError
+from bench.run.options import ClusterOptions
+
+# Nothing is reported to the makers of Ray.
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0"}
+# Ray's name for listening on 127.0.0.1 alone, where it else takes the address that other machines reach.
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+OBJECT_STORE = 200 * 2**20  # bytes, of a local cluster: its nodes find models in the cache of this machine
+PATIENCE = 5.0  # seconds in which the head of a cluster must answer
+
+
+@contextmanager
+def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
+    """Inside, this process is connected to the cluster at the address; without one, to one of ``jobs`` slots here.
+
+    A local cluster listens on 127.0.0.1 only and ends with this process. Raises InputError where there is no Ray, or no
+    cluster.
+    """
+    address = options.address
+    alone = not address or address.startswith(("127.0.0.1:", "localhost:"))
+    os.environ.update(QUIET | (LOOPBACK if alone else {}))
+    try:
+        import ray
+    except ImportError as error:
+        raise InputError("--engine ray needs Ray: python -m pip install 'headbench[cluster]'") from error
+    given: dict[str, Any] = {"address": address or "local", "log_to_driver": False, "logging_level": logging.CRITICAL}
+    if not address:
+        given |= {"num_cpus": jobs * options.cpus, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        _knock(address)
+        ray.init(**given)
+    except (OSError, RuntimeError, ValueError) as error:
+        what = f"--address {address}: no cluster answers there" if address else "Ray does not start here"
+        raise InputError(f"{what}: {_first_line(error)}") from error
+    finally:
+        for number, handler in handlers.items():  # Ray puts others in their place
+            signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nothing listens at ``HOST:PORT``. Ray would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), PATIENCE).close()
+    elif address not in ("", "auto"):
+        raise ValueError("expected auto, HOST:PORT or ray://HOST:PORT")
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

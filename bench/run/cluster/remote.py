@@ -1,0 +1,235 @@
+"""What Ray's processes on the nodes do: give a job to a child process, with what it reads. Imports no torch.
+
+Only our own dataclasses, bytes and arrays travel.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.run.cluster.code import Code, code, difference
+from tasks.digest import digest_of, digest_of_files
+from tasks.models.cache import DIGESTS, Cache, default_root
+
+TICK = 0.25  # seconds between two looks at whether the job is to be cancelled
+TOLD_EVERY = 2.0  # seconds between two messages on what a job does
+FINAL = 20.0  # seconds that the child has to end by itself
+Files = Mapping[str, Any]  # by path in a folder: references to their content, (bytes,) uint8
+
+
+@dataclass(frozen=True)
+class Content:
+    """A file or a folder of the user's that a task reads."""
+
+    field: str  # of the request for the task that names it
+    path: str  # on the driver, absolute
+    name: str  # that results know it by
+    files: tuple[str, ...]  # their paths in the folder; empty for a file
+    digest: str
+
+    @property
+    def key(self) -> str:
+        """Its folder in a cache."""
+        return f"data-{self.digest[:32]}"
+
+    @property
+    def place(self) -> tuple[Path, tuple[str, ...]]:
+        """The folder that its files are in, and their paths there."""
+        path = Path(self.path)
+        return (path, self.files) if self.files else (path.parent, (path.name,))
+
+    def located(self, cache: Cache) -> Path | None:
+        """Where it is on this machine: at its own path, if what is there is the same, or in the cache."""
+        path = Path(self.path)
+        if path.name == self.name and digest_of_content(*self.place) == self.digest:
+            return path
+        return cache.path(self.key) / self.name if cache.path(self.key).is_dir() else None
+
+
+def digest_of_content(folder: Path, names: Sequence[str]) -> str:
+    """Digest of some files by their paths in ``folder``; empty where one is missing."""
+    try:
+        return digest_of([[name, digest_of_files([folder / name])] for name in names])
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A job on its way to a node."""
+
+    index: int
+    job: bytes  # pickled
+    run: str  # the name of the run
+    code: Code  # that the driver runs
+    threads: int
+    cache: Path | None  # folder of trained models; None for that of the node
+    model: str  # folder in the cache with the model that the job needs; empty where the driver has none
+    contents: tuple[Content, ...]  # that its task reads
+    sent: Mapping[str, Files]  # folders of the cache that some node lacked
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a job."""
+
+    node: str
+    done: bytes = b""  # pickled
+    crashed: bool = False  # whether its process did
+    other_code: str = ""  # in what the node differs, in which case the job was not run
+    lacks: str = ""  # the folder of the cache that the node does not have, in which case the job was not run
+
+
+@dataclass
+class Child:
+    """The child of this process, and the pipe to it."""
+
+    process: subprocess.Popen[bytes]
+    pipe: Connection
+    made_for: tuple[Any, ...]
+
+    def end(self) -> None:
+        """End it, and with it the job that it runs."""
+        self.pipe.close()
+        try:
+            self.process.wait(FINAL)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+_child: Child | None = None
+
+
+def take(ticket: Ticket, board: Any) -> Answer:
+    """Run the job of ``ticket`` on this node. board: where it tells what it is doing."""
+    import ray
+
+    node = ray.get_runtime_context().get_node_id()
+    if other := difference(code(), ticket.code):
+        return Answer(node, other_code=other)
+    cache = Cache(ticket.cache or default_root())
+    if lacks := _fetched(ticket, cache):
+        return Answer(node, lacks=lacks)
+    moved = {content.field: str(content.located(cache)) for content in ticket.contents}
+    child = _child_for(ticket)
+    try:
+        child.pipe.send((ticket.job, ticket.cache, moved))
+        done, crashed = _wait(child, ticket.index, board)
+    except KeyboardInterrupt:  # cancelled, perhaps in the middle of a message
+        child.end()
+        raise
+    except (EOFError, OSError):  # it died, before or meanwhile
+        return Answer(node, crashed=True)
+    return Answer(node, done, crashed)
+
+
+def pack(model: str, cache: Path | None) -> dict[str, np.ndarray]:
+    """The files of a trained model on this node, (bytes,) uint8 each, by their paths in its folder."""
+    return read(*trained(Cache(cache or default_root()).path(model)))
+
+
+def trained(folder: Path) -> tuple[Path, list[str]]:
+    """A folder of the cache with a model, and the paths of the files in it that travel."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != DIGESTS)
+    return folder, [path.relative_to(folder).as_posix() for path in paths]
+
+
+def read(folder: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Files by their paths in ``folder``, as they travel."""
+    return {name: np.fromfile(folder / name, np.uint8) for name in names}
+
+
+def write(files: Mapping[str, np.ndarray], empty: Path) -> None:
+    """Write what ``read`` has read to a folder."""
+    for name, content in files.items():
+        path = empty / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content.tofile(path)
+
+
+def _fetched(ticket: Ticket, cache: Cache) -> str:
+    """Put what the job reads in the cache of this node; the folder that was not sent, if one was not."""
+    places = {content.key: content.name if content.files else "" for content in ticket.contents}
+    wanted = [content.key for content in ticket.contents if content.located(cache) is None]
+    if ticket.model and not cache.path(ticket.model).is_dir():
+        wanted.append(ticket.model)
+    for key in wanted:
+        if key not in ticket.sent:
+            return key
+        cache.folder(key, partial(_write, ticket.sent[key], places.get(key, "")))
+    return ""
+
+
+def _write(files: Files, name: str, empty: Path) -> None:
+    """Write files that were sent to the folder of this name in ``empty``."""
+    import ray
+
+    for file, reference in files.items():  # one by one: a model may be large
+        content: Any = ray.get(reference)
+        write({file: content}, empty / name)
+
+
+def _wait(child: Child, index: int, board: Any) -> tuple[bytes, bool]:
+    """The pickled outcome of the job at hand, and whether its process crashed. Raises EOFError where the child did."""
+    begin = told_at = time.monotonic()
+    doing, told = "", None
+    while True:
+        if child.pipe.poll(TICK):
+            match child.pipe.recv():
+                case "done", content, crashed:
+                    return content, crashed
+                case "doing", text:
+                    doing = text
+        now = time.monotonic()
+        if doing != told and now - told_at > TOLD_EVERY / 4 and (told is None or now - told_at > TOLD_EVERY):
+            told, told_at = doing, now
+            board.tell.remote(index, now - begin, doing)
+
+
+def _child_for(ticket: Ticket) -> Child:
+    """The child that runs jobs like this one; another is ended, as one that was to use another GPU."""
+    global _child
+    made_for = (ticket.run, ticket.threads, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    if _child is not None and (_child.made_for != made_for or _child.process.poll() is not None):
+        _child.end()
+        _child = None
+    if _child is None:
+        here, there = Pipe()
+        place = there.fileno()
+        command = [sys.executable, "-m", "bench.run.cluster.template", str(place), str(ticket.threads), ticket.run]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        process = subprocess.Popen(
+            command, env=environment, pass_fds=[place], stdin=subprocess.DEVNULL, start_new_session=True
+        )
+        there.close()
+        _child = Child(process, here, made_for)
+    return _child
+
+
+class Board:
+    """What the jobs at work say that they do, for the driver to read now and then. An actor."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, tuple[float, str]] = {}
+
+    def tell(self, index: int, seconds: float, doing: str) -> None:
+        """The job at ``index`` has been running for some seconds."""
+        self._told[index] = (seconds, doing)
+
+    def read(self) -> dict[int, tuple[float, str]]:
+        """What was told since this was called last."""
+        told, self._told = self._told, {}
+        return told

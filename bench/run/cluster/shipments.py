@@ -1,0 +1,95 @@
+"""Models and data on the driver's side: to nodes that lack them, and trained models back from where they were made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from bench.run.cluster.remote import Content, Files, digest_of_content, read, trained, write
+from bench.suites.cells import open_task
+from bench.suites.needs import needs_of_task
+from tasks.data.packages import PREFIX
+from tasks.data.source import resolve, short_name
+from tasks.models.cache import Cache
+from tasks.models.checkpoint import weight_files
+from tasks.models.seeded import SeededTask
+from tasks.request import TaskSpec
+
+FIELDS = {"model": "model", "data": "data", **{f"{split} data": split for split in ("train", "validation", "test")}}
+
+
+class Shipments:
+    """What ``jobs`` read: on this machine and, once a node lacks it, in the object store.
+
+    root: the driver's cache of trained models.
+    """
+
+    def __init__(self, jobs: Iterable[Any], root: Path):
+        self._cache = Cache(root)
+        self._uses = Counter(map(self.model, jobs))
+        self._sent: dict[str, Files] = {}
+
+    def model(self, job: Any) -> str:
+        """The folder in a cache of the model that ``job`` needs or makes; empty where its task trains none."""
+        return _folder(job.cell.task, job.cell.seed)
+
+    def here(self, model: str) -> bool:
+        """Whether the driver has it."""
+        return bool(model) and self._cache.path(model).is_dir()
+
+    def contents(self, job: Any) -> tuple[Content, ...]:
+        """The user's own files that the task of ``job`` reads."""
+        return contents_of(job.cell.task)
+
+    def sent(self, *keys: str) -> Mapping[str, Files]:
+        """What is in the object store of these models and contents."""
+        return {key: self._sent[key] for key in keys if key in self._sent}
+
+    def send(self, key: str, contents: Iterable[Content]) -> None:
+        """Put a trained model, or the one of ``contents`` with this key, in the object store."""
+        if key not in self._sent:
+            place = next((content.place for content in contents if content.key == key), None)
+            found = read(*(place or trained(self._cache.path(key))))
+            self._sent[key] = {name: ray.put(found.pop(name)) for name in list(found)}
+
+    def keep(self, model: str, files: Files) -> None:
+        """Put a model that a node has trained in the cache."""
+        self._cache.folder(model, lambda empty: write(files, empty))
+
+    def used(self, job: Any) -> None:
+        """``job`` has ended: a model that no other needs leaves the object store."""
+        model = self.model(job)
+        self._uses[model] -= 1
+        if not self._uses[model]:
+            self._sent.pop(model, None)
+
+
+@cache
+def _folder(task: TaskSpec, seed: int) -> str:
+    opened = open_task(task)
+    if not isinstance(opened, SeededTask) or not opened.trains:
+        return ""
+    return opened.place(seed, Cache(Path())).name
+
+
+@cache
+def contents_of(task: TaskSpec) -> tuple[Content, ...]:
+    """The user's own files that ``task`` reads: nodes get ids from the hub, and packages are installed there."""
+    found = []
+    for need in needs_of_task(task) if isinstance(open_task(task), SeededTask) else ():
+        if need.kind not in FIELDS or need.name.startswith(PREFIX):
+            continue
+        place = resolve(need.name, need.mirror).absolute()
+        if not place.exists():
+            continue
+        files = weight_files(place) if need.kind == "model" else sorted(place.rglob("*"))  # none of what is a file
+        names = [path.relative_to(place).as_posix() for path in files if path.is_file()]
+        content = Content(FIELDS[need.kind], str(place), short_name(need.name), tuple(names), "")
+        found.append(replace(content, digest=digest_of_content(*content.place)))
+    return tuple(found)

@@ -1,0 +1,74 @@
+"""The child of one of Ray's processes: it has loaded torch and all methods, and forks the process that runs jobs.
+
+So a crash costs milliseconds, Ray's own process holds no model, and a timeout ends a job as on one's own machine.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import sys
+from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+
+import torch
+
+from bench.run.engine import TICK, Worker
+from bench.run.jobs import Unreadable, start_process
+from bench.run.other_runs import announced
+from bench.run.worker import Done
+from tasks.models.cache import default_root
+
+
+def main(pipe: Connection, threads: int, run: str) -> None:
+    """Take jobs until the pipe closes, which ends the one at hand.
+
+    A job comes as ``(pickled job, cache, moved)``; moved: where, by field of its task, what the user named is here.
+    Sends ``("doing", text)`` and ``("done", pickled Done, whether its process crashed)``.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    start_process()
+    context = get_context("fork" if sys.platform == "linux" else "spawn")
+    worker: Worker | None = None
+    with announced(run):
+        while True:
+            content, cache, moved = pipe.recv()
+            job = pickle.loads(content)
+            if not isinstance(job, Unreadable):
+                cell = replace(job.cell, task=job.cell.task.model_copy(update=moved))
+                job = replace(job, cell=cell, cache=cache or default_root())
+            if worker is None or not worker.alive:
+                worker = Worker(context, partial(_start, threads), [pipe])
+            worker.give(0, [job])
+            done = _outcome(worker, pipe)
+            if not worker.alive:
+                worker.end()
+            pipe.send(("done", pickle.dumps(done), done.crashed))
+
+
+def _outcome(worker: Worker, pipe: Connection) -> Done:
+    """Wait for the job of ``worker``, and tell of it meanwhile. Raises EOFError where the pipe closes."""
+    told = ""
+    while (done := worker.outcome()) is None:
+        wait([worker.pipe, pipe], TICK)
+        if worker.doing != told:
+            told = worker.doing
+            pipe.send(("doing", told))
+        if pipe.poll():
+            pipe.recv()  # nothing is sent while a job is at hand
+    return done
+
+
+def _start(threads: int) -> None:
+    start_process()  # where the process was not forked from this one
+    torch.set_num_threads(threads)
+
+
+if __name__ == "__main__":
+    place, threads, run = sys.argv[1:]
+    try:
+        main(Connection(int(place)), int(threads), run)
+    except (EOFError, ConnectionError):  # Ray's process has ended
+        sys.exit(0)

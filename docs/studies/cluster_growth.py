@@ -1,0 +1,135 @@
+"""How long a study takes on more and more slots of a cluster: simulated, with the scheduler of a real run.
+
+    python docs/studies/cluster_growth.py
+
+Cells of known length pass through the queue and the placement of ``bench.run.cluster``; only the clock is simulated.
+Writes ``cluster_growth.csv`` and ``cluster_growth.svg`` beside this file; what they say is in docs/cluster.md.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from studied import add, empty_figure, save  # beside this file
+
+from bench.run.cluster.placement import Node, Queue, free
+from bench.run.costs import Costs
+from bench.run.jobs import CellJob, TrainJob
+from bench.run.time_left import Estimator
+from bench.suites.cells import Cell
+from bench.suites.parse import parse_methods
+from bench.suites.plugins import load_plugins
+from tasks.request import TaskSpec
+
+TABLE, FIGURE = (Path(__file__).with_suffix(suffix) for suffix in (".csv", ".svg"))
+SLOTS = (4, 8, 16, 32, 64, 128, 256, 512)
+OF_A_NODE = 4  # slots
+TASKS = ("mnli", "language-id", "sentiment", "harness")
+
+
+class Placed(NamedTuple):
+    """A job at work."""
+
+    end: float
+    index: int
+    node: str
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What a study takes on so many slots, in seconds. bound: no schedule can take less. fetched: models sent."""
+
+    slots: int
+    makespan: float
+    bound: float
+    fetched: int
+
+
+def study(seeds: int) -> tuple[list[TrainJob | CellJob], list[float]]:
+    """All methods on the built-in tasks, with as many seeds, and the seconds of each job, from known costs."""
+    load_plugins()
+    jobs: list[TrainJob | CellJob] = []
+    for task in TASKS:
+        for seed in range(seeds):
+            own = [
+                Cell(TaskSpec(task=task), task, "model", method, seed, (0, 1), 128, 1.0, "cpu", f"{task}{seed}{method}")
+                for method in parse_methods("all")
+            ]
+            training = TrainJob(own[0], Path())
+            jobs += [training, *(CellJob(cell, Path(), needs=training) for cell in own)]
+    estimator = Estimator(Costs.shipped())
+    return jobs, [estimator.weight(job) for job in jobs]
+
+
+def simulated(jobs: Sequence[TrainJob | CellJob], lengths: Sequence[float], slots: int) -> Growth:
+    """Run ``jobs`` on nodes of ``OF_A_NODE`` slots, each of exactly its length."""
+    nodes = [Node(str(number), str(number), OF_A_NODE, OF_A_NODE) for number in range(slots // OF_A_NODE)]
+    queue = Queue(jobs, lengths, _model)
+    running: list[Placed] = []
+    now, fetched, trained = 0.0, 0, set[str]()
+    while queue or running:
+        while room := free(nodes, running, apart=False, limit=slots):
+            if (index := queue.take(room[0].models)) is None:
+                break
+            fetched += _model(jobs[index]) in trained and _model(jobs[index]) not in room[0].models
+            trained.add(_model(jobs[index]))
+            room[0].models.add(_model(jobs[index]))
+            heapq.heappush(running, Placed(now + lengths[index], index, room[0].id))
+        now, index, _ = heapq.heappop(running)
+        queue.ended(index)
+    return Growth(slots, now, bound(jobs, lengths, slots), fetched)
+
+
+def bound(jobs: Sequence[TrainJob | CellJob], lengths: Sequence[float], slots: int) -> float:
+    """Seconds that any schedule takes at least: the longest chain, or all work on all slots.
+
+    Until the first training has ended, as many slots are idle as are more than there are trainings.
+    """
+    trainings = [length for job, length in zip(jobs, lengths, strict=True) if isinstance(job, TrainJob)]
+    idle = max(0, slots - len(trainings)) * min(trainings)
+    return max((sum(lengths) + idle) / slots, *_chains(jobs, lengths))
+
+
+def _model(job: TrainJob | CellJob) -> str:
+    return f"{job.cell.data}, seed {job.cell.seed}"
+
+
+def _chains(jobs: Sequence[TrainJob | CellJob], lengths: Sequence[float]) -> Iterator[float]:
+    """The time of each job with that of the training that it waits for."""
+    of_training = {id(job): length for job, length in zip(jobs, lengths, strict=True) if isinstance(job, TrainJob)}
+    for job, length in zip(jobs, lengths, strict=True):
+        yield length + (of_training[id(job.needs)] if isinstance(job, CellJob) else 0.0)
+
+
+def main() -> None:
+    jobs, lengths = study(seeds=10)
+    found = [simulated(jobs, lengths, slots) for slots in SLOTS]
+    TABLE.unlink(missing_ok=True)
+    columns = ("slots", "hours", "bound_hours", "over_bound", "fetched")
+    rows = [
+        {
+            "slots": each.slots,
+            "hours": f"{each.makespan / 3600:.4f}",
+            "bound_hours": f"{each.bound / 3600:.4f}",
+            "over_bound": f"{each.makespan / each.bound - 1:.4f}",
+            "fetched": each.fetched,
+        }
+        for each in found
+    ]
+    add(TABLE, columns, rows)
+    figure = empty_figure(5, 3)
+    axes = figure.add_subplot(xlabel="slots", ylabel="hours", xscale="log", yscale="log", xticks=SLOTS)
+    axes.set_xticklabels(SLOTS)
+    axes.minorticks_off()
+    axes.plot(SLOTS, [each.bound / 3600 for each in found], color="0.6", label="bound")
+    axes.plot(SLOTS, [each.makespan / 3600 for each in found], "o", color="C0", label="simulated")
+    axes.legend()
+    save(figure, FIGURE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Flags about a cluster that cannot be followed are one line."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+
+RUN = ("run", "--tasks", "mnli", "--methods", "none", "--seeds", "1")
+
+
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        (["--address", "auto"], "--address is for a cluster: add --engine ray"),
+        (["--cpus-per-cell", "2"], "--cpus-per-cell is for a cluster: add --engine ray"),
+        (["--engine", "dask"], "--engine: unknown 'dask': available: local, ray"),
+        (["--engine", "ray", "--gpus-per-cell", "1.5"], "expected a share of a GPU, or a whole number, not '1.5'"),
+        (
+            ["--engine", "ray", "--device", "cpu", "--gpus-per-cell", "1"],
+            "--device cpu and --gpus-per-cell 1 do not go together",
+        ),
+        (
+            ["--engine", "ray", "--address", "auto", "--no-cache"],
+            "--no-cache is for this machine: on a cluster, set HEADBENCH_CACHE on its nodes instead",
+        ),
+    ],
+)
+def test_flags_that_do_not_go_together(complaint, flags, said):
+    assert said in complaint(*RUN, *flags)
+
+
+def test_ray_is_asked_for_where_it_is_not_installed(complaint, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert complaint(*RUN, "--engine", "ray") == ("--engine ray needs Ray: python -m pip install 'headbench[cluster]'")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: headbench[cluster]")
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nonsense"])
+def test_an_address_without_a_cluster(complaint, address):
+    said = complaint(*RUN, "--engine", "ray", "--address", address)
+    assert said.startswith(f"--address {address}: no cluster answers there: ")

@@ -1,0 +1,74 @@
+"""The order in which jobs go to nodes."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.run.cluster.placement import ALIKE, Queue
+
+
+@dataclass(frozen=True)
+class Job:
+    name: int
+    model: str | None = None
+    needs: Job | None = None
+
+
+def drained(queue: Queue) -> list[int]:
+    taken = []
+    while queue:
+        if (index := queue.take()) is None:
+            break
+        taken.append(index)
+        queue.ended(index)
+    return taken
+
+
+@given(st.lists(st.floats(0.1, 100)))
+def test_the_longest_goes_first(lengths):
+    taken = drained(Queue([Job(number) for number in range(len(lengths))], lengths))
+    assert [lengths[index] for index in taken] == sorted(lengths, reverse=True)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 30))
+def test_each_job_is_taken_once_after_what_it_needs(seed, number):
+    draw = random.Random(seed)
+    jobs: list[Job] = []
+    for name in range(number):
+        trainings = [job for job in jobs if job.needs is None]
+        jobs.append(Job(name, needs=draw.choice([None, *trainings])))
+    queue, ended, running = Queue(jobs, [draw.uniform(0.1, 100) for _ in jobs]), set(), []
+    while queue or running:
+        assert len(queue) + len(running) + len(ended) == number
+        index = queue.take() if draw.random() < 0.5 or not running else None
+        if index is not None:
+            assert jobs[index].needs is None or jobs[index].needs.name in ended
+            running.append(index)
+        elif running:
+            index = running.pop(draw.randrange(len(running)))
+            if draw.random() < 0.25:  # it is lost, and waits again
+                queue.add(index)
+            else:
+                ended.add(index)
+                queue.ended(index)
+    assert ended == set(range(number))
+
+
+def test_a_training_counts_with_the_longest_cell_that_it_holds_back():
+    training = Job(0, "a")
+    queue = Queue([training, Job(1), Job(2, "a", training)], [1.0, 5.0, 6.0])
+    assert drained(queue) == [0, 2, 1]
+
+
+def test_a_job_about_as_long_goes_ahead_where_its_model_is():
+    jobs = [Job(0, "a"), Job(1, "b"), Job(2, "c")]
+    long, alike, short = 10.0, 10.0 * ALIKE, 9.9 * ALIKE
+    model = lambda job: job.model  # noqa: E731
+    assert Queue(jobs, [long, alike, short], model).take({"b", "c"}) == 1
+    assert Queue(jobs, [long, alike, short], model).take({"c"}) == 0
+    queue = Queue(jobs, [long, alike, short], model)
+    assert [queue.take({"b"}) for _ in range(4)] == [1, 0, 2, None]

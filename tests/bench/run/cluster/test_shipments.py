@@ -1,0 +1,106 @@
+"""What tasks read reaches a node that lacks it, by digest, and is the same there."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import sys
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bench.run.cluster import remote
+from bench.run.cluster.remote import Ticket
+from bench.suites.cells import open_task
+from bench.suites.plugins import load_plugins
+from tasks.models.cache import Cache
+from tasks.request import TaskSpec
+
+load_plugins()
+
+
+@dataclass(frozen=True)
+class Job:
+    cell: Any
+
+
+@pytest.fixture
+def shipments(tmp_path, monkeypatch):
+    """Those of the driver, for a task of its own; what is put in the object store is pickled."""
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(put=pickle.dumps, get=pickle.loads))
+    monkeypatch.delitem(sys.modules, "bench.run.cluster.shipments", raising=False)
+    from bench.run.cluster import shipments
+
+    yield lambda spec, seed=0: (
+        shipments.Shipments([job := Job(SimpleNamespace(task=spec, seed=seed))], tmp_path / "home"),
+        job,
+    )
+    sys.modules.pop("bench.run.cluster.shipments", None)
+
+
+def at_node(shipments, job, cache: Cache, model: str = "") -> dict[str, str]:
+    """Where a node finds what the task of ``job`` reads, asking for what it lacks."""
+    contents = shipments.contents(job)
+    while True:
+        sent = shipments.sent(model, *(content.key for content in contents))
+        ticket = Ticket(0, b"", "run", {}, 1, None, model, contents, sent)
+        if not (lacks := remote._fetched(ticket, cache)):
+            return {content.field: str(content.located(cache)) for content in contents}
+        assert lacks not in sent
+        shipments.send(lacks, contents)
+
+
+def test_what_is_there_is_read_where_it_is(shipments, tiny_data, tiny_model, tmp_path):
+    spec = TaskSpec(task="classification", model=str(tiny_model), data=str(tiny_data))
+    assert at_node(*shipments(spec), Cache(tmp_path / "node")) == {"model": str(tiny_model), "data": str(tiny_data)}
+    assert not (tmp_path / "node").exists()
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "splits", "copy in a mirror"])
+def test_what_is_missing_or_other_is_fetched_and_is_the_same_task(shipments, tiny_data, tiny_model, tmp_path, kind):
+    private = tmp_path / "private"
+    shutil.copytree(tiny_model, private / "someone--model")
+    shutil.copy(tiny_data, private / "texts.jsonl")
+    (private / "folder" / "below").mkdir(parents=True)
+    lines = tiny_data.read_text().splitlines(keepends=True)
+    for split, some in (("train", lines[:150]), ("test", lines[150:])):
+        (private / "folder" / "below" / f"{split}.jsonl").write_text("".join(some))
+    given = {
+        "file": {"data": str(private / "texts.jsonl"), "model": str(private / "someone--model")},
+        "folder": {"data": str(private / "folder"), "model": str(private / "someone--model")},
+        "splits": {name: str(private / "folder" / "below" / f"{name}.jsonl") for name in ("train", "test")},
+        "copy in a mirror": {"data": "folder", "model": "someone/model", "mirror": str(private)},
+    }[kind]
+    spec = TaskSpec(task="classification", **given)
+    here = open_task(spec)
+    fingerprints, names = here.fingerprints(0), (here.data_name, here.model_name)
+    made, job = shipments(spec)
+    contents = made.contents(job)
+    for content in contents:
+        made.send(content.key, contents)
+    shutil.rmtree(private / "folder")
+    (private / "texts.jsonl").write_text("other")
+    (private / "someone--model" / "config.json").unlink()
+    moved = at_node(made, job, Cache(tmp_path / "node"))
+    assert moved.keys() == {name for name in given if given[name] and name != "mirror"}
+    there = open_task(spec.model_copy(update=moved))
+    assert (there.data_name, there.model_name) == names and there.fingerprints(0) == fingerprints
+
+
+def test_a_trained_model_travels_to_a_node_and_back(shipments, tiny_data, tiny_model, tmp_path):
+    spec = TaskSpec(task="classification", model=str(tiny_model), data=str(tiny_data), finetune=True)
+    made, job = shipments(spec)
+    model = made.model(job)
+    assert not made.here(model)
+    nodes = [Cache(tmp_path / name) for name in ("first", "second")]
+    nodes[0].folder(model, lambda empty: shutil.copytree(tiny_model, empty, dirs_exist_ok=True))
+    made.keep(model, remote.pack(model, nodes[0].root))
+    assert made.here(model)
+    at_node(made, job, nodes[1], model)
+    content = {path.name: path.read_bytes() for path in nodes[0].path(model).iterdir()}
+    assert {path.name: path.read_bytes() for path in nodes[1].path(model).iterdir()} == content
+    assert made.sent(model)
+    made.used(job)
+    assert not made.sent(model)  # no other job needs it

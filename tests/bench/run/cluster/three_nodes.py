@@ -1,0 +1,32 @@
+"""A cluster of a head without CPUs and of nodes with one CPU each, in a process of its own, as it starts threads.
+
+Arguments: a cache folder for each node. Prints a line of JSON with the address, the process of each node's raylet
+and that of the head; ends when its input does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+SMALL = {"include_dashboard": False, "object_store_memory": 80 * 2**20, "node_ip_address": "127.0.0.1"}
+
+
+def main(caches: list[str]) -> None:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray._private.ray_constants import PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **SMALL})
+    for cache in caches:
+        cluster.add_node(num_cpus=1, env_vars={"HEADBENCH_CACHE": cache}, **SMALL)
+    raylets = [node.all_processes[PROCESS_TYPE_RAYLET][0].process.pid for node in cluster.worker_nodes]
+    head = cluster.head_node.all_processes[PROCESS_TYPE_GCS_SERVER][0].process.pid
+    print(json.dumps({"address": cluster.address, "raylets": raylets, "head": head}), flush=True)
+    sys.stdin.read()
+    cluster.shutdown()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
