@@ -221,6 +221,17 @@ def test_committed_records_are_valid(path):
     assert isinstance(record, FinishedRecord) and len(record.result.quality[0]) == len(record.result.removed)
 
 
+def test_real_models_have_every_cell_of_six_seeds_by_one_commit():
+    records, others = read_current(RESULTS.parent / "real")
+    assert not others and all(isinstance(record, FinishedRecord) for record in records.values())
+    seeds: dict[tuple[str, ...], set[int]] = {}
+    for record in records.values():
+        seeds.setdefault((*record.task, record.cell.label), set()).add(record.cell.seed)
+    assert seeds and all(own == set(range(6)) for own in seeds.values())
+    assert not any(record.provenance.dirty for record in records.values())
+    assert len({record.provenance.commit for record in records.values()}) == 1
+
+
 def test_a_failure_leaves_no_outcomes_of_before(store, write, make_record):
     path = write()
     store.write(NAME, failure(make_record()))

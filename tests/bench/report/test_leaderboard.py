@@ -230,8 +230,9 @@ def test_speed_is_a_dash_where_a_method_was_not_timed_and_no_column_where_none_w
     assert "| speed-up" not in board([untimed])
 
 
-def test_the_committed_leaderboard_is_drawn_from_the_committed_records(tmp_path):
-    committed = Path(__file__).parents[3] / "results" / "mini"
+@pytest.mark.parametrize("suite", ["mini", "real"])
+def test_the_committed_leaderboard_is_drawn_from_the_committed_records(tmp_path, suite):
+    committed = Path(__file__).parents[3] / "results" / suite
     shutil.copytree(committed / "records", tmp_path / "records")
     for path in write(tmp_path):
         assert path.read_bytes() == (committed / path.name).read_bytes(), path.name
