@@ -132,6 +132,7 @@ def take(ticket: Ticket, board: Any) -> Answer:
         child.end()
         raise
     except (EOFError, OSError):  # it died, before or meanwhile
+        child.end()  # until that is so, it seems to be alive, and the next try would be given to it
         return Answer(node, crashed=True)
     return Answer(node, done, crashed)
 
