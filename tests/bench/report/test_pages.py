@@ -90,14 +90,13 @@ def test_its_numbers_are_those_of_frame_and_statistics(made, parse):
     page = parse((out / "index.html").read_text())
     ranked = [cells[0][1] for cells in page.tables[0][1:] if cells[2][0] != "–"]
     assert ranked[-2:] == ["random", "voita"] and len(ranked) == 5  # trained methods come after all scores
-    ranked.insert(0, ranked.pop())
     scores = [
         table[table["data"] == data].pivot(index="label", columns="seed", values="area").loc[ranked].to_numpy()
         for data in ("alpha", "beta")
     ]
     expected = seed_bootstrap(lambda drawn: task_means(drawn).mean(-1), scores)
     middle = seed_bootstrap(iqm, scores)
-    members = tiers([100 * task for task in scores], 0.5).members
+    members = tiers([100 * task[:-1] for task in scores], 0.5).members  # those of a kind
     across = next(found for found in page.tables if found[0][1][0].startswith("IQM"))
     for place, label in enumerate(ranked):
         got = row(page.tables[0], label)
@@ -108,9 +107,9 @@ def test_its_numbers_are_those_of_frame_and_statistics(made, parse):
         assert float(got["at 50 %"][1]) == pytest.approx(own["at50"].mean())
         assert got["at 50 %"][0] == f"{100 * own['at50'].mean():.1f} ±{100 * own['at50'].std():.1f}"
         assert float(got["speed-up, b32"][1]) == pytest.approx(own["speedup32"].mean())
-        assert place in members[int(got["tier"][0]) - 1]
+        assert label == "voita" or place in members[int(got["tier"][0]) - 1]
         assert row(across, label)["IQM of area"][0].startswith(f"{middle.value[place]:.3f} [{middle.low[place]:.3f},")
-    assert f"voita has the largest area, {expected.value[0]:.3f}" in page.text
+    assert f"voita has the largest area, {expected.value[-1]:.3f}" in page.text
     assert "leave the weights alone, michel has the largest" in page.text
 
 
