@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -63,21 +64,17 @@ def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
         return None
     best_first = sorted(found, key=lambda label: -np.mean([row.mean() for row in found[label]]))
     kinds = {own: [label for label in best_first if kind(board.any_of(label).cell) == own] for own in KINDS}
-    ordered = {
-        own: tuple(labels[place] for members in _tiers(_scores(found, labels)).members for place in members)
-        for own, labels in kinds.items()
-        if labels
-    }
-    order = [label for labels in ordered.values() for label in labels]
+    ordered = {own: _in_tiers(found, labels) for own, labels in kinds.items() if labels}
+    order = [label for labels, _ in ordered.values() for label in labels]
     scores = _scores(found, order)
     return Standing(
         labels=tuple(order),
-        kinds=ordered,
+        kinds={own: labels for own, (labels, _) in ordered.items()},
         seeds=tuple(seeds),
         scores=scores,
         area=seed_bootstrap(lambda drawn: task_means(drawn).mean(-1), scores),
         iqm=seed_bootstrap(iqm, scores),
-        tiers={own: _tiers(_scores(found, labels)) for own, labels in ordered.items()},
+        tiers={own: parted for own, (_, parted) in ordered.items()},
         ranking=_ranking(scores),
         unranked=unranked,
         left_out=_left_out(board, tasks),
@@ -132,8 +129,13 @@ def _scores(found: dict[str, list[np.ndarray]], order: Sequence[str]) -> list[np
     return [np.stack(rows) for rows in zip(*(found[label] for label in order), strict=True)]
 
 
-def _tiers(scores: Scores) -> Tiers:
-    return tiers([100 * task for task in scores], MARGIN)
+def _in_tiers(found: dict[str, list[np.ndarray]], labels: Sequence[str]) -> tuple[tuple[str, ...], Tiers]:
+    """``labels`` in the order of their tiers, and these with places in that order."""
+    parted = tiers([100 * task for task in _scores(found, labels)], MARGIN)
+    order = [place for members in parted.members for place in members]
+    ends = np.cumsum([0, *map(len, parted.members)]).tolist()
+    members = tuple(tuple(range(start, end)) for start, end in pairwise(ends))
+    return tuple(labels[place] for place in order), replace(parted, members=members, p=parted.p[np.ix_(order, order)])
 
 
 def _ranking(scores: Scores) -> Ranking | None:
