@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,18 +58,13 @@ class Flight:
     reference: Any
     doing: str = ""
     trained: Done | None = None  # the outcome of the training whose model is fetched from the node
+    stopped: str = ""  # why it was stopped; empty where it was not
     _began: float | None = None
-    _reason: str = field(default="")
 
     @property
     def seconds(self) -> float:
         """How long it has been running; 0 until it has said so."""
         return 0.0 if self._began is None else time.monotonic() - self._began
-
-    @property
-    def stopped(self) -> str:
-        """Why it was stopped; empty where it was not."""
-        return self._reason
 
     def tell(self, seconds: float, doing: str) -> None:
         """It has been running for so many seconds."""
@@ -77,7 +72,7 @@ class Flight:
 
     def stop(self, reason: str) -> None:
         """End it; its outcome is then ``reason``."""
-        self._reason = reason
+        self.stopped = reason
         ray.cancel(self.reference)
 
 
@@ -111,8 +106,9 @@ class RayEngine:
 
     def run(self, jobs: Sequence[Job], watch: Watch, *, apart: bool = False) -> Generator[Done, None, None]:
         """Run ``jobs``, longest first. Raises InputError where the cluster is gone, or a node runs other code."""
-        phase = _Phase(jobs, self._options, self._nodes, Shipments(jobs, self._root), self._cache, apart, self._limit)
-        phase.queue = Queue(jobs, [self._weigh(job) for job in jobs], phase.shipments.model)
+        shipments = Shipments(jobs, self._root)
+        queue = Queue(jobs, [self._weigh(job) for job in jobs], shipments.model)
+        phase = _Phase(jobs, queue, self._options, self._nodes, shipments, self._cache, apart, self._limit)
         try:
             with one_line(self._options):
                 yield from phase.outcomes(watch)
@@ -125,6 +121,7 @@ class _Phase:
     """One call of ``RayEngine.run``."""
 
     jobs: Sequence[Job]
+    queue: Queue
     options: ClusterOptions
     nodes: Nodes
     shipments: Shipments
@@ -133,7 +130,6 @@ class _Phase:
     limit: int
 
     def __post_init__(self) -> None:
-        self.queue = Queue((), ())
         self._flights: dict[Any, Flight] = {}
         self._crashes: Counter[int] = Counter()
         self._losses: Counter[int] = Counter()

@@ -51,7 +51,7 @@ class Content:
         return (path, self.files) if self.files else (path.parent, (path.name,))
 
     def located(self, cache: Cache) -> Path | None:
-        """Where it is on this machine: at its own path, if what is there is the same, or in the cache."""
+        """Where this machine has it: at its own path, if the content is the same, or in the cache."""
         path = Path(self.path)
         if path.name == self.name and digest_of_content(*self.place) == self.digest:
             return path
