@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -49,7 +49,8 @@ def cahp(view: View, keep: int) -> Tensor:
     mask = torch.zeros(len(view.heads), dtype=torch.bool)
     plane = heads_in_the_plane(view)
     layers = view.heads.site_of_unit[plane.units]
-    mask[plane.units[complementary(plane.distances, plane.importance, layers, keep)]] = True
+    chosen = complementary(plane.distances, plane.importance, layers, keep, view.heads.never_empty)
+    mask[plane.units[chosen]] = True
     return mask
 
 
@@ -161,20 +162,22 @@ def _tsne() -> Any:
     return TSNE
 
 
-def complementary(distances: Tensor, importance: Tensor, layers: Tensor, keep: int) -> list[int]:
+def complementary(
+    distances: Tensor, importance: Tensor, layers: Tensor, keep: int, never_empty: Collection[int] = ()
+) -> list[int]:
     """The ``keep`` points to keep: the most important of each cluster, and of every layer one if there are enough.
 
-    distances: (n, n). importance, layers: (n,).
+    distances: (n, n). importance, layers: (n,). never_empty: layers that keep one in any case.
     """
     cluster = clusters_of(distances, medoids(distances, keep))
     chosen = [_most_important((cluster == each).nonzero().flatten(), importance) for each in range(keep)]
-    if keep < len(layers.unique()):
-        return chosen
-    for layer in layers.unique().tolist():
+    every = layers.unique().tolist()
+    wanted = every if keep >= len(every) else [layer for layer in every if layer in never_empty]
+    for layer in wanted:
         kept = Counter(layers[chosen].tolist())
         if not kept[layer]:
             new = _most_important((layers == layer).nonzero().flatten(), importance)
-            spare = [each for each in chosen if kept[int(layers[each])] > 1]
+            spare = [each for each in chosen if kept[int(layers[each])] > 1 or int(layers[each]) not in wanted]
             alike = [each for each in spare if cluster[each] == cluster[new]]
             chosen[chosen.index(min(alike or spare, key=lambda each: float(importance[each])))] = new
     return chosen

@@ -13,7 +13,7 @@ from methods.training.cooling import PAPER_RATE, Cooling, by_steps, paper
 from methods.training.gates import LearningSteps, Seeds, train_gates
 from methods.training.loop import Start, for_epochs, started, training_of
 from methods.training.smaller import train_remaining
-from methods.training.top_k import gumbel, hard_top_k, soft_top_k, straight_through_top_k
+from methods.training.top_k import gumbel, soft_top_k, straight_through_top_k
 
 
 @joint(
@@ -91,7 +91,7 @@ def dsp(
         noise = seeds.noise()
         w = _initial(view.heads, noise)
         if keep in (0, len(w)):  # nothing to choose
-            mask = hard_top_k(w, keep)
+            mask = view.heads.best(w, keep)
             if frozen:
                 return Trained(mask, view.model, {"steps": 0})
             return Trained(mask, train_remaining(view, mask, seeds.dropout), {"steps": steps})
@@ -105,7 +105,7 @@ def dsp(
         model = train_gates(
             view, w, gates_at, learning_rate=cooling.learning_rate, frozen=frozen, seeds=seeds, before_update=learning
         )
-        mask = hard_top_k(w, keep)
+        mask = view.heads.best(w, keep)
         report: dict[str, float] = {
             "steps": steps,
             "learning_steps": learning.count,

@@ -24,9 +24,7 @@ def fisher_rearranged(view: View, keep: int) -> Tensor:
     swaps go over a layer once; these go on until none helps.
     """
     information = information_of_units(view)
-    units = view.kept.nonzero().flatten()
-    mask = torch.zeros(len(view.heads), dtype=torch.bool)
-    mask[units[information[units].argsort(descending=True, stable=True)[:keep]]] = True
+    mask = view.heads.best(information, keep, view.kept)
     for index, matrix in enumerate(fisher_matrices(view)):
         mine = ((view.heads.site_of_unit == index) & view.kept).nonzero().flatten()
         if len(mine):

@@ -64,7 +64,7 @@ def kwon(
     mlps = find_mlps(view.model)
     by_layer = mask.split([mlp.width for mlp in mlps])
     return Kept(
-        fisher_rearranged(view, len(heads.order) - gone),
+        fisher_rearranged(view, int(view.kept.sum()) - gone),
         {mlp.name: own for mlp, own in zip(mlps, by_layer, strict=True)},
     )
 
@@ -114,7 +114,7 @@ def ranked(view: View, budget: Budget) -> tuple[Ranked, Ranked]:
     cost_of_units, cost_of_neurons = (parameter_costs if budget == "parameters" else multiplication_costs)(view)
     costs = torch.cat([torch.full_like(own, cost_of_neurons[name]) for name, own in by_layer.items()])
     # Ties as in fisher-rearranged, where the later of two equal units goes.
-    order = units[of_units[units].argsort(descending=True, stable=True)].flip(0)
+    order, _ = view.heads.part_removable(units[of_units[units].argsort(descending=True, stable=True)].flip(0))
     return Ranked(of_units, cost_of_units, order), Ranked(of_neurons, costs, of_neurons.argsort(stable=True))
 
 

@@ -12,7 +12,6 @@ from methods.training import hard_concrete
 from methods.training.gates import Seeds, train_gates
 from methods.training.loop import Start, started, training_of
 from methods.training.search import search
-from methods.training.top_k import hard_top_k
 
 TOLERANCE = 0.05  # share of the units by which the open gates may miss a budget
 
@@ -74,7 +73,7 @@ def voita(
         model, log_a = trained[weight]
         report = {"steps": steps, "weight": weight, "open": found[weight], "off_by": off_by}
         report |= {f"open_at_{tried:.3g}": found[tried] for tried in sorted(found)}
-        yield Trained(hard_top_k(log_a, keep), model, report)
+        yield Trained(view.heads.best(log_a, keep), model, report)
 
 
 def _train(view: View, weight: float, learning_rate: float, seeds: Seeds) -> tuple[nn.Module, Tensor]:

@@ -40,7 +40,7 @@ def inflection(record: FinishedRecord) -> Knee | None:
 
     None for other cells, and where there is no knee.
     """
-    if record.result.removed != list(range(record.result.units + 1)):
+    if record.result.removed != list(range(record.result.units - len(record.result.never_empty) + 1)):
         return None
     shares, quality = curve(record)
     place = knee(shares, quality)

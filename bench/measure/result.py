@@ -41,6 +41,7 @@ def result_of(
     return schema.Result(
         units=len(view.heads),
         shape=list(view.heads.shape),
+        never_empty=list(view.heads.never_empty),
         removed=list(removed),
         orders=orders or None,
         ties=[path.ties for path in paths] or None,

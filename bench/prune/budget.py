@@ -5,6 +5,7 @@ from __future__ import annotations
 from bench.records.errors import InputError
 from bench.records.protocol import count_at
 from bench.suites.shares import fraction
+from methods.heads import HeadMap
 
 
 def units_to_keep(text: str, units: int) -> int:
@@ -14,3 +15,13 @@ def units_to_keep(text: str, units: int) -> int:
     if not 0 <= number <= (1 if share else units) or not (share or number.is_integer()):
         raise InputError(f"--keep {text}: expected a share such as 0.5 or 50%, or a number of units from 0 to {units}")
     return count_at(number, units) if share else int(number)
+
+
+def check_enough(text: str, keep: int, heads: HeadMap) -> None:
+    """Raise InputError if ``keep`` units, which ``--keep`` asks for, are fewer than must stay."""
+    least = len(heads.never_empty)
+    if keep < least:
+        raise InputError(
+            f"--keep {text}: {least} of {len(heads.sites)} attention modules of this model cannot run without any "
+            f"head: keep at least {least} of {len(heads)} units"
+        )

@@ -100,6 +100,7 @@ class Pruned:
     gap: float  # between gated and smaller model, relative to the scale of the logits
     command: str  # that makes it again
     uneven: float | None = None  # quality with as many units, chosen freely; None unless every layer keeps as many
+    never_empty: int = 0  # attention modules that cannot run without any head
 
 
 def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> str:
@@ -155,6 +156,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
             "",
             *sites,
             "",
+            *([_held(pruned), ""] if pruned.never_empty else []),
             *(["Neurons kept, by feed-forward layer:", "", *neurons, ""] if neurons else []),
             *(_onnx(pruned, onnx) if onnx else []),
             LOAD.format(path=name),
@@ -199,6 +201,14 @@ def _explained(times: Times) -> str:
     return (
         f"Times: median of {times.repeats} forward passes, and the middle half of them, in {clock}. "
         f"Load average before them: {times.load:.1f} on {times.processors} processors."
+    )
+
+
+def _held(pruned: Pruned) -> str:
+    """Why some attention modules keep a unit that the method ranks low."""
+    return (
+        f"{pruned.never_empty} of {len(pruned.kept)} attention modules cannot run without any head, so the best unit "
+        "of each stays, whatever its rank among all."
     )
 
 

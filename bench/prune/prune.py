@@ -19,7 +19,7 @@ from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import largest_gap
 from bench.measure.unsupported import check_method
 from bench.measure.view import view_of
-from bench.prune.budget import units_to_keep
+from bench.prune.budget import check_enough, units_to_keep
 from bench.prune.card import Pruned, card
 from bench.prune.metadata import command, front_matter
 from bench.prune.onnx import Export, export_onnx
@@ -79,6 +79,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     untrained = task.validate()
     heads = HeadMap.of(untrained, task.spec.unit)
     keep = even_units_to_keep(options.keep, heads) if options.uniform else units_to_keep(options.keep, len(heads))
+    check_enough(options.keep, keep, heads)
     if options.uniform:
         check_expressible(untrained, heads, keep)
     _check_biases(options, untrained, heads)
@@ -119,6 +120,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         gap=gap,
         command=again,
         uneven=uneven,
+        never_empty=len(view.heads.never_empty),
     )
     text = _save(smaller, task, pruned, out, options.export)
     print(text.partition("## Load it")[0].rstrip())

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 def check_result(result: Result) -> None:
     """Raise ValueError where the parts of ``result`` are not of the same units, levels or draws."""
     levels, draws = len(result.removed), len(result.quality)
-    _check_levels(result.removed, result.units)
+    _check_levels(result.removed, result.units - len(result.never_empty))
     if result.shape and sum(result.shape) != result.units:
         raise ValueError(f"shape has {sum(result.shape)} units of {result.units}")
+    if not set(result.never_empty) <= set(range(len(result.shape))):
+        raise ValueError(f"never_empty has a module that is not one of {len(result.shape)}")
     if result.attention and len(result.attention) != len(result.shape):
         raise ValueError(f"attention has {len(result.attention)} modules, shape {len(result.shape)}")
     for name, rows in (("quality", result.quality), ("metrics", result.metrics)):

@@ -130,6 +130,11 @@ class Result(Part):
     attention: list[Literal["encoder", "decoder", "cross"]] = Field(
         [], description="kind of attention of each module, (modules,); empty where there is one kind"
     )
+    never_empty: list[Units] = Field(
+        [],
+        description="indices of the attention modules that cannot run without any head: one unit of each stays, also "
+        "where as many as possible are removed, and is last in a removal order",
+    )
     removed: list[Units] = Field(min_length=2, description="units removed at each level, (levels,)")
     orders: list[list[Units]] | None = Field(
         None, description="removal order of the units, (draws, units), first removed first; null for chosen masks"

@@ -14,7 +14,14 @@ def notes(records: Sequence[Record]) -> list[str]:
     """Notes on these records, one line each."""
     done = [record for record in records if isinstance(record, FinishedRecord)]
     found = [f"failed: {_where(r)}: {r.reason}" for r in records if isinstance(r, FailedRecord)]
-    found += _targets_missed(done) + _cut(done) + _ties(done) + _fewer_seeds(done) + mixed_settings(done)
+    found += (
+        _targets_missed(done)
+        + _never_empty(done)
+        + _cut(done)
+        + _ties(done)
+        + _fewer_seeds(done)
+        + mixed_settings(done)
+    )
     for what, values in (
         ("processors", Counter(r.provenance.processor for r in records)),
         ("torch versions", Counter(r.provenance.packages.get("torch", "") for r in records)),
@@ -37,6 +44,17 @@ def _targets_missed(records: Sequence[FinishedRecord]) -> list[str]:
                 f"({training.validation_accuracy:.3f} of {training.target:.3f} on validation)"
             )
     return sorted(missed)
+
+
+def _never_empty(records: Sequence[FinishedRecord]) -> list[str]:
+    """Models with attention modules that cannot run without any head."""
+    found = {
+        f"{record.cell.model}: {len(modules)} of {len(record.result.shape)} attention modules cannot run without any "
+        f"head and keep one unit each: at most {record.result.units - len(modules)} of {record.result.units} units go"
+        for record in records
+        if (modules := record.result.never_empty)
+    }
+    return sorted(found)
 
 
 def _cut(records: Sequence[FinishedRecord]) -> list[str]:

@@ -43,7 +43,7 @@ def over_calibration(spec: MethodSpec, heads: HeadMap, removed: Sequence[int]) -
         return Calibration(0, 0, exact=False)
     total = Calibration(0, 0)
     step = options.get("recompute") or len(heads)
-    for left in range(len(heads), 0, -step):
+    for left in range(len(heads), len(heads.never_empty), -step):
         if (once := _scoring(method.base, options, heads, left)) is None:
             return None
         total += once

@@ -103,7 +103,8 @@ def _cells_of(spec: TaskSpec, suite: Suite, device: str) -> Iterator[Cell]:
         source = calibration_source(task, suite.calibration, suite.calibration_from)
     if suite.generate and not (hasattr(model, "can_generate") and model.can_generate()):
         raise InputError(f"{spec.task}: {type(model).__name__} generates no text, so there is nothing to time")
-    removed = tuple(suite.removed(len(HeadMap.of(model, spec.unit))))
+    heads = HeadMap.of(model, spec.unit)
+    removed = tuple(suite.removed(len(heads), heads.removable))
     for seed, fingerprint in fingerprints.items():
         shared = {
             "protocol": PROTOCOL,

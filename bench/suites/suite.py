@@ -98,8 +98,12 @@ class Suite(BaseModel):
     )
     generate: bool = Field(False, description="time generation too, and all speed at these levels")
 
-    def removed(self, units: int) -> list[int]:
-        """Numbers of units removed at which quality is measured, ascending, for a model of ``units`` units."""
+    def removed(self, units: int, removable: int | None = None) -> list[int]:
+        """Numbers of units removed at which quality is measured, ascending, for a model of ``units`` units.
+
+        removable: how many of them can go, all by default: no number is larger.
+        """
+        most = units if removable is None else removable
         if not self.levels:
-            return list(range(units + 1))
-        return sorted({count_at(level, units) for level in self.levels})
+            return list(range(most + 1))
+        return sorted({min(count_at(level, units), most) for level in self.levels})

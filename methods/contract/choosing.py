@@ -62,6 +62,11 @@ def choose(method: Method, options: Mapping[str, Any], view: View, removed: Sequ
     Raises NonFiniteScore, which names the method and the head; ValueError for a wrong mask; whatever the method raises,
     but no OSError: that would read as an error of the run itself, such as a full disk.
     """
+    if (most := max(removed, default=0)) > view.heads.removable:
+        raise ValueError(
+            f"{most} units cannot be removed: {view.heads.removable} of {len(view.heads)} can, as "
+            f"{len(view.heads.never_empty)} attention modules cannot run without any head"
+        )
     shapes = {"scorer": _by_score, "selector": _by_masks, "joint": _by_training}
     with _as_errors_of(method):
         for draw in shapes[method.shape](method, options, view, removed):
@@ -129,7 +134,11 @@ def _trained(
 
 
 def _checked(mask: Tensor, view: View, removed: int | None) -> Tensor:
-    """``mask`` on the CPU. Raises ValueError for another shape or dtype, or unless ``removed`` units are gone."""
+    """``mask`` on the CPU.
+
+    Raises ValueError for another shape or dtype, unless ``removed`` units are gone, or where a site that cannot run
+    without any head has none left.
+    """
     units = len(view.heads)
     if not isinstance(mask, Tensor):
         raise ValueError(f"mask is a {type(mask).__name__}, expected a bool tensor of shape ({units},)")
@@ -137,6 +146,7 @@ def _checked(mask: Tensor, view: View, removed: int | None) -> Tensor:
         raise ValueError(f"mask of shape {tuple(mask.shape)} and {mask.dtype}, expected ({units},) bool")
     if removed is not None and int(mask.sum()) != units - removed:
         raise ValueError(f"mask keeps {int(mask.sum())} units, the budget is {units - removed}")
+    view.heads.check_never_empty(mask.cpu())
     return mask.cpu()
 
 

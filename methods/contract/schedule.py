@@ -111,7 +111,9 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
         rows = _scaled(_checked(importance.units, view, names), view, plan)
         orders = [_order(row, view, plan) for row in rows]
         paths = [
-            Trajectory(order, scores=row[None], ties=_ties(order, row, view, plan, len(order)))
+            Trajectory(
+                order, scores=row[None], ties=_ties(order, row, view, plan, len(order) - len(view.heads.never_empty))
+            )
             for row, order in zip(rows, orders, strict=True)
         ]
     if importance.neurons is None:
@@ -150,8 +152,10 @@ def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Sche
             raise OptionError(f"a greedy schedule needs one draw, not {len(draws)}: use draws=1")
         rows.append(torch.full((len(view.heads),), torch.nan, dtype=torch.float64).index_copy(0, units, draws[0]))
         ranked = _order(draws[0], now, plan)
-        ties += _ties(ranked, draws[0], now, plan, plan.recompute)
-        next_removed = ranked[: plan.recompute]
+        # Units that must stay end the order together: without them there is no model to score.
+        count = min(plan.recompute, now.heads.removable)
+        ties += _ties(ranked, draws[0], now, plan, count)
+        next_removed = ranked[: count or len(ranked)]
         order.append(units[next_removed])
         keep = torch.ones(len(units), dtype=torch.bool)
         keep[next_removed] = False
@@ -204,13 +208,16 @@ def _check_real(scores: object, what: str, shape: str) -> None:
 
 
 def _order(scores: Tensor, view: View, plan: Schedule) -> Tensor:
-    """Indices of the units of ``view.kept`` in the order in which ``plan`` removes them; ties by index."""
+    """Indices of the units of ``view.kept`` in the order in which ``plan`` removes them; ties by index.
+
+    Last are those that stay because their site cannot run without any head: the last unit of each.
+    """
     units = view.kept.nonzero().flatten()
     ranked = units[(scores[units] * (-1 if plan.inverse else 1)).argsort(stable=True)]
-    if plan.allocation == "global":
-        return ranked
-    # To take equally from all sites, always take from the one with the most units left.
-    return ranked[_left(ranked, view).argsort(descending=True, stable=True)]
+    if plan.allocation == "layer":
+        # To take equally from all sites, always take from the one with the most units left.
+        ranked = ranked[_left(ranked, view).argsort(descending=True, stable=True)]
+    return torch.cat(view.heads.part_removable(ranked))
 
 
 def _left(order: Tensor, view: View) -> Tensor:

@@ -84,6 +84,38 @@ class HeadMap:
             units[unit.site][list(unit.heads)] = index
         return tuple(units)
 
+    @cached_property
+    def never_empty(self) -> tuple[int, ...]:
+        """Indices of the sites that cannot run without any head: one unit of each always stays."""
+        return tuple(index for index, site in enumerate(self.sites) if site.never_empty and site.num_heads)
+
+    @property
+    def removable(self) -> int:
+        """Number of units that can be removed together: all, but for one of each site that is never empty."""
+        return len(self) - len(self.never_empty)
+
+    def part_removable(self, order: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Part a removal order in the units that may go and those that stay: the last of each never-empty site.
+
+        order: indices of some units, first removed first, LongTensor (n,). Both parts keep its order.
+        """
+        stays = torch.zeros(len(order), dtype=torch.bool)
+        sites = self.site_of_unit[order]
+        for site in self.never_empty:
+            stays[(sites == site).nonzero().flatten()[-1:]] = True
+        return order[~stays], order[stays]
+
+    def best(self, importance: torch.Tensor, keep: int, left: torch.Tensor | None = None) -> torch.Tensor:
+        """The mask that keeps the ``keep`` most important units: BoolTensor (units,). Ties go to the lower index.
+
+        importance: (units,). left: (units,) bool, the units to choose from, all by default. Each never-empty site that
+        has units left keeps its best one, if ``keep`` is as many as there are such sites.
+        """
+        units = torch.arange(len(self)) if left is None else left.nonzero().flatten()
+        ranked = units[importance.detach()[units].argsort(descending=True, stable=True)].flip(0)
+        order = torch.cat(self.part_removable(ranked))
+        return torch.zeros(len(self), dtype=torch.bool).index_fill(0, order[len(order) - keep :], True)
+
     def name(self, unit: int) -> str:
         """A unit's name for people: ``head 2 of bert.encoder.layer.0.attention.self``."""
         heads = ", ".join(map(str, self.units[unit].heads))
@@ -131,6 +163,12 @@ class HeadMap:
         """Raise ValueError unless ``mask`` is a BoolTensor (units,)."""
         if mask.dtype != torch.bool or mask.shape != (len(self),):
             raise ValueError(f"a mask must be bool of shape ({len(self)},), not {mask.dtype}, {tuple(mask.shape)}")
+
+    def check_never_empty(self, mask: torch.Tensor) -> None:
+        """Raise ValueError if ``mask``, (units,) bool, leaves no unit in a site that cannot run without any head."""
+        for site in self.never_empty:
+            if not mask[self.site_of_unit == site].any():
+                raise ValueError(f"mask keeps no unit of {self.sites[site].name}, which cannot run without any head")
 
     def check_model(self, model: nn.Module) -> None:
         """Raise ValueError unless ``model`` has exactly the sites of this map."""

@@ -29,6 +29,7 @@ class Site:
     projections: dict[str, str] = field(repr=False, hash=False)
     output: str = field(repr=False)
     layout: Layout = field(repr=False)
+    never_empty: bool = False  # it cannot run without any head, so one of its units always stays
 
     @property
     def calls(self) -> int:

@@ -19,7 +19,7 @@ from methods.heads.finding.layouts import (
 )
 from methods.heads.finding.linear import Linear, features, is_linear
 from methods.heads.finding.site import Site
-from methods.heads.finding.verify import verify_model, verify_site
+from methods.heads.finding.verify import runs_without_heads, verify_model, verify_site
 
 
 def find_sites(model: nn.Module) -> tuple[Site, ...]:
@@ -84,6 +84,7 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
         projections={role: part(path, getattr(layout, role)) for role in ROLES},
         output=output,
         layout=layout,
+        never_empty=not runs_without_heads(module, layout),
     )
     expected = {"query heads": (num_heads, site.queries_per_group * num_key_value_heads)}
     for each, found in outputs.items():

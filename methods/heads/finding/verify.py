@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-from methods.heads.finding.layouts import HEAD_DIM, UnsupportedArchitecture, geometry
+from methods.heads.finding.layouts import HEAD_DIM, Layout, UnsupportedArchitecture, geometry
 from methods.heads.finding.numbers import may_count_heads
 from methods.heads.finding.site import Site
 
@@ -100,6 +100,15 @@ def verify_model(modules: dict[str, nn.Module], paths: list[tuple[str, nn.Module
                     f"{type(modules['']).__name__} shares one weight between {first} and {path}; "
                     "heads can be removed from tied attention modules only in ALBERT"
                 )
+
+
+def runs_without_heads(module: nn.Module, layout: Layout) -> bool:
+    """Whether the module runs without any head: by itself, or with its forward replaced (``forward_without_heads``)."""
+    if not needs_heads(module) or layout.position_bias:  # T5 needs heads only for that bias
+        return True
+    # It can be replaced if nothing follows its output projection but what the layout names.
+    parts = {name.partition(".")[0] for name in (*layout.paths(), layout.after, "attn_dropout")}
+    return layout.needs_heads and {name for name, _ in module.named_children()} <= parts
 
 
 def needs_heads(module: nn.Module) -> bool:

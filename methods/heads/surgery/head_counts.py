@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from methods.heads.finding.layouts import UnsupportedArchitecture, geometry
+from methods.heads.finding.layouts import geometry
 from methods.heads.finding.linear import Linear, update_features
 from methods.heads.finding.site import Site
 from methods.heads.finding.verify import needs_heads
@@ -37,17 +37,6 @@ def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
             module.forward = MethodType(forward_without_heads, module)
             module.site_without_heads = site
         module.register_forward_hook(count_cached_tokens, with_kwargs=True)
-
-
-def check_runs_without_heads(model: nn.Module, site: Site) -> None:
-    """Raise UnsupportedArchitecture if the site cannot run without any head."""
-    module = model.get_submodule(site.name)
-    if not needs_heads(module) or site.layout.position_bias:  # T5 needs it only for that bias
-        return
-    # It can be substituted if nothing follows its output projection but what the layout names.
-    parts = {name.partition(".")[0] for name in (*site.layout.paths(), site.layout.after, "attn_dropout")}
-    if not site.layout.needs_heads or not {name for name, _ in module.named_children()} <= parts:
-        raise UnsupportedArchitecture(f"{type(module).__name__} at {site.name} cannot run without any head: keep one")
 
 
 class SiteConfig:

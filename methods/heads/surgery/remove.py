@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from methods.heads.finding.head_map import HeadMap
+from methods.heads.finding.layouts import UnsupportedArchitecture
 from methods.heads.finding.linear import Linear, select_inputs, select_outputs
 from methods.heads.finding.site import Site
-from methods.heads.surgery.head_counts import check_runs_without_heads, update_head_counts
+from methods.heads.surgery.head_counts import update_head_counts
 
 
 def remove_heads(
@@ -22,8 +23,8 @@ def remove_heads(
     mask: BoolTensor (units,), true where a unit is kept.
 
     Removed are rows of the query, key and value projections (with their biases) and columns of the output projection,
-    whose bias stays. A layer may lose all its heads. Parameters keep dtype, device and requires_grad; those that shrink
-    lose their ``grad``. ``model.config`` still has the original number of heads; ``HeadMap.of`` gives the present one.
+    whose bias stays. A layer may lose all its heads, unless it is never empty. Parameters keep dtype, device and
+    requires_grad; those that shrink lose their ``grad``. ``model.config`` still has the original number of heads; ``HeadMap.of`` gives the present one.
 
     Unless ``in_place``, the model is not changed. The smaller model has parameters of its own, but those that do not
     shrink share the memory of the model's, so it takes little more. Backward gives a shared parameter of the smaller
@@ -32,7 +33,7 @@ def remove_heads(
     ``copy.deepcopy`` where that matters. Hooks are copied too, so call this outside of ``gated`` and ``observed``.
 
     Raises ValueError for a mask of another shape or dtype, or for ``heads`` of another model, and
-    UnsupportedArchitecture for a layer that would lose all its heads and cannot run without (in no tested family).
+    UnsupportedArchitecture for a layer that would lose all its heads and cannot run without (``Site.never_empty``).
     """
     if heads is None:
         heads = HeadMap.of(model)
@@ -45,8 +46,9 @@ def keep_heads(model: nn.Module, sites: tuple[Site, ...], kept: dict[str, list[i
     """Remove all query heads but ``kept``, by site name: ascending, and equally many in each remaining group."""
     narrowed: dict[int, nn.Parameter] = {}  # by id of the parameter that each replaces
     for site in sites:
-        if site.num_heads and not kept[site.name]:
-            check_runs_without_heads(model, site)
+        if site.never_empty and site.num_heads and not kept[site.name]:
+            name = type(model.get_submodule(site.name)).__name__
+            raise UnsupportedArchitecture(f"{name} at {site.name} cannot run without any head: keep one")
         if len(kept[site.name]) < site.num_heads:
             narrowed |= _narrow_site(model, site, kept[site.name])
     smaller = replace_parameters(model, narrowed, in_place=in_place)
