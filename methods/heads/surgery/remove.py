@@ -24,7 +24,8 @@ def remove_heads(
 
     Removed are rows of the query, key and value projections (with their biases) and columns of the output projection,
     whose bias stays. A layer may lose all its heads, unless it is never empty. Parameters keep dtype, device and
-    requires_grad; those that shrink lose their ``grad``. ``model.config`` still has the original number of heads; ``HeadMap.of`` gives the present one.
+    requires_grad; those that shrink lose their ``grad``. ``model.config`` still has the original number of heads;
+    ``HeadMap.of`` gives the present one.
 
     Unless ``in_place``, the model is not changed. The smaller model has parameters of its own, but those that do not
     shrink share the memory of the model's, so it takes little more. Backward gives a shared parameter of the smaller
