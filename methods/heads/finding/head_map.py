@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
 from torch import nn
 
 from methods.heads.finding.site import Site
-from methods.heads.finding.sites import find_sites
+from methods.heads.finding.sites import find_sites, survey
 
 UNITS = ("group", "query")
 
@@ -33,11 +33,15 @@ class HeadMap:
     With ``unit="group"`` a unit is one key/value head with all its query heads; with ``unit="query"`` it is the i-th
     query head of every key/value group of a site. If every query head has its own key/value head (MHA), both are
     single heads. Tied layers (ALBERT) are one site, so a unit is one head index in all of them.
+
+    ``left_alone``: of a composite model, the parts beside the text tower whose attention is not understood, by path
+    with the reason. Their heads are no units and always stay.
     """
 
     sites: tuple[Site, ...]
     units: tuple[Unit, ...]
     unit: str
+    left_alone: dict[str, str] = field(default_factory=dict, hash=False)
 
     @classmethod
     def of(cls, model: nn.Module, unit: str = "group") -> HeadMap:
@@ -47,9 +51,9 @@ class HeadMap:
         """
         if unit not in UNITS:
             raise ValueError(f"unit must be one of {', '.join(UNITS)}, not {unit!r}")
-        sites = find_sites(model)
+        sites, left_alone = survey(model)
         units = [Unit(index, heads) for index, site in enumerate(sites) for heads in _heads_of_units(site, unit)]
-        return cls(sites, tuple(units), unit)
+        return cls(sites, tuple(units), unit, left_alone)
 
     def __len__(self) -> int:
         return len(self.units)
@@ -57,7 +61,8 @@ class HeadMap:
     def __repr__(self) -> str:
         kinds = {kind: sum(site.kind == kind for site in self.sites) for kind in ("encoder", "decoder", "cross")}
         sites = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
-        return f"HeadMap({sites} sites, {len(self)} units by {self.unit}, shape {self.shape})"
+        left = f", left alone: {', '.join(self.left_alone)}" if self.left_alone else ""
+        return f"HeadMap({sites} sites, {len(self)} units by {self.unit}, shape {self.shape}{left})"
 
     @cached_property
     def shape(self) -> tuple[int, ...]:

@@ -19,40 +19,66 @@ from methods.heads.finding.layouts import (
 )
 from methods.heads.finding.linear import Linear, features, is_linear
 from methods.heads.finding.site import Site
+from methods.heads.finding.towers import parts_of
 from methods.heads.finding.verify import runs_without_heads, verify_model, verify_site
 
 
 def find_sites(model: nn.Module) -> tuple[Site, ...]:
-    """Every attention module of ``model`` that it runs, in the order in which it registers them.
+    """Every attention module of ``model`` that is understood and that it runs. Raises as ``survey``."""
+    return survey(model)[0]
 
-    A decoder on its own has no sequence for its cross attention (``BartForCausalLM``), unless its configuration says
-    that it is given one (``add_cross_attention``).
 
-    Raises UnsupportedArchitecture if there is none, or if one cannot be pruned exactly.
+def survey(model: nn.Module) -> tuple[tuple[Site, ...], dict[str, str]]:
+    """The attention modules of ``model`` that it runs, and why each part that is left alone is not understood.
+
+    Sites are in the order in which the model registers them. A decoder on its own has no sequence for its cross
+    attention (``BartForCausalLM``), unless its configuration says that it is given one (``add_cross_attention``). In a
+    composite model, a part beside the text tower that cannot be pruned exactly is left alone: by its path, the reason.
+
+    Raises UnsupportedArchitecture if there is no site, or if one of the text tower, or of a model that is not
+    composite, cannot be pruned exactly.
     """
     paths = list(model.named_modules(remove_duplicate=False))  # walked once, as it takes most of the time
     first: dict[nn.Module, str] = {}
     for path, module in paths:
         first.setdefault(module, path)
     modules = {path: module for module, path in first.items()}
-    sites = []
-    for path, module in modules.items():
-        if layout := match_layout(path, modules):
-            site = _site(path, layout, modules)
-            verify_site(site, module)
-            sites.append(site)
-    if not sites:
+    of_part: dict[str, list[Site]] = {}
+    left_alone: dict[str, str] = {}
+    for part_name, own in parts_of(model, modules).items():
+        try:
+            of_part[part_name] = _sites_of(own, modules)
+        except UnsupportedArchitecture as error:
+            if not part_name:
+                raise
+            left_alone[part_name] = str(error)
+    if not of_part[""]:
         wanted = ", ".join("/".join(layout.paths()) for layout in LAYOUTS)
         raise UnsupportedArchitecture(
             f"{type(model).__name__} has no attention module with known projections ({wanted}); "
             "add its names to methods/heads/finding/layouts.py"
         )
-    verify_model(modules, paths, sites)
+    place = {path: number for number, path in enumerate(modules)}
+    sites = sorted((site for found in of_part.values() for site in found), key=lambda site: place[site.name])
+    verify_model({"": model}, paths, sites)  # weights that parts share
     config: Any = getattr(model, "config", None)
     alone = getattr(config, "is_decoder", False) and not (
         getattr(config, "is_encoder_decoder", False) or getattr(config, "add_cross_attention", False)
     )
-    return tuple(site for site in sites if not (alone and site.kind == "cross"))
+    return tuple(site for site in sites if not (alone and site.kind == "cross")), left_alone
+
+
+def _sites_of(paths: list[str], modules: dict[str, nn.Module]) -> list[Site]:
+    """The sites among these paths. Raises UnsupportedArchitecture for attention that is not understood."""
+    sites = []
+    for path in paths:
+        if layout := match_layout(path, modules):
+            site = _site(path, layout, modules)
+            verify_site(site, modules[path])
+            sites.append(site)
+    if sites or "" not in paths:  # else there is nothing known in the whole model, which is said first
+        verify_model({path: modules[path] for path in paths}, [], sites)
+    return sites
 
 
 def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
