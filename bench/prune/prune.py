@@ -17,7 +17,6 @@ from bench.analysis.quality import name_of_quality
 from bench.exports.onnx_files import check_installed
 from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import largest_gap
-from bench.measure.unsupported import check_method
 from bench.measure.view import view_of
 from bench.prune.budget import units_to_keep
 from bench.prune.card import Pruned, card
@@ -132,7 +131,6 @@ def _chosen(
     """What the method saw, and its choice of ``keep`` units. Raises InputError if it keeps another number."""
     method = METHODS[options.method.name]
     view = view_of(task, model, method, options.seed, options.calibration, options.training, device, source)
-    check_method(method, view.heads)
     with no_side_effects(model):
         selection = select(method, options.method.options, view, [len(view.heads) - keep])
     choice = selection.choices[0][0]
