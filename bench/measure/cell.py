@@ -143,7 +143,7 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
                 "recovery": recovery,
                 "signatures": signatures_of(draws),
                 "translations": translations_of(draws, cell.removed, len(view.heads)),
-                "attention": attention if len(set(attention)) > 1 else [],
+                "attention": attention if view.heads.kinds or len(set(attention)) > 1 else [],
             }
         ),
         measured=measured,

@@ -125,10 +125,14 @@ class Translations(Part):
 class Result(Part):
     """What was removed and what that does to the model: the same for the same key, machine and versions."""
 
-    units: Units = Field(gt=0, description="units of the model: what can be removed one by one")
-    shape: list[Units] = Field([], description="units of each attention module, (modules,)")
+    units: Units = Field(
+        gt=0,
+        description="units of the model: what can be removed one by one; of the kinds of attention in cell.asked.kinds "
+        "alone, where that names some",
+    )
+    shape: list[Units] = Field([], description="units of each attention module that has these, (modules,)")
     attention: list[Literal["encoder", "decoder", "cross"]] = Field(
-        [], description="kind of attention of each module, (modules,); empty where there is one kind"
+        [], description="kind of attention of each module, (modules,); empty where the model has one kind"
     )
     removed: list[Units] = Field(min_length=2, description="units removed at each level, (levels,)")
     orders: list[list[Units]] | None = Field(

@@ -44,7 +44,7 @@ def walk(view: View, choice: Choice, smaller: nn.Module) -> Walk:
     with torch.no_grad():
         try:
             full = Stack(view, choice.model, choice.heads)
-            return _ByBlocks(view, choice, full, Stack(view, smaller, HeadMap.of(smaller, choice.heads.unit)))
+            return _ByBlocks(view, choice, full, Stack(view, smaller, _map_of(smaller, choice)))
         except NotPlain:
             return _ByPasses(view, choice, smaller)
 
@@ -53,6 +53,11 @@ def texts_of(batches: Sequence[Batch]) -> list[Tensor]:
     """Index in the calibration set of each text, by batch."""
     counts = [len(next(iter(batch.inputs.values()))) for batch in batches]
     return list(torch.arange(sum(counts)).split(counts))
+
+
+def _map_of(smaller: nn.Module, choice: Choice) -> HeadMap:
+    """The map of the smaller model, with the same sites as that of ``choice``."""
+    return HeadMap.of(smaller, choice.heads.unit, choice.heads.kinds)
 
 
 class _ByBlocks:
@@ -102,7 +107,7 @@ class _ByPasses:
 
     def __init__(self, view: View, choice: Choice, smaller: nn.Module) -> None:
         self.choice, self.smaller = choice, smaller
-        self.heads = HeadMap.of(smaller, choice.heads.unit)
+        self.heads = _map_of(smaller, choice)
         self.parts = [replace(view, batches=[batch]) for batch in view.batches]
         self.texts = texts_of(view.batches)
         units = choice.heads.site_of_unit

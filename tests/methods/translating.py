@@ -27,7 +27,7 @@ FAMILIES = {
 }
 
 
-def translating(family: str, seed: int) -> tuple[View, list[Batch]]:
+def translating(family: str, seed: int, kinds: tuple[str, ...] = ()) -> tuple[View, list[Batch]]:
     """A view of a random model and random pairs in two padded batches; and each pair as a batch of its own.
 
     Sources for T5, whose positions are relative, are padded on the left in one of them.
@@ -47,7 +47,7 @@ def translating(family: str, seed: int) -> tuple[View, list[Batch]]:
 
     pairs = [(text(), text(), text(), label) for label in (0, 1, 1, 0, 2, 2, 1)]
     pairs = [(source, read, torch.cat([read[1:], other[:1]]), label) for source, read, other, label in pairs]
-    heads = HeadMap.of(model)
+    heads = HeadMap.of(model, kinds=kinds)
     view = View(
         model=model,
         heads=heads,

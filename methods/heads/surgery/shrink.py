@@ -42,7 +42,7 @@ def shrink(model: nn.Module, mask: torch.Tensor, heads: HeadMap) -> HeadMap:
         for unit, keep in zip(heads.units, mask.tolist(), strict=True)
         if keep
     ]
-    return HeadMap(tuple(_narrowed(site, left[site.name]) for site in heads.sites), tuple(units), heads.unit)
+    return replace(heads, sites=tuple(_narrowed(site, left[site.name]) for site in heads.sites), units=tuple(units))
 
 
 def _narrowed(site: Site, left: list[int]) -> Site:

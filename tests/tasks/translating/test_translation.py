@@ -134,6 +134,7 @@ RUN = (
     *("ae", "hies", "attr:steps=1", "cahp"),
 )
 TRAINED = ("dsp-joint", "ste", "voita")
+KINDS = ("decoder", "cross")
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +161,24 @@ def finished(ran):
 def test_methods_of_each_kind_run(finished):
     records = {record.cell.label: record for record in read_current(finished)[0].values()}
     assert {label for label, record in records.items() if record.status == "done"} == {*RUN, *TRAINED}
+
+
+def test_only_heads_of_the_kinds_asked_for_go_and_the_record_says_so(ran, finished):
+    whole = {record.cell.label: record for record in read_current(finished)[0].values()}
+    methods = ("michel", "ste", "amp", "michel:recover=lstsq")
+    records = read_current(ran(*methods, flags=["--kinds", "cross,decoder"]))[0].values()
+    assert {record.cell.label for record in records if record.status == "done"} == set(methods)
+    for record in records:
+        result, other = record.result, whole[record.cell.label].result
+        assert record.cell.asked["kinds"] == list(KINDS) and record.cell.model.endswith(
+            " in decoder and cross attention"
+        )
+        assert record.key != whole[record.cell.label].key
+        assert result.attention == [kind for kind in other.attention if kind != "encoder"] == [*KINDS] * 2
+        assert result.shape == [4] * 4 and result.units == 16 and result.removed == [0, 8, 16]
+        lost = [result.parameters[0]["encoder"] - result.parameters[level]["encoder"] for level in (1, 2)]
+        assert bool(any(lost)) == (record.cell.method == "amp")  # which removes neurons of both sides
+        assert result.parameters[0]["decoder"] > result.parameters[1]["decoder"] > result.parameters[2]["decoder"]
 
 
 def test_a_record_holds_what_bleu_is_computed_from(finished):
