@@ -12,7 +12,8 @@ from torch import nn
 from methods.heads.finding.layouts import geometry
 from methods.heads.finding.linear import Linear, update_features
 from methods.heads.finding.site import Site
-from methods.heads.finding.verify import needs_heads
+from methods.heads.finding.verify import is_replaced
+from methods.heads.mechanisms.wide_norms import select_heads
 from methods.heads.surgery.no_heads import count_cached_tokens, forward_without_heads
 
 
@@ -24,7 +25,7 @@ def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
     module.unpruned_heads = unpruned_heads(module, site)
     former = kept_heads(module, site)
     module.kept_heads = [former[head] for head in kept]
-    groups = {head // site.queries_per_group for head in kept}
+    groups = site.groups_of(kept)
     for name, value in geometry(len(kept), len(groups), site.head_dim).items():
         if hasattr(module, name):
             setattr(module, name, value)
@@ -32,8 +33,10 @@ def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
         module.config = SiteConfig(module.config, len(kept))
     if site.layout.position_bias:
         _slice_position_bias(module, site)
+    for role, path in site.norms.items() if len(kept) < site.num_heads else ():
+        select_heads(model.get_submodule(path), site.narrowed(kept).places[role], site.widths[role])
     if site.num_heads and not kept:
-        if site.layout.needs_heads and needs_heads(module):
+        if is_replaced(site, module):
             module.forward = MethodType(forward_without_heads, module)
             module.site_without_heads = site
         module.register_forward_hook(count_cached_tokens, with_kwargs=True)

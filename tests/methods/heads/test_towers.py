@@ -38,16 +38,16 @@ def test_a_part_beside_the_text_tower_does_not_refuse_the_model():
     model = build("llava", narrow=True)
     whole = HeadMap.of(model)
     attention = next(site.name for site in whole.sites if site.name.startswith("vision_tower."))
-    model.get_submodule(attention).sinks = nn.Parameter(torch.zeros(4))
+    model.get_submodule(attention).slopes = nn.Parameter(torch.zeros(4))
     heads = HeadMap.of(model)
-    assert list(heads.left_alone) == ["vision_tower"] and "parameter sinks" in heads.left_alone["vision_tower"]
+    assert list(heads.left_alone) == ["vision_tower"] and "parameter slopes" in heads.left_alone["vision_tower"]
     assert heads.sites == tuple(site for site in whole.sites if not site.name.startswith("vision_tower."))
 
 
 def test_a_text_tower_that_is_not_understood_refuses_the_model():
     model = build("llava", narrow=True)
-    model.language_model.layers[0].self_attn.sinks = nn.Parameter(torch.zeros(4))
-    with pytest.raises(UnsupportedArchitecture, match=r"language_model\.layers\.0\.self_attn has a parameter sinks"):
+    model.language_model.layers[0].self_attn.slopes = nn.Parameter(torch.zeros(4))
+    with pytest.raises(UnsupportedArchitecture, match=r"language_model\.layers\.0\.self_attn has a parameter slopes"):
         HeadMap.of(model)
 
 
