@@ -168,7 +168,8 @@ def selector(
 ):
     """Register ``function(view, keep, *, option=default, ...) -> mask`` as a selector.
 
-    keep: the budget, as a number of units. The mask is (units,) bool, true for the ``keep`` units that are kept.
+    keep: the budget, as a number of units. The mask is (units,) bool, true for the ``keep`` units that are kept, one at
+        least of each site that cannot run without any head: ``view.heads.best(importance, keep)`` sees to that.
     source, control, variants: as for ``scorer``.
     recover: default of the option ``recover``.
     neurons: values of options with which it removes neurons too, such as ``{"parts": ["both"]}``. It returns a Kept

@@ -38,7 +38,9 @@ def test_the_record_says_what_stays_and_counts_what_goes(place, stablelm, capsys
         assert all(sorted(unit // 4 for unit in kept) == [0, 1] for kept in last)
         with pytest.raises(ValueError, match="levels from 0 to at most 6"):
             Result.model_validate(result.model_dump() | {"removed": [0, 1, 2, 3, 4, 5, 7]})
-        inflection(record)  # all levels that there can be are there
+        with pytest.raises(ValueError, match="never_empty has a module that is not one of 2"):
+            Result.model_validate(result.model_dump() | {"never_empty": [0, 2]})
+    assert any(inflection(record) for record in records)  # all levels that there can be are there
     capsys.readouterr()
     assert main(["leaderboard", str(place.out)]) == 0
     said = "2 of 2 attention modules cannot run without any head and keep one unit each: at most 6 of 8 units go"
