@@ -99,10 +99,9 @@ def _largest_attributions(view: View, batch: Batch, gradients: dict[int, list[Te
 def _keep_values(view: View, index: int, values: dict[int, Tensor]):
     """Hook a site to store its value vectors in ``values``."""
     site = view.heads.sites[index]
-    rows = site.rows("value", list(range(site.heads_of("value"))))
 
     def keep(module, args, output):
-        values[index] = output[..., rows].unflatten(-1, (-1, site.head_dim))
+        values[index] = site.of_heads("value", output)
 
     return view.model.get_submodule(site.projections["value"]).register_forward_hook(keep)
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from methods.heads.finding.head_map import HeadMap
-from methods.heads.finding.linear import Linear, select_inputs, select_outputs
+from methods.heads.finding.linear import Linear, select, select_inputs, select_outputs
 from methods.heads.finding.site import Site
 from methods.heads.surgery.head_counts import check_runs_without_heads, update_head_counts
 
@@ -22,8 +22,9 @@ def remove_heads(
     mask: BoolTensor (units,), true where a unit is kept.
 
     Removed are rows of the query, key and value projections (with their biases) and columns of the output projection,
-    whose bias stays. A layer may lose all its heads. Parameters keep dtype, device and requires_grad; those that shrink
-    lose their ``grad``. ``model.config`` still has the original number of heads; ``HeadMap.of`` gives the present one.
+    whose bias stays. A projection that is normalised over all heads at once keeps its rows as long as a head is left. A
+    layer may lose all its heads. Parameters keep dtype, device and requires_grad; those that shrink lose their
+    ``grad``. ``model.config`` still has the original number of heads; ``HeadMap.of`` gives the present one.
 
     Unless ``in_place``, the model is not changed. The smaller model has parameters of its own, but those that do not
     shrink share the memory of the model's, so it takes little more. Backward gives a shared parameter of the smaller
@@ -86,12 +87,20 @@ def _shared(parameter: nn.Parameter) -> nn.Parameter:
 
 def _narrow_site(model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.Parameter]:
     """A site's parameters cut down to the query heads ``kept``, by the id of the parameter that each replaces."""
-    groups = sorted({head // site.queries_per_group for head in kept})
+    groups = site.groups_of(kept)
     rows: dict[str, torch.Tensor] = {}  # path of a projection -> outputs that stay
     for role, path in site.projections.items():
+        if role in site.norms and kept:
+            continue  # the norm needs the outputs of all heads
         of_role = site.rows(role, kept if role == "query" else groups)
         rows[path] = torch.cat([rows[path], of_role]).sort().values if path in rows else of_role
     narrowed: dict[int, nn.Parameter] = {}
     for path, outputs in rows.items():
         narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), outputs)
+    heads = torch.tensor(kept, dtype=torch.long)
+    if not kept:  # nor is there anything left to normalise
+        norms = [each for path in site.norms.values() for each in model.get_submodule(path).parameters()]
+        narrowed |= {id(each): select(each, 0, heads) for each in norms}
+    of_heads = [model.get_parameter(f"{site.name}.{name}") for name in site.per_head]
+    narrowed |= {id(each): select(each, 0, heads) for each in of_heads}
     return narrowed | select_inputs(cast(Linear, model.get_submodule(site.output)), site.columns(kept))

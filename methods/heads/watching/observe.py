@@ -33,12 +33,14 @@ def observed(
 
     Sites without heads are skipped.
 
-    attention(site, rows): attention probabilities (B, H, T, S), in train mode after dropout, with their graph. Runs the
+    attention(site, rows): attention probabilities (B, H, T, S), in train mode after dropout, with their graph; with a
+        sink (gpt-oss), the rest that it leaves. Runs the
         model's eager attention. The module's own output no longer holds them, so ``output_attentions`` gives None.
     context(site, z): each head's context (B, T, H, d_h) after the gates entered before, with its graph.
     gradients(site, inputs, grads): called during backward. ``inputs`` and ``grads`` are keyed "query", "key" and
-        "value": the projection's input (B, T, d), detached, and the gradient at its output (B, T, heads, d_h), where
-        heads is H for the query and the number of key/value heads for the others. In cross attention T is the
+        "value": the projection's input (B, T, d), detached, and the gradient at its output (B, T, heads, width), where
+        heads is H for the query and the number of key/value heads for the others, and width is d_h but for latent
+        attention and for queries that come with a gate (``Site.widths``). In cross attention T is the
         source's length for key and value. No parameter requires a gradient inside, so none gets one.
     neurons(name, values): input of the down projection of the feed-forward layer of that name, (B, T, width) or, in
         OPT, (B * T, width), after the gates entered before, with its graph. Once for each call of the layer.
@@ -166,12 +168,9 @@ def _watch_gradients(
 
     def project(path: str) -> Callable:
         roles = [role for role in ROLES if site.projections[role] == path]
-        fused = len(roles) > 1
-        rows = {role: site.rows(role, list(range(site.heads_of(role)))) for role in roles if fused}
 
         def split(grad: torch.Tensor) -> Tensors:
-            parts = {role: grad[..., rows[role]] for role in roles} if fused else {roles[0]: grad}
-            return {role: part.unflatten(-1, (-1, site.head_dim)) for role, part in parts.items()}
+            return {role: site.of_heads(role, grad) for role in roles}
 
         def hook(module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
             if not torch.is_grad_enabled():
@@ -179,7 +178,8 @@ def _watch_gradients(
             if not output.requires_grad:  # nothing before this site requires a gradient: backward may stop here
                 output = output.detach().requires_grad_()
             call = current[0]
-            call.inputs |= dict.fromkeys(roles, args[0].detach())
+            of_tokens = args[0].detach()
+            call.inputs |= dict.fromkeys(roles, of_tokens.flatten(1, 2) if of_tokens.dim() == 4 else of_tokens)
             output.register_hook(lambda grad: call.receive(split(grad)))
             return output
 

@@ -97,8 +97,8 @@ def test_unknown_architectures_are_refused(zoo):
     [
         ("bloom", "not checked to work the same way"),  # its position bias has a slope for each head
         ("gptj", "reads rotary_dim"),
-        ("gpt_oss", "parameter sinks"),
-        ("olmo2", "parameter q_norm.weight"),  # a norm over all heads at once
+        ("laguna", "parameter g_proj.weight"),  # a gate for each head
+        ("blt", "parameter q_norm.weight"),  # of the input, not of the queries
         ("swin", "relative_position_bias_table"),
         ("bros", "takes bbox_pos_emb"),
         ("deberta-v2", "has no attention module"),
