@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import Cache, EncoderDecoderCache
+from transformers.cache_utils import Cache, EncoderDecoderCache
 
 from methods.heads.finding.linear import features
 from methods.heads.finding.site import Site

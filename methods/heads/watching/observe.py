@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import PretrainedConfig
+from transformers.configuration_utils import PretrainedConfig
 
 from methods.heads.finding.head_map import HeadMap
 from methods.heads.finding.layouts import ROLES
