@@ -108,6 +108,7 @@ def _shrink(options: dict[str, Any], sizes: dict[str, int]) -> dict[str, Any]:
             result[name] = 0
     if "hidden_size" in sizes:
         filled = {"head_dim": WIDTH // HEADS, "num_key_value_heads": HEADS, "vocab_size": VOCABULARY}
+        filled["num_experts_per_tok"] = 2
         filled |= {"layer_types": ["full_attention"] * LAYERS, "mlp_layer_types": ["dense"] * LAYERS}
         result |= {name: size for name, size in filled.items() if name in result and result[name] is None}
         rope = result.get("rope_parameters")
