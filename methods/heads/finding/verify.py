@@ -22,6 +22,7 @@ from methods.heads.finding.layouts import (
 from methods.heads.finding.linear import is_linear
 from methods.heads.finding.numbers import may_count_heads
 from methods.heads.finding.site import Site
+from methods.heads.mechanisms.shared_keys import SHARED
 
 # Arguments of an attention module's forward that have no entry per head.
 ARGUMENTS = {
@@ -62,6 +63,7 @@ def verify_site(site: Site, module: nn.Module) -> None:
     if (
         unknown := arguments_of(type(module).forward)
         - ARGUMENTS
+        - ({SHARED} if hasattr(module, "is_kv_shared_layer") else set())
         - ({"position_bias"} if site.layout.position_bias else set())
     ):
         _refuse(site, module, f"takes {', '.join(sorted(unknown))}", "whether those have an entry per head")
