@@ -82,11 +82,12 @@ LATENT: Any = {
     "output": "o_proj",
     "order": "groups",
     "widths": ("qk_head_dim", "qk_nope_head_dim", "v_head_dim"),
-    "before": ("q_a_proj", "q_a_layernorm", "kv_a_proj_with_mqa", "kv_a_layernorm"),
+    "before": ("q_a_proj", "q_a_layernorm", "kv_a_proj_with_mqa", "kv_a_layernorm", "indexer"),
     "needs_heads": True,
     "classes": (
         *("DeepseekV2Attention", "DeepseekV3Attention", "Glm4MoeLiteAttention", "YoutuAttention", "MiniCPM3Attention"),
         *("KimiLinearAttention", "Mistral4Attention", "AXK1Attention", "LongcatFlashMLA"),
+        "DeepseekV32Attention",
     ),
 }
 
