@@ -22,6 +22,7 @@ from methods.heads.finding.layouts import (
 from methods.heads.finding.linear import is_linear
 from methods.heads.finding.numbers import may_count_heads
 from methods.heads.finding.site import Site
+from methods.heads.mechanisms.shared_keys import SHARED
 
 # Arguments of an attention module's forward that have no entry per head.
 ARGUMENTS = {
@@ -62,6 +63,7 @@ def verify_site(site: Site, module: nn.Module) -> None:
     if (
         unknown := arguments_of(type(module).forward)
         - ARGUMENTS
+        - ({SHARED} if hasattr(module, "is_kv_shared_layer") else set())
         - ({"position_bias"} if site.layout.position_bias else set())
     ):
         _refuse(site, module, f"takes {', '.join(sorted(unknown))}", "whether those have an entry per head")
@@ -113,6 +115,8 @@ def verify_model(modules: dict[str, nn.Module], paths: list[tuple[str, nn.Module
 
 def runs_without_heads(site: Site, module: nn.Module) -> bool:
     """Whether the site runs without any head: by itself, or with its forward replaced (``forward_without_heads``)."""
+    if site.stores:  # keys and values for other layers: attention functions take no keys without queries
+        return False
     if (not needs_heads(module) and not site.norms) or site.layout.position_bias:  # T5 needs heads only for that bias
         return True
     # It can be replaced if nothing follows its output projection but what the layout names.
@@ -140,7 +144,6 @@ def needs_heads(module: nn.Module) -> bool:
 
 def _check_parameters(site: Site, module: nn.Module) -> None:
     known = {*site.projections.values(), site.output, *site.norms.values()}
-    known |= {f"{site.name}.{name}" for name in site.layout.before}
     within_head = {(width,) for width in site.widths.values()}
     for name, parameter in module.named_parameters():
         owner = f"{site.name}.{name}".rpartition(".")[0]
@@ -149,6 +152,8 @@ def _check_parameters(site: Site, module: nn.Module) -> None:
         bias_table = site.layout.position_bias and child == "relative_attention_bias"  # kept whole
         of_query_heads = name in site.per_head and parameter.shape == (site.num_heads,)
         shared_by_heads = parameter.shape in within_head and owner != site.name  # a norm within the head
+        if name.partition(".")[0] in site.layout.before:
+            continue
         if owner not in known and not (after_output or bias_table or of_query_heads or shared_by_heads):
             _refuse(site, module, f"has a parameter {name} of shape {tuple(parameter.shape)}", "which heads use it")
 

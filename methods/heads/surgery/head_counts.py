@@ -13,6 +13,7 @@ from methods.heads.finding.layouts import geometry
 from methods.heads.finding.linear import Linear, update_features
 from methods.heads.finding.site import Site
 from methods.heads.finding.verify import is_replaced
+from methods.heads.mechanisms.shared_keys import select_shared
 from methods.heads.mechanisms.wide_norms import select_heads
 from methods.heads.surgery.no_heads import count_cached_tokens, forward_without_heads
 
@@ -33,6 +34,8 @@ def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
         module.config = SiteConfig(module.config, len(kept))
     if site.layout.position_bias:
         _slice_position_bias(module, site)
+    if site.source and len(groups) < site.num_key_value_heads:
+        select_shared(module, site.narrowed(kept).places["key"])
     for role, path in site.norms.items() if len(kept) < site.num_heads else ():
         select_heads(model.get_submodule(path), site.narrowed(kept).places[role], site.widths[role])
     if site.num_heads and not kept:

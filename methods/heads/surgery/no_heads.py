@@ -27,9 +27,11 @@ def forward_without_heads(self: Any, *args: Any, **kwargs: Any) -> tuple[torch.T
             nothing = hidden_states.new_zeros(len(hidden_states), 0, hidden_states.shape[1], site.head_dim)
             cache.update(nothing, nothing, next(getattr(self, name) for name in LAYER_INDEX if hasattr(self, name)))
     output = self.get_submodule(site.layout.output)
-    result = hidden_states.new_zeros(*hidden_states.shape[:-1], features(output)[1])
-    if output.bias is not None:
-        result = result + output.bias
+    shape = hidden_states.shape[:-1]
+    if isinstance(output, nn.Linear):
+        result = output(hidden_states.new_zeros(*shape, 0))  # run, as somebody may watch it
+    else:  # Conv1D, which cannot reshape what has no entries
+        result = hidden_states.new_zeros(*shape, features(output)[1]) + output.bias
     after = getattr(self, site.layout.after) if site.layout.after and hasattr(self, site.layout.after) else None
     return (after(result) if after else result), None
 

@@ -50,7 +50,8 @@ def keep_heads(model: nn.Module, sites: tuple[Site, ...], kept: dict[str, list[i
     for site in sites:
         if site.never_empty and site.num_heads and not kept[site.name]:
             name = type(model.get_submodule(site.name)).__name__
-            raise UnsupportedArchitecture(f"{name} at {site.name} cannot run without any head: keep one")
+            why = "computes keys and values for other layers" if site.stores else "cannot run without any head"
+            raise UnsupportedArchitecture(f"{name} at {site.name} {why}: keep a head")
         if len(kept[site.name]) < site.num_heads:
             narrowed |= _narrow_site(model, site, kept[site.name])
     smaller = replace_parameters(model, narrowed, in_place=in_place)
@@ -93,10 +94,10 @@ def _narrow_site(model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.
     groups = site.groups_of(kept)
     rows: dict[str, torch.Tensor] = {}  # path of a projection -> outputs that stay
     for role, path in site.projections.items():
-        if role in site.norms and kept:
-            continue  # the norm needs the outputs of all heads
+        if site.keeps(role) and (kept or role not in site.norms):
+            continue  # a norm or another layer needs them
         of_role = site.rows(role, kept if role == "query" else groups)
-        rows[path] = torch.cat([rows[path], of_role]).sort().values if path in rows else of_role
+        rows[path] = torch.cat([rows[path], of_role]).unique() if path in rows else of_role
     narrowed: dict[int, nn.Parameter] = {}
     for path, outputs in rows.items():
         narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), outputs)

@@ -148,7 +148,8 @@ def _checked(site: Site, heads: list[int]) -> list[int]:
     if heads != sorted(set(heads)) or not set(heads) <= set(range(site.num_heads)):
         raise ValueError(f"{site.name} cannot have heads {heads}")
     groups = [head // site.queries_per_group for head in heads]
-    if len({groups.count(group) for group in groups}) > 1:
+    some = range(site.num_key_value_heads) if site.stores else groups
+    if len({groups.count(group) for group in some}) > 1:
         raise ValueError(f"{site.name} has unequal groups with heads {heads}")
     return heads
 

@@ -185,7 +185,8 @@ def _watch_gradients(
 
         return hook
 
-    stack.callback(model.get_submodule(site.name).register_forward_pre_hook(begin).remove)
+    first = model.get_submodule(site.source or site.name)  # the keys of another layer are computed before
+    stack.callback(first.register_forward_pre_hook(begin).remove)
     for path in dict.fromkeys(site.projections.values()):
         stack.callback(model.get_submodule(path).register_forward_hook(project(path)).remove)
     stack.callback(current.clear)

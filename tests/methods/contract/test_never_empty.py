@@ -144,7 +144,7 @@ def test_a_mask_that_empties_such_a_layer_is_one_line(view):
     ) as error:
         next(choose(method, {}, view, [6]))
     assert "\n" not in str(error.value)
-    with pytest.raises(UnsupportedArchitecture, match="cannot run without any head: keep one"):
+    with pytest.raises(UnsupportedArchitecture, match="cannot run without any head: keep a head"):
         remove_heads(view.model, torch.arange(12) < 6)
 
 
