@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from dataclasses import replace
 
 import pytest
 import transformers as t
@@ -67,4 +68,5 @@ def test_a_sample_of_the_file_is_current():
     if version != t.__version__:
         pytest.skip(f"the file is about transformers {version}")
     for expected in random.Random(0).sample(results, SAMPLE):
-        assert sweep.try_apart(expected.model_type) == expected
+        found = sweep.try_apart(expected.model_type)
+        assert replace(found, reason="") == replace(expected, reason="")  # reasons name what else is known
