@@ -15,6 +15,9 @@ ROLES = ("query", "key", "value")
 # Attributes in which attention modules store the width of one head.
 HEAD_DIM = ("attention_head_size", "head_dim", "head_size", "key_value_proj_dim")
 
+# Arguments of attention to contents and to relative positions apart (DeBERTa).
+DISENTANGLED = ("query_states", "relative_pos", "rel_embeddings")
+
 # Names in a path that show that a site attends to another sequence.
 CROSS_ATTENTION = ("crossattention", "cross_attention", "cross_attn", "encoder_attn", "EncDecAttention")
 
@@ -29,17 +32,22 @@ class Layout:
 
     The query projection is a child of the module itself.
 
-    Roles with the same name share one fused projection: its rows are the queries of all heads, then the keys, then the
-    values, or, if ``interleaved``, query, key and value of the first head, then of the next. Names cannot tell the two
-    apart, so a fused layout applies only to the ``classes`` that it was checked for.
+    Roles with the same name share one fused projection. ``order`` says how its rows are ordered: by "roles", the
+    queries of all heads, then all keys, then all values; by "groups", the queries of the first key/value head, its key
+    and its value, then those of the next. Names cannot tell these apart, so a fused layout applies only to the
+    ``classes`` that it was checked for.
     """
 
     query: str
     key: str
     value: str
     output: str
-    interleaved: bool = False
+    order: str = "roles"  # of the rows of a fused projection
     classes: tuple[str, ...] = ()  # empty: any class
+    follow: tuple[str, ...] = ()  # more linear layers, where there are any, with outputs for every query head
+    biases: tuple[str, ...] = ()  # parameters of the module itself, added to the queries, keys or values of all heads
+    arguments: tuple[str, ...] = ()  # arguments of its forward, beside the usual ones, without an entry per head
+    numbers: tuple[str, ...] = ()  # integers that its forward reads and that do not depend on the number of heads
     position_bias: bool = False  # takes a bias (1 or B, heads, T, S) computed for all heads of the unpruned model
     reads_config: bool = False  # reads its number of query heads from the configuration shared by all layers
     needs_heads: bool = False  # its forward fails when no head is left
@@ -58,12 +66,32 @@ class Layout:
 LAYOUTS = (
     # BERT, RoBERTa, XLM-RoBERTa, CamemBERT, ELECTRA
     Layout("query", "key", "value", "../output.dense"),
+    # DeBERTa
+    Layout(
+        *("in_proj", "in_proj", "in_proj", "../output.dense"),
+        order="groups",
+        follow=("pos_proj", "pos_q_proj"),
+        biases=("q_bias", "v_bias"),
+        arguments=DISENTANGLED,
+        needs_heads=True,
+        classes=("DisentangledSelfAttention",),
+    ),
+    # DeBERTa-v2, DeBERTa-v3
+    Layout(
+        *("query_proj", "key_proj", "value_proj", "../output.dense"),
+        follow=("pos_key_proj", "pos_query_proj"),
+        arguments=DISENTANGLED,
+        numbers=("pos_ebd_size",),
+        needs_heads=True,
+    ),
     # ALBERT
     Layout("query", "key", "value", "dense"),
     # DistilBERT
     Layout("q_lin", "k_lin", "v_lin", "out_lin"),
     # Llama, Mistral, Qwen2, Qwen3, Gemma 2, ViT
     Layout("q_proj", "k_proj", "v_proj", "o_proj"),
+    # ModernBERT decoder
+    Layout("q_proj", "k_proj", "v_proj", "Wo"),
     # Phi
     Layout("q_proj", "k_proj", "v_proj", "dense"),
     # BART, Marian, OPT, GPT-Neo
@@ -75,7 +103,11 @@ LAYOUTS = (
     # ModernBERT
     Layout("Wqkv", "Wqkv", "Wqkv", "Wo", classes=("ModernBertAttention",)),
     # GPT-NeoX
-    Layout("query_key_value", "query_key_value", "query_key_value", "dense", True, classes=("GPTNeoXAttention",)),
+    Layout(
+        *("query_key_value", "query_key_value", "query_key_value", "dense"),
+        order="groups",
+        classes=("GPTNeoXAttention",),
+    ),
     # GPT-2: cross attention, then self attention
     Layout("q_attn", "c_attn", "c_attn", "c_proj", needs_heads=True, after="resid_dropout", classes=("GPT2Attention",)),
     Layout("c_attn", "c_attn", "c_attn", "c_proj", needs_heads=True, after="resid_dropout", classes=("GPT2Attention",)),

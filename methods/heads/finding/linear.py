@@ -31,16 +31,16 @@ def transposed(linear: nn.Module) -> torch.Tensor:
 def select_outputs(linear: Linear, rows: torch.Tensor) -> dict[int, nn.Parameter]:
     """The layer's parameters cut down to the outputs ``rows``, by the id of the parameter that each replaces."""
     outputs = 0 if isinstance(linear, nn.Linear) else 1
-    selected = {id(linear.weight): _select(linear.weight, outputs, rows)}
+    selected = {id(linear.weight): select(linear.weight, outputs, rows)}
     if linear.bias is not None:
-        selected[id(linear.bias)] = _select(linear.bias, 0, rows)
+        selected[id(linear.bias)] = select(linear.bias, 0, rows)
     return selected
 
 
 def select_inputs(linear: Linear, columns: torch.Tensor) -> dict[int, nn.Parameter]:
     """The layer's weight cut down to the inputs ``columns``, by the id of the old weight. The bias does not change."""
     inputs = 1 if isinstance(linear, nn.Linear) else 0
-    return {id(linear.weight): _select(linear.weight, inputs, columns)}
+    return {id(linear.weight): select(linear.weight, inputs, columns)}
 
 
 def update_features(linear: Linear) -> None:
@@ -51,6 +51,7 @@ def update_features(linear: Linear) -> None:
         linear.nx, linear.nf = features(linear)
 
 
-def _select(parameter: torch.Tensor, dim: int, index: torch.Tensor) -> nn.Parameter:
+def select(parameter: torch.Tensor, dim: int, index: torch.Tensor) -> nn.Parameter:
+    """The entries ``index`` of a parameter along ``dim``, as a parameter of its own."""
     values = parameter.detach().index_select(dim, index.to(parameter.device))
     return nn.Parameter(values, requires_grad=parameter.requires_grad)

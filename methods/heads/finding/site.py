@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
+from torch import nn
 
 from methods.heads.finding.layouts import ROLES, Layout
 
@@ -16,7 +17,8 @@ class Site:
 
     ``layers`` lists every layer that runs the module: more than one where layers are tied (ALBERT). ``projections``
     maps "query", "key" and "value" to the dotted paths of their modules, which are the same path where the projection
-    is fused; ``output`` is the path of the output projection.
+    is fused; ``output`` is the path of the output projection. ``followers`` are the paths of more linear layers with
+    outputs for every query head.
     """
 
     name: str  # dotted path of the attention module
@@ -29,6 +31,7 @@ class Site:
     projections: dict[str, str] = field(repr=False, hash=False)
     output: str = field(repr=False)
     layout: Layout = field(repr=False)
+    followers: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def calls(self) -> int:
@@ -46,16 +49,34 @@ class Site:
 
     def rows(self, role: str, heads: list[int]) -> torch.Tensor:
         """Indices of the outputs of the projection of ``role`` for ``heads``: LongTensor (len(heads) * head_dim,)."""
-        fused = [other for other in ROLES if self.projections[other] == self.projections[role]]
-        before = fused[: fused.index(role)]
-        if self.layout.interleaved:
-            stride, offset = len(fused), len(before)
+        places = torch.tensor(heads, dtype=torch.long)
+        if self.layout.order == "groups":
+            queries = self.queries_per_group
+            if role == "query":
+                places = places // queries * (queries + 2) + places % queries
+            else:
+                places = places * (queries + 2) + queries + (role == "value")
         else:
-            stride, offset = 1, sum(self.heads_of(other) for other in before)
-        first = (torch.tensor(heads, dtype=torch.long) * stride + offset) * self.head_dim
-        return (first[:, None] + torch.arange(self.head_dim)).flatten()
+            fused = [other for other in ROLES if self.projections[other] == self.projections[role]]
+            places = places + sum(self.heads_of(other) for other in fused[: fused.index(role)])
+        return self._of_heads(places)
 
     def columns(self, heads: Sequence[int]) -> torch.Tensor:
         """Indices of the output projection's inputs for ``heads``: LongTensor (len(heads) * head_dim,)."""
-        first = torch.tensor(heads, dtype=torch.long) * self.head_dim
-        return (first[:, None] + torch.arange(self.head_dim)).flatten()
+        return self._of_heads(torch.tensor(heads, dtype=torch.long))
+
+    def biases(self, module: nn.Module) -> list[nn.Parameter]:
+        """The parameters of the site's module that are added to all heads' queries, keys or values: (H * d_h,) each."""
+        return [module.get_parameter(name) for name in self.layout.biases]
+
+    def groups_of(self, heads: Sequence[int]) -> list[int]:
+        """The key/value heads of query heads, ascending."""
+        return sorted({head // self.queries_per_group for head in heads})
+
+    def narrowed(self, heads: Sequence[int]) -> Site:
+        """The description of the site when it has only the query heads ``heads`` left."""
+        return replace(self, num_heads=len(heads), num_key_value_heads=len(self.groups_of(heads)))
+
+    def _of_heads(self, places: torch.Tensor) -> torch.Tensor:
+        """Indices of the entries of the heads at ``places``, (n,): LongTensor (n * head_dim,)."""
+        return (places[:, None] * self.head_dim + torch.arange(self.head_dim)).flatten()

@@ -59,8 +59,8 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
     """Describe the attention module at ``path`` and check that the shapes of its projections fit together."""
     module = modules[path]
     name = type(module).__name__
-    for linear in (part(path, each) for each in layout.paths()):
-        if not is_linear(modules[linear]):
+    for linear in (part(path, each) for each in (*layout.paths(), *layout.follow)):
+        if linear in modules and not is_linear(modules[linear]):
             kind = type(modules[linear]).__name__
             raise UnsupportedArchitecture(f"{name} at {path}: {linear} is a {kind}, not a plain linear layer")
     head_dim = next((getattr(module, each) for each in HEAD_DIM if hasattr(module, each)), None)
@@ -84,8 +84,11 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
         projections={role: part(path, getattr(layout, role)) for role in ROLES},
         output=output,
         layout=layout,
+        followers=tuple(each for name in layout.follow if (each := part(path, name)) in modules),
     )
     expected = {"query heads": (num_heads, site.queries_per_group * num_key_value_heads)}
+    for each in site.followers:
+        expected[f"outputs of {each}"] = features(cast(Linear, modules[each]))[1], num_heads * head_dim
     for each, found in outputs.items():
         roles = [role for role in ROLES if getattr(layout, role) == each]
         expected[f"outputs of {each}"] = found, sum(site.heads_of(role) for role in roles) * head_dim

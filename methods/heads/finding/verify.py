@@ -56,6 +56,7 @@ def verify_site(site: Site, module: nn.Module) -> None:
     if (
         unknown := _arguments(type(module).forward)
         - ARGUMENTS
+        - set(site.layout.arguments)
         - ({"position_bias"} if site.layout.position_bias else set())
     ):
         _refuse(site, module, f"takes {', '.join(sorted(unknown))}", "whether those have an entry per head")
@@ -64,6 +65,7 @@ def verify_site(site: Site, module: nn.Module) -> None:
     classes = type(module).__mro__
     read = _names_read(classes)
     numbers = {name for name, value in vars(module).items() if type(value) is int} - NUMBERS - set(geometry(1, 1, 1))
+    numbers -= set(site.layout.numbers)
     if unknown := frozenset(name for name in read & numbers if may_count_heads(classes, name)):
         _refuse(site, module, f"reads {', '.join(sorted(unknown))}", "whether they depend on the number of heads")
     if not site.layout.reads_config and (unknown := (read & COUNTS) - set(vars(module))):
@@ -88,7 +90,7 @@ def verify_model(modules: dict[str, nn.Module], paths: list[tuple[str, nn.Module
                 f"{type(module).__name__} at {path} has a relative position bias per head, which cannot be "
                 "pruned exactly"
             )
-    projections = {path for site in sites for path in (*site.projections.values(), site.output)}
+    projections = {path for site in sites for path in (*site.projections.values(), *site.followers, site.output)}
     owners: dict[int, str] = {}
     for path, module in paths:
         for parameter in module._parameters.values():
@@ -115,14 +117,15 @@ def needs_heads(module: nn.Module) -> bool:
 
 
 def _check_parameters(site: Site, module: nn.Module) -> None:
-    claimed = {*site.projections.values(), site.output}
+    claimed = {*site.projections.values(), *site.followers, site.output}
     for name, parameter in module.named_parameters():
         owner = f"{site.name}.{name}".rpartition(".")[0]
         child = owner.rpartition(".")[2]
         after_output = child == "LayerNorm"  # ALBERT's, over the hidden size
         bias_table = site.layout.position_bias and child == "relative_attention_bias"  # kept whole
         shared_by_heads = parameter.shape == (site.head_dim,) and owner != site.name  # a norm within the head
-        if owner not in claimed and not (after_output or bias_table or shared_by_heads):
+        of_heads = name in site.layout.biases and parameter.shape == (site.num_heads * site.head_dim,)
+        if owner not in claimed and not (after_output or bias_table or shared_by_heads or of_heads):
             _refuse(site, module, f"has a parameter {name} of shape {tuple(parameter.shape)}", "which heads use it")
 
 

@@ -18,14 +18,13 @@ from methods.heads.surgery.no_heads import count_cached_tokens, forward_without_
 
 def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
     """Adjust a site, whose weights are cut already, to having only the query heads ``kept``."""
-    for path in {*site.projections.values(), site.output}:
+    for path in {*site.projections.values(), *site.followers, site.output}:
         update_features(cast(Linear, model.get_submodule(path)))
     module: Any = model.get_submodule(site.name)
     module.unpruned_heads = unpruned_heads(module, site)
     former = kept_heads(module, site)
     module.kept_heads = [former[head] for head in kept]
-    groups = {head // site.queries_per_group for head in kept}
-    for name, value in geometry(len(kept), len(groups), site.head_dim).items():
+    for name, value in geometry(len(kept), len(site.groups_of(kept)), site.head_dim).items():
         if hasattr(module, name):
             setattr(module, name, value)
     if site.layout.reads_config:
@@ -44,6 +43,8 @@ def check_runs_without_heads(model: nn.Module, site: Site) -> None:
     module = model.get_submodule(site.name)
     if not needs_heads(module) or site.layout.position_bias:  # T5 needs it only for that bias
         return
+    if site.layout.needs_heads and site.layout.output.startswith("../"):
+        return  # its parent goes on with no contexts
     # It can be substituted if nothing follows its output projection but what the layout names.
     parts = {name.partition(".")[0] for name in (*site.layout.paths(), site.layout.after, "attn_dropout")}
     if not site.layout.needs_heads or not {name for name, _ in module.named_children()} <= parts:

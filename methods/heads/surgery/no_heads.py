@@ -18,7 +18,7 @@ SOURCES = ("key_value_states", "encoder_hidden_states")  # arguments with the se
 
 
 def forward_without_heads(self: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
-    """The output of attention when no head is left: the output projection's bias."""
+    """The output of attention when no head is left: the output projection's bias, or no contexts for its parent."""
     site: Site = self.site_without_heads
     given = dict(zip(list(inspect.signature(type(self).forward).parameters)[1:], args, strict=False)) | kwargs
     hidden_states = given["hidden_states"]  # (B, T, d)
@@ -26,6 +26,8 @@ def forward_without_heads(self: Any, *args: Any, **kwargs: Any) -> tuple[torch.T
         for cache in _caches(args, kwargs)[:1]:  # of self-attention
             nothing = hidden_states.new_zeros(len(hidden_states), 0, hidden_states.shape[1], site.head_dim)
             cache.update(nothing, nothing, next(getattr(self, name) for name in LAYER_INDEX if hasattr(self, name)))
+    if site.layout.output.startswith("../"):
+        return hidden_states.new_zeros(*hidden_states.shape[:-1], 0), None
     output = self.get_submodule(site.layout.output)
     result = hidden_states.new_zeros(*hidden_states.shape[:-1], features(output)[1])
     if output.bias is not None:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from methods.heads.finding.head_map import HeadMap
-from methods.heads.finding.linear import Linear, select_inputs, select_outputs
+from methods.heads.finding.linear import Linear, select, select_inputs, select_outputs
 from methods.heads.finding.site import Site
 from methods.heads.surgery.head_counts import check_runs_without_heads, update_head_counts
 
@@ -86,12 +86,16 @@ def _shared(parameter: nn.Parameter) -> nn.Parameter:
 
 def _narrow_site(model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.Parameter]:
     """A site's parameters cut down to the query heads ``kept``, by the id of the parameter that each replaces."""
-    groups = sorted({head // site.queries_per_group for head in kept})
-    rows: dict[str, torch.Tensor] = {}  # path of a projection -> outputs that stay
-    for role, path in site.projections.items():
-        of_role = site.rows(role, kept if role == "query" else groups)
-        rows[path] = torch.cat([rows[path], of_role]).sort().values if path in rows else of_role
+    left, groups = site.narrowed(kept), site.groups_of(kept)
     narrowed: dict[int, nn.Parameter] = {}
-    for path, outputs in rows.items():
-        narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), outputs)
-    return narrowed | select_inputs(cast(Linear, model.get_submodule(site.output)), site.columns(kept))
+    for path in dict.fromkeys(site.projections.values()):
+        roles = [role for role in site.projections if site.projections[role] == path]
+        sources = torch.cat([site.rows(role, kept if role == "query" else groups) for role in roles])
+        targets = torch.cat([left.rows(role, list(range(left.heads_of(role)))) for role in roles])
+        narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), sources[targets.argsort()])
+    columns = site.columns(kept)
+    for path in site.followers:
+        narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), columns)
+    module = model.get_submodule(site.name)
+    narrowed |= {id(bias): select(bias, 0, columns) for bias in site.biases(module)}
+    return narrowed | select_inputs(cast(Linear, model.get_submodule(site.output)), columns)

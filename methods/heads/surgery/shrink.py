@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import TypeVar
 
 import torch
 from torch import nn
 
 from methods.heads.finding.head_map import HeadMap, Unit
-from methods.heads.finding.site import Site
 from methods.heads.surgery.remove import keep_heads
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -42,10 +40,4 @@ def shrink(model: nn.Module, mask: torch.Tensor, heads: HeadMap) -> HeadMap:
         for unit, keep in zip(heads.units, mask.tolist(), strict=True)
         if keep
     ]
-    return HeadMap(tuple(_narrowed(site, left[site.name]) for site in heads.sites), tuple(units), heads.unit)
-
-
-def _narrowed(site: Site, left: list[int]) -> Site:
-    """The description of ``site`` with only the query heads ``left``."""
-    groups = {head // site.queries_per_group for head in left}
-    return replace(site, num_heads=len(left), num_key_value_heads=len(groups))
+    return HeadMap(tuple(site.narrowed(left[site.name]) for site in heads.sites), tuple(units), heads.unit)

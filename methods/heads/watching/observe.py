@@ -39,7 +39,8 @@ def observed(
     gradients(site, inputs, grads): called during backward. ``inputs`` and ``grads`` are keyed "query", "key" and
         "value": the projection's input (B, T, d), detached, and the gradient at its output (B, T, heads, d_h), where
         heads is H for the query and the number of key/value heads for the others. In cross attention T is the
-        source's length for key and value. No parameter requires a gradient inside, so none gets one.
+        source's length for key and value; where positions run through the same projections (DeBERTa-v3), they follow
+        the tokens. No parameter requires a gradient inside, so none gets one.
     neurons(name, values): input of the down projection of the feed-forward layer of that name, (B, T, width) or, in
         OPT, (B * T, width), after the gates entered before, with its graph. Once for each call of the layer.
 
@@ -146,14 +147,27 @@ class _Call:
 
     def __init__(self, deliver: Callable[[Tensors, Tensors], None]) -> None:
         self.deliver = deliver
-        self.inputs: Tensors = {}
-        self.grads: Tensors = {}
+        self.inputs: dict[tuple[str, int], torch.Tensor] = {}  # by role, and by how often the projection ran before
+        self.grads: dict[tuple[str, int], torch.Tensor] = {}
 
-    def receive(self, grads: Tensors) -> None:
+    def receive(self, grads: dict[tuple[str, int], torch.Tensor]) -> None:
         self.grads.update(grads)
         if self.grads.keys() == self.inputs.keys():
             grads, self.grads = self.grads, {}  # so that a second backward through the same graph starts from none
-            self.deliver(self.inputs, grads)
+            self.deliver(_joined(self.inputs), _joined(grads))
+
+
+def _joined(values: dict[tuple[str, int], torch.Tensor]) -> Tensors:
+    """For each role, what its projection had to do with, one run after the other: (B, T, ...)."""
+    runs = {role: [values[key] for key in sorted(values) if key[0] == role] for role in ROLES}
+    return {role: torch.cat(parts, 1) if len(parts) > 1 else parts[0] for role, parts in runs.items()}
+
+
+class _OfExamples(torch.Tensor):
+    """Projected positions, one copy for each example already, so that each has a gradient of its own."""
+
+    def repeat(self, *sizes: int) -> torch.Tensor:  # type: ignore[override]
+        return self.as_subclass(torch.Tensor)
 
 
 def _watch_gradients(
@@ -179,8 +193,15 @@ def _watch_gradients(
             if not output.requires_grad:  # nothing before this site requires a gradient: backward may stop here
                 output = output.detach().requires_grad_()
             call = current[0]
-            call.inputs |= dict.fromkeys(roles, args[0].detach())
-            output.register_hook(lambda grad: call.receive(split(grad)))
+            run = sum(role == roles[0] for role, _ in call.inputs)
+            keys = [(role, run) for role in roles]
+            inputs = args[0].detach()
+            if run:  # positions, which are the same for all examples
+                batch = len(call.inputs[roles[0], 0])
+                inputs = inputs.expand(batch, -1, -1)
+                output = output.expand(batch, -1, -1).as_subclass(_OfExamples)
+            call.inputs |= dict.fromkeys(keys, inputs)
+            output.register_hook(lambda grad: call.receive(dict(zip(keys, split(grad).values(), strict=True))))
             return output
 
         return hook

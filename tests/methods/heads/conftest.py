@@ -16,7 +16,7 @@ SMALL = {"vocab_size": 40, "hidden_size": 24, "num_hidden_layers": 3, "num_atten
 LABELS = {"num_labels": 3, "pad_token_id": 0, "bos_token_id": None, "eos_token_id": None}
 DECODER = {**SMALL, **LABELS, "max_position_embeddings": 32}
 ENCODER = {**DECODER, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-
+DISENTANGLED = {**ENCODER, "relative_attention": True, "pos_att_type": "c2p|p2c", "type_vocab_size": 0}
 
 ROPE_ON_4_OF_6 = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.7}
 NO_GPT2_DROPOUT = {"attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0}
@@ -89,8 +89,12 @@ GQA = {**DECODER, "num_key_value_heads": 2, "head_dim": 6}
 ENCODER_DECODERS = {"bart", "marian", "t5", "mt5", "bert-to-gpt2"}
 GROUPED = {"phi", "phi3", "llama-gqa", "mistral", "qwen2", "qwen3", "gemma2"}
 # Some of their layers compute in float32 whatever the model's dtype.
-FLOAT32_INSIDE = {"modernbert", "phi3", "llama", "llama-gqa", "mistral", "qwen2", "qwen3", "gemma2", "t5", "mt5"}
-EAGER_ONLY = {"mpnet", "gemma2"}  # MPNet has no other; the soft cap of Gemma 2 has no other
+FLOAT32_INSIDE = {
+    *("deberta", "modernbert", "modernbert-decoder", "phi3", "llama", "llama-gqa", "mistral", "qwen2", "qwen3"),
+    *("gemma2", "t5", "mt5"),
+}
+DEBERTA = {"deberta", "deberta-v2", "deberta-v3"}
+EAGER_ONLY = {"mpnet", "gemma2", *DEBERTA}  # MPNet and DeBERTa have no other; the soft cap of Gemma 2 has no other
 
 FAMILIES: dict[str, Build] = {
     "bert": lambda: t.BertForSequenceClassification(t.BertConfig(**ENCODER)),
@@ -101,10 +105,18 @@ FAMILIES: dict[str, Build] = {
     "albert": lambda: t.AlbertForSequenceClassification(
         t.AlbertConfig(embedding_size=8, classifier_dropout_prob=0.0, **ENCODER)
     ),
+    "deberta": lambda: t.DebertaForSequenceClassification(t.DebertaConfig(**DISENTANGLED)),
+    "deberta-v2": lambda: t.DebertaV2ForSequenceClassification(t.DebertaV2Config(**DISENTANGLED)),
+    "deberta-v3": lambda: t.DebertaV2ForSequenceClassification(
+        t.DebertaV2Config(share_att_key=True, position_buckets=4, norm_rel_ebd="layer_norm", **DISENTANGLED)
+    ),
     "distilbert": _distilbert,
     "mpnet": lambda: t.MPNetForSequenceClassification(t.MPNetConfig(**ENCODER)),
     "modernbert": lambda: t.ModernBertForSequenceClassification(
         t.ModernBertConfig(local_attention=4, attention_bias=True, cls_token_id=None, sep_token_id=None, **DECODER)
+    ),
+    "modernbert-decoder": lambda: t.ModernBertDecoderForSequenceClassification(
+        t.ModernBertDecoderConfig(local_attention=4, attention_bias=True, **DECODER | {"bos_token_id": 1})
     ),
     "vit": _vit,
     "gpt2": lambda: t.GPT2ForSequenceClassification(
