@@ -31,8 +31,9 @@ class HeadMap:
     every mask, gate and importance has one entry per unit, in that order. The order depends only on the architecture.
 
     With ``unit="group"`` a unit is one key/value head with all its query heads; with ``unit="query"`` it is the i-th
-    query head of every key/value group of a site. If every query head has its own key/value head (MHA), both are
-    single heads. Tied layers (ALBERT) are one site, so a unit is one head index in all of them.
+    query head of every key/value group of a site. If every query head has its own key/value head (MHA), or a site has
+    but one key/value head, which goes with the last query head (MQA), both are single heads. Tied layers (ALBERT) are
+    one site, so a unit is one head index in all of them.
     """
 
     sites: tuple[Site, ...]
@@ -140,6 +141,8 @@ class HeadMap:
 
 def _heads_of_units(site: Site, unit: str) -> list[tuple[int, ...]]:
     size = site.queries_per_group
+    if site.num_key_value_heads == 1:
+        return [(head,) for head in range(site.num_heads)]
     if unit == "group" or size == 1:
         return [tuple(range(i * size, (i + 1) * size)) for i in range(site.num_key_value_heads)]
     return [tuple(range(i, site.num_heads, size)) for i in range(size)]

@@ -34,8 +34,8 @@ class Layout:
 
     Roles with the same name share one fused projection. ``order`` says how its rows are ordered: by "roles", the
     queries of all heads, then all keys, then all values; by "groups", the queries of the first key/value head, its key
-    and its value, then those of the next. Names cannot tell these apart, so a fused layout applies only to the
-    ``classes`` that it was checked for.
+    and its value, then those of the next; in "quarters", as in ``mechanisms.quarters``. Names cannot tell these apart,
+    so a fused layout applies only to the ``classes`` that it was checked for.
     """
 
     query: str
@@ -47,7 +47,11 @@ class Layout:
     follow: tuple[str, ...] = ()  # more linear layers, where there are any, with outputs for every query head
     biases: tuple[str, ...] = ()  # parameters of the module itself, added to the queries, keys or values of all heads
     arguments: tuple[str, ...] = ()  # arguments of its forward, beside the usual ones, without an entry per head
+    by_head: tuple[str, ...] = ()  # arguments with an entry for each query head of the unpruned model
     numbers: tuple[str, ...] = ()  # integers that its forward reads and that do not depend on the number of heads
+    totals: tuple[str, ...] = ()  # attributes with the width of all query heads, beside those of ``geometry``
+    off: tuple[str, ...] = ()  # flags of the module that must not be set
+    causal: bool = False  # attends to no later position, though the module has no attribute that says so
     position_bias: bool = False  # takes a bias (1 or B, heads, T, S) computed for all heads of the unpruned model
     reads_config: bool = False  # reads its number of query heads from the configuration shared by all layers
     needs_heads: bool = False  # its forward fails when no head is left
@@ -94,7 +98,7 @@ LAYOUTS = (
     Layout("q_proj", "k_proj", "v_proj", "Wo"),
     # Phi
     Layout("q_proj", "k_proj", "v_proj", "dense"),
-    # BART, Marian, OPT, GPT-Neo
+    # BART, Marian, OPT, GPT-Neo, GPT-J
     Layout("q_proj", "k_proj", "v_proj", "out_proj", needs_heads=True, after="resid_dropout"),
     # T5, mT5, MPNet
     Layout("q", "k", "v", "o", position_bias=True, classes=("T5Attention", "MT5Attention", "MPNetSelfAttention")),
@@ -108,21 +112,63 @@ LAYOUTS = (
         order="groups",
         classes=("GPTNeoXAttention",),
     ),
+    # Falcon, with and without grouped queries
+    Layout(
+        *("query_key_value", "query_key_value", "query_key_value", "dense"),
+        order="groups",
+        by_head=("alibi", "attention_mask"),
+        needs_heads=True,
+        classes=("FalconAttention",),
+    ),
+    # Bloom
+    Layout(
+        *("query_key_value", "query_key_value", "query_key_value", "dense"),
+        order="groups",
+        arguments=("residual",),
+        by_head=("alibi",),
+        numbers=("hidden_size", "pretraining_tp"),
+        off=("slow_but_exact",),
+        causal=True,
+        needs_heads=True,
+        classes=("BloomAttention",),
+    ),
+    # CodeGen
+    Layout(
+        *("qkv_proj", "qkv_proj", "qkv_proj", "out_proj"),
+        order="quarters",
+        causal=True,
+        needs_heads=True,
+        after="resid_dropout",
+        classes=("CodeGenAttention",),
+    ),
+    # GPT-BigCode, with one key/value head or as many as queries
+    Layout(
+        *("c_attn", "c_attn", "c_attn", "c_proj"),
+        order="groups",
+        totals=("embed_dim",),
+        needs_heads=True,
+        after="resid_dropout",
+        classes=("GPTBigCodeAttention",),
+    ),
     # GPT-2: cross attention, then self attention
     Layout("q_attn", "c_attn", "c_attn", "c_proj", needs_heads=True, after="resid_dropout", classes=("GPT2Attention",)),
     Layout("c_attn", "c_attn", "c_attn", "c_proj", needs_heads=True, after="resid_dropout", classes=("GPT2Attention",)),
 )
 
 
-def geometry(num_heads: int, num_key_value_heads: int, head_dim: int) -> dict[str, int]:
-    """Attributes in which attention modules store their geometry, with the values they must have; a module has some."""
+def geometry(num_heads: int, num_key_value_heads: int, head_dim: int, totals: tuple[str, ...] = ()) -> dict[str, int]:
+    """Attributes in which attention modules store their geometry, with the values they must have; a module has some.
+
+    totals: more of them that store the width of all query heads.
+    """
     # With no head left it is 1 and not 0, as attention kernels divide by it.
     queries_per_group = num_heads // num_key_value_heads if num_key_value_heads else 1
     return {
         **dict.fromkeys(("num_attention_heads", "num_heads", "n_heads"), num_heads),
-        "num_key_value_heads": num_key_value_heads,
+        **dict.fromkeys(("num_key_value_heads", "num_kv_heads", "kv_heads"), num_key_value_heads),
         "num_key_value_groups": queries_per_group,
-        **dict.fromkeys(("all_head_size", "inner_dim", "split_size"), num_heads * head_dim),
+        "kv_dim": num_key_value_heads * head_dim,
+        **dict.fromkeys(("all_head_size", "inner_dim", "split_size", *totals), num_heads * head_dim),
     }
 
 

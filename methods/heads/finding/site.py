@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from methods.heads.finding.layouts import ROLES, Layout
+from methods.heads.mechanisms.quarters import rows_in_quarters
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Site:
     def rows(self, role: str, heads: list[int]) -> torch.Tensor:
         """Indices of the outputs of the projection of ``role`` for ``heads``: LongTensor (len(heads) * head_dim,)."""
         places = torch.tensor(heads, dtype=torch.long)
+        if self.layout.order == "quarters":
+            return rows_in_quarters(role, self._of_heads(places), self.num_heads * self.head_dim)
         if self.layout.order == "groups":
             queries = self.queries_per_group
             if role == "query":

@@ -75,7 +75,7 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
     layers = _layers(path, module)
     site = Site(
         name=path,
-        kind=_kind(path, module),
+        kind=_kind(path, module, layout),
         layer=layers[0],
         layers=layers,
         num_heads=num_heads,
@@ -93,7 +93,7 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
         roles = [role for role in ROLES if getattr(layout, role) == each]
         expected[f"outputs of {each}"] = found, sum(site.heads_of(role) for role in roles) * head_dim
     expected[f"inputs of {layout.output}"] = features(cast(Linear, modules[output]))[0], num_heads * head_dim
-    for each, wanted in geometry(num_heads, num_key_value_heads, head_dim).items():
+    for each, wanted in geometry(num_heads, num_key_value_heads, head_dim, layout.totals).items():
         if hasattr(module, each):
             expected[each] = getattr(module, each), wanted
     for each, (found, wanted) in expected.items():
@@ -105,11 +105,12 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
     return site
 
 
-def _kind(path: str, module: nn.Module) -> str:
+def _kind(path: str, module: nn.Module, layout: Layout) -> str:
     names = path.split(".")
     if any(name in names for name in CROSS_ATTENTION):
         return "cross"
-    return "decoder" if getattr(module, "is_causal", False) or "decoder" in names else "encoder"
+    causal = layout.causal or getattr(module, "is_causal", False) or "decoder" in names
+    return "decoder" if causal else "encoder"
 
 
 def _layers(path: str, module: nn.Module) -> tuple[int, ...]:

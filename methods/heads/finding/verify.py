@@ -43,6 +43,7 @@ NUMBERS = {
     "layer_idx",
     "sliding_window",
     "rotary_ndims",
+    "rotary_dim",
     "relative_attention_num_buckets",
     "relative_attention_max_distance",
 }
@@ -57,15 +58,21 @@ def verify_site(site: Site, module: nn.Module) -> None:
         unknown := _arguments(type(module).forward)
         - ARGUMENTS
         - set(site.layout.arguments)
+        - set(site.layout.by_head)
         - ({"position_bias"} if site.layout.position_bias else set())
     ):
         _refuse(site, module, f"takes {', '.join(sorted(unknown))}", "whether those have an entry per head")
     if "embed_dim" in inspect.unwrap(type(module).forward).__code__.co_varnames:
         _refuse(site, module, "shapes its contexts by the width of its input", "how to shape those of fewer heads")
+    if site.layout.order == "quarters" and site.head_dim % 4:
+        _refuse(site, module, f"has heads of width {site.head_dim}", "how to split them into quarters")
+    for flag in site.layout.off:
+        if getattr(module, flag, False):
+            _refuse(site, module, f"has {flag} set", "how that splits its heads")
     classes = type(module).__mro__
     read = _names_read(classes)
     numbers = {name for name, value in vars(module).items() if type(value) is int} - NUMBERS - set(geometry(1, 1, 1))
-    numbers -= set(site.layout.numbers)
+    numbers -= {*site.layout.numbers, *site.layout.totals}
     if unknown := frozenset(name for name in read & numbers if may_count_heads(classes, name)):
         _refuse(site, module, f"reads {', '.join(sorted(unknown))}", "whether they depend on the number of heads")
     if not site.layout.reads_config and (unknown := (read & COUNTS) - set(vars(module))):

@@ -13,6 +13,8 @@ from methods.heads.finding.layouts import UnsupportedArchitecture, geometry
 from methods.heads.finding.linear import Linear, update_features
 from methods.heads.finding.site import Site
 from methods.heads.finding.verify import needs_heads
+from methods.heads.mechanisms.arguments import slice_arguments
+from methods.heads.mechanisms.quarters import split_anywhere
 from methods.heads.surgery.no_heads import count_cached_tokens, forward_without_heads
 
 
@@ -24,11 +26,15 @@ def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
     module.unpruned_heads = unpruned_heads(module, site)
     former = kept_heads(module, site)
     module.kept_heads = [former[head] for head in kept]
-    for name, value in geometry(len(kept), len(site.groups_of(kept)), site.head_dim).items():
+    for name, value in geometry(len(kept), len(site.groups_of(kept)), site.head_dim, site.layout.totals).items():
         if hasattr(module, name):
             setattr(module, name, value)
     if site.layout.reads_config:
         module.config = SiteConfig(module.config, len(kept))
+    if site.layout.order == "quarters":
+        split_anywhere(module)
+    if site.layout.by_head:
+        slice_arguments(module, site.layout.by_head)
     if site.layout.position_bias:
         _slice_position_bias(module, site)
     if site.num_heads and not kept:
@@ -46,7 +52,8 @@ def check_runs_without_heads(model: nn.Module, site: Site) -> None:
     if site.layout.needs_heads and site.layout.output.startswith("../"):
         return  # its parent goes on with no contexts
     # It can be substituted if nothing follows its output projection but what the layout names.
-    parts = {name.partition(".")[0] for name in (*site.layout.paths(), site.layout.after, "attn_dropout")}
+    parts = {name.partition(".")[0] for name in (*site.layout.paths(), site.layout.after)}
+    parts |= {"attn_dropout", "attention_dropout"}
     if not site.layout.needs_heads or not {name for name, _ in module.named_children()} <= parts:
         raise UnsupportedArchitecture(f"{type(module).__name__} at {site.name} cannot run without any head: keep one")
 

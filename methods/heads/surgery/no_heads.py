@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 from transformers import Cache, EncoderDecoderCache
 
 from methods.heads.finding.linear import features
@@ -33,7 +34,10 @@ def forward_without_heads(self: Any, *args: Any, **kwargs: Any) -> tuple[torch.T
     if output.bias is not None:
         result = result + output.bias
     after = getattr(self, site.layout.after) if site.layout.after and hasattr(self, site.layout.after) else None
-    return (after(result) if after else result), None
+    result = after(result) if after else result
+    if "residual" in given:  # Bloom adds what goes around its attention within it
+        result = given["residual"] + F.dropout(result, self.hidden_dropout, self.training)
+    return result, None
 
 
 def count_cached_tokens(module: nn.Module, args: tuple, kwargs: dict[str, Any], output: Any) -> None:

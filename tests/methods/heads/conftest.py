@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ DISENTANGLED = {**ENCODER, "relative_attention": True, "pos_att_type": "c2p|p2c"
 
 ROPE_ON_4_OF_6 = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.7}
 NO_GPT2_DROPOUT = {"attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0}
+GPT = {"vocab_size": 40, **NO_GPT2_DROPOUT, **LABELS}
 Build = Callable[[], t.PreTrainedModel]
 
 
@@ -79,6 +81,12 @@ def _bert_to_gpt2() -> t.PreTrainedModel:
     return model
 
 
+def _falcon(**options: Any) -> t.PreTrainedModel:
+    sizes = {name: size for name, size in SMALL.items() if name != "intermediate_size"}
+    config = t.FalconConfig(ffn_hidden_size=20, attention_dropout=0.0, **sizes, **LABELS, **options)
+    return t.FalconForSequenceClassification(config)
+
+
 def _vit() -> t.PreTrainedModel:
     sizes = {name: size for name, size in SMALL.items() if name != "vocab_size"}
     config = t.ViTConfig(**sizes, num_labels=3, image_size=8, patch_size=4, hidden_dropout_prob=0.0)
@@ -87,14 +95,16 @@ def _vit() -> t.PreTrainedModel:
 
 GQA = {**DECODER, "num_key_value_heads": 2, "head_dim": 6}
 ENCODER_DECODERS = {"bart", "marian", "t5", "mt5", "bert-to-gpt2"}
-GROUPED = {"phi", "phi3", "llama-gqa", "mistral", "qwen2", "qwen3", "gemma2"}
+GROUPED = {"falcon-grouped", "phi", "phi3", "llama-gqa", "mistral", "qwen2", "qwen3", "gemma2"}
 # Some of their layers compute in float32 whatever the model's dtype.
 FLOAT32_INSIDE = {
     *("deberta", "modernbert", "modernbert-decoder", "phi3", "llama", "llama-gqa", "mistral", "qwen2", "qwen3"),
     *("gemma2", "t5", "mt5"),
+    *("gptj", "codegen", "bloom"),
 }
 DEBERTA = {"deberta", "deberta-v2", "deberta-v3"}
-EAGER_ONLY = {"mpnet", "gemma2", *DEBERTA}  # MPNet and DeBERTa have no other; the soft cap of Gemma 2 has no other
+# Most have no other attention; the soft cap of Gemma 2 has no other.
+EAGER_ONLY = {"mpnet", "gemma2", "gptj", "codegen", "bloom", *DEBERTA}
 
 FAMILIES: dict[str, Build] = {
     "bert": lambda: t.BertForSequenceClassification(t.BertConfig(**ENCODER)),
@@ -123,6 +133,24 @@ FAMILIES: dict[str, Build] = {
         t.GPT2Config(vocab_size=40, n_embd=24, n_layer=3, n_head=4, n_positions=32, **NO_GPT2_DROPOUT, **LABELS)
     ),
     "gpt-neox": lambda: t.GPTNeoXForSequenceClassification(t.GPTNeoXConfig(**DECODER)),
+    "gptj": lambda: t.GPTJForSequenceClassification(
+        t.GPTJConfig(rotary_dim=4, n_embd=24, n_layer=3, n_head=4, n_inner=20, n_positions=32, **GPT)
+    ),
+    "codegen": lambda: t.CodeGenForCausalLM(
+        t.CodeGenConfig(rotary_dim=2, n_embd=32, n_layer=3, n_head=8, n_inner=20, n_positions=32, n_ctx=32, **GPT)
+    ),
+    "gpt-bigcode": lambda: t.GPTBigCodeForSequenceClassification(
+        t.GPTBigCodeConfig(n_embd=24, n_layer=3, n_head=4, n_inner=20, n_positions=32, **GPT)
+    ),
+    "gpt-bigcode-mha": lambda: t.GPTBigCodeForSequenceClassification(
+        t.GPTBigCodeConfig(n_embd=24, n_layer=3, n_head=4, n_inner=20, n_positions=32, multi_query=False, **GPT)
+    ),
+    "falcon": lambda: _falcon(),
+    "falcon-grouped": lambda: _falcon(new_decoder_architecture=True, num_kv_heads=2),
+    "falcon-alibi": lambda: _falcon(alibi=True, multi_query=False, parallel_attn=False, bias=True),
+    "bloom": lambda: t.BloomForSequenceClassification(
+        t.BloomConfig(vocab_size=40, hidden_size=24, n_layer=3, n_head=4, hidden_dropout=0.0, **LABELS)
+    ),
     "opt": lambda: t.OPTForSequenceClassification(
         t.OPTConfig(ffn_dim=20, activation_function="gelu", word_embed_proj_dim=24, dropout=0.0, **DECODER)
     ),
@@ -155,8 +183,13 @@ class Zoo:
             for name, parameter in model.named_parameters():
                 if name.endswith("bias") or parameter.dim() == 2:
                     parameter.normal_(std=0.2)
-        model.set_attn_implementation("eager" if family in EAGER_ONLY else attention)
+        self.set_attention(model, "eager" if family in EAGER_ONLY else attention)
         return model.to(dtype).eval()
+
+    def set_attention(self, model: t.PreTrainedModel, attention: str) -> None:
+        model.set_attn_implementation(attention)
+        if model.config._attn_implementation != attention:  # Falcon refuses, but reads it at each pass
+            model.config._attn_implementation_internal = attention
 
     def batch(self, family: str, padding: str = "right") -> dict[str, torch.Tensor]:
         """Four sentences of 3 to 7 tokens, padded on one side, or four images; and four unpadded targets."""

@@ -95,8 +95,7 @@ def test_unknown_architectures_are_refused(zoo):
 @pytest.mark.parametrize(
     ("model_type", "reason"),
     [
-        ("bloom", "not checked to work the same way"),  # its position bias has a slope for each head
-        ("gptj", "reads rotary_dim"),
+        ("persimmon", "not checked to work the same way"),
         ("gpt_oss", "parameter sinks"),
         ("olmo2", "parameter q_norm.weight"),  # a norm over all heads at once
         ("swin", "relative_position_bias_table"),
@@ -111,6 +110,35 @@ def test_what_depends_on_heads_elsewhere_is_refused(model_type, reason):
     with pytest.raises(UnsupportedArchitecture, match=reason) as error:
         HeadMap.of(model)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (t.BloomConfig(n_layer=1, slow_but_exact=True), "slow_but_exact set"),
+        (t.CodeGenConfig(n_embd=60, n_layer=1, n_head=4, rotary_dim=4), "has heads of width 15"),
+        (t.GPTBigCodeConfig(n_layer=1, multi_query=False, add_cross_attention=True), "crossattention"),
+        (t.DebertaConfig(num_hidden_layers=1, talking_head=True), "parameter head_logits_proj.weight"),
+    ],
+    ids=lambda value: getattr(value, "model_type", ""),
+)
+def test_settings_that_split_heads_otherwise_are_refused(config, reason):
+    with torch.device("meta"):
+        model = t.AutoModel.from_config(config)
+    with pytest.raises(UnsupportedArchitecture, match=reason):
+        HeadMap.of(model)
+
+
+@pytest.mark.parametrize("family", ["falcon", "gpt-bigcode"])
+@pytest.mark.parametrize("unit", ["group", "query"])
+def test_query_heads_that_share_one_key_head_go_one_by_one(zoo, family, unit):
+    model = zoo.model(family)
+    heads = HeadMap.of(model, unit)
+    assert [each.heads for each in heads.units[:4]] == [(0,), (1,), (2,), (3,)]
+    assert {(site.num_heads, site.num_key_value_heads) for site in heads.sites} == {(4, 1)}
+    mask = torch.tensor([False, True, False, False, *[False] * 4, *[True] * 4])
+    fewer = HeadMap.of(remove_heads(model, mask, heads), unit)
+    assert [(site.num_heads, site.num_key_value_heads) for site in fewer.sites] == [(1, 1), (0, 0), (4, 1)]
 
 
 @pytest.mark.parametrize("shared", [True, False])

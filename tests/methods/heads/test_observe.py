@@ -21,7 +21,7 @@ def test_attention_rows(zoo, family, padding):
     assert sorted(site for site, _ in seen) == [index for index, site in enumerate(sites) for _ in range(site.calls)]
     if family == "bert-to-gpt2":
         return  # set_attn_implementation does not reach its attention modules, so there is nothing to compare with
-    model.set_attn_implementation("eager")
+    zoo.set_attention(model, "eager")
     with torch.no_grad():
         expected = model(**batch, output_attentions=True)
     assert torch.equal(logits, expected.logits)
@@ -78,8 +78,8 @@ def test_contexts_are_what_the_output_projection_gets(zoo, family):
 
 @pytest.mark.parametrize("padding", ["left", "right"])
 def test_gradients_give_the_weight_gradient_of_each_sentence(zoo, family, padding):
-    # Eager Gemma 2 casts float64's lowest number to float32, so a row that is masked throughout comes to NaN.
-    dtype = torch.float32 if family == "gemma2" else torch.float64
+    # They cast float64's lowest number to float32, so a row that is masked throughout comes to NaN.
+    dtype = torch.float32 if family in ("gemma2", "bloom") else torch.float64
     model, batch = zoo.model(family, dtype=dtype), zoo.batch(family, padding)
     heads = HeadMap.of(model)
     weights: dict[tuple[int, str], torch.Tensor] = {}  # (B, d, rows), summed over the calls of a tied site

@@ -11,7 +11,10 @@ from methods.heads import HeadMap, gated, restarting
 from methods.heads.finding.blocks import find_blocks
 from methods.heads.incremental import LengthGroup
 
-IN_FULL = {"albert", "bart", "marian", "t5", "mt5", "bert-to-gpt2"}  # tied layers, or a decoder beside an encoder
+IN_FULL = {
+    *("albert", "bart", "marian", "t5", "mt5", "bert-to-gpt2"),  # tied layers, or a decoder beside an encoder
+    *("gptj", "codegen", "bloom"),  # blocks that always return their attention maps
+}
 
 
 def count_blocks(model):
