@@ -46,6 +46,7 @@ class Layout:
     classes: tuple[str, ...] = ()  # empty: any class
     follow: tuple[str, ...] = ()  # more linear layers, where there are any, with outputs for every query head
     biases: tuple[str, ...] = ()  # parameters of the module itself, added to the queries, keys or values of all heads
+    tables: tuple[str, ...] = ()  # embeddings, where there are any, with one entry for every query head
     arguments: tuple[str, ...] = ()  # arguments of its forward, beside the usual ones, without an entry per head
     by_head: tuple[str, ...] = ()  # arguments with an entry for each query head of the unpruned model
     numbers: tuple[str, ...] = ()  # integers that its forward reads and that do not depend on the number of heads
@@ -68,8 +69,8 @@ class Layout:
 
 
 LAYOUTS = (
-    # BERT, RoBERTa, XLM-RoBERTa, CamemBERT, ELECTRA
-    Layout("query", "key", "value", "../output.dense"),
+    # BERT, RoBERTa, XLM-RoBERTa, CamemBERT, ELECTRA, RoFormer, BigBird with full attention
+    Layout("query", "key", "value", "../output.dense", arguments=("sinusoidal_pos",)),
     # DeBERTa
     Layout(
         *("in_proj", "in_proj", "in_proj", "../output.dense"),
@@ -90,6 +91,14 @@ LAYOUTS = (
     ),
     # ALBERT
     Layout("query", "key", "value", "dense"),
+    # XLM, FlauBERT
+    Layout(
+        *("q_lin", "k_lin", "v_lin", "out_lin"),
+        arguments=("input", "kv", "cache"),
+        numbers=("dim",),
+        needs_heads=True,
+        classes=("MultiHeadAttention",),
+    ),
     # DistilBERT
     Layout("q_lin", "k_lin", "v_lin", "out_lin"),
     # Llama, Mistral, Qwen2, Qwen3, Gemma 2, ViT
@@ -100,8 +109,19 @@ LAYOUTS = (
     Layout("q_proj", "k_proj", "v_proj", "dense"),
     # BART, Marian, OPT, GPT-Neo, GPT-J
     Layout("q_proj", "k_proj", "v_proj", "out_proj", needs_heads=True, after="resid_dropout"),
-    # T5, mT5, MPNet
-    Layout("q", "k", "v", "o", position_bias=True, classes=("T5Attention", "MT5Attention", "MPNetSelfAttention")),
+    # T5, mT5, Switch, MPNet
+    Layout(
+        *("q", "k", "v", "o"),
+        position_bias=True,
+        classes=("T5Attention", "MT5Attention", "SwitchTransformersAttention", "MPNetSelfAttention"),
+    ),
+    # UMT5, where every layer has a bias of its own
+    Layout(
+        *("q", "k", "v", "o"),
+        tables=("relative_attention_bias",),
+        needs_heads=True,
+        classes=("UMT5Attention",),
+    ),
     # Phi-3
     Layout("qkv_proj", "qkv_proj", "qkv_proj", "o_proj", classes=("Phi3Attention",), reads_config=True),
     # ModernBERT

@@ -72,6 +72,11 @@ class Site:
         """The parameters of the site's module that are added to all heads' queries, keys or values: (H * d_h,) each."""
         return [module.get_parameter(name) for name in self.layout.biases]
 
+    def tables(self, module: nn.Module) -> list[nn.Embedding]:
+        """The embeddings of the site's module with one entry for every query head."""
+        children = (module._modules.get(name) for name in self.layout.tables)
+        return [child for child in children if isinstance(child, nn.Embedding)]
+
     def groups_of(self, heads: Sequence[int]) -> list[int]:
         """The key/value heads of query heads, ascending."""
         return sorted({head // self.queries_per_group for head in heads})

@@ -132,7 +132,8 @@ def _check_parameters(site: Site, module: nn.Module) -> None:
         bias_table = site.layout.position_bias and child == "relative_attention_bias"  # kept whole
         shared_by_heads = parameter.shape == (site.head_dim,) and owner != site.name  # a norm within the head
         of_heads = name in site.layout.biases and parameter.shape == (site.num_heads * site.head_dim,)
-        if owner not in claimed and not (after_output or bias_table or shared_by_heads or of_heads):
+        own_table = child in site.layout.tables and parameter.shape[1:] == (site.num_heads,)
+        if owner not in claimed and not (after_output or bias_table or shared_by_heads or of_heads or own_table):
             _refuse(site, module, f"has a parameter {name} of shape {tuple(parameter.shape)}", "which heads use it")
 
 

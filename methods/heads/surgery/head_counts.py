@@ -23,6 +23,8 @@ def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
     for path in {*site.projections.values(), *site.followers, site.output}:
         update_features(cast(Linear, model.get_submodule(path)))
     module: Any = model.get_submodule(site.name)
+    for table in site.tables(module):
+        table.embedding_dim = len(kept)
     module.unpruned_heads = unpruned_heads(module, site)
     former = kept_heads(module, site)
     module.kept_heads = [former[head] for head in kept]
@@ -52,7 +54,7 @@ def check_runs_without_heads(model: nn.Module, site: Site) -> None:
     if site.layout.needs_heads and site.layout.output.startswith("../"):
         return  # its parent goes on with no contexts
     # It can be substituted if nothing follows its output projection but what the layout names.
-    parts = {name.partition(".")[0] for name in (*site.layout.paths(), site.layout.after)}
+    parts = {name.partition(".")[0] for name in (*site.layout.paths(), *site.layout.tables, site.layout.after)}
     parts |= {"attn_dropout", "attention_dropout"}
     if not site.layout.needs_heads or not {name for name, _ in module.named_children()} <= parts:
         raise UnsupportedArchitecture(f"{type(module).__name__} at {site.name} cannot run without any head: keep one")

@@ -15,14 +15,19 @@ from methods.heads.finding.linear import features
 from methods.heads.finding.site import Site
 
 LAYER_INDEX = ("layer_idx", "layer_id")  # attributes in which attention modules store their place in the cache
-SOURCES = ("key_value_states", "encoder_hidden_states")  # arguments with the sequence that cross attention attends to
+SOURCES = (
+    "key_value_states",
+    "encoder_hidden_states",
+    "kv",
+)  # arguments with the sequence that cross attention attends to
 
 
 def forward_without_heads(self: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
     """The output of attention when no head is left: the output projection's bias, or no contexts for its parent."""
     site: Site = self.site_without_heads
-    given = dict(zip(list(inspect.signature(type(self).forward).parameters)[1:], args, strict=False)) | kwargs
-    hidden_states = given["hidden_states"]  # (B, T, d)
+    names = list(inspect.signature(type(self).forward).parameters)[1:]
+    given = dict(zip(names, args, strict=False)) | kwargs
+    hidden_states = given[names[0]]  # (B, T, d)
     if all(given.get(name) is None for name in SOURCES):
         for cache in _caches(args, kwargs)[:1]:  # of self-attention
             nothing = hidden_states.new_zeros(len(hidden_states), 0, hidden_states.shape[1], site.head_dim)

@@ -98,4 +98,5 @@ def _narrow_site(model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.
         narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), columns)
     module = model.get_submodule(site.name)
     narrowed |= {id(bias): select(bias, 0, columns) for bias in site.biases(module)}
+    narrowed |= {id(table.weight): select(table.weight, 1, torch.tensor(kept).long()) for table in site.tables(module)}
     return narrowed | select_inputs(cast(Linear, model.get_submodule(site.output)), columns)

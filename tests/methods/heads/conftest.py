@@ -19,6 +19,8 @@ DECODER = {**SMALL, **LABELS, "max_position_embeddings": 32}
 ENCODER = {**DECODER, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 DISENTANGLED = {**ENCODER, "relative_attention": True, "pos_att_type": "c2p|p2c", "type_vocab_size": 0}
 
+XLM = {"vocab_size": 40, "emb_dim": 24, "n_layers": 3, "n_heads": 4, "max_position_embeddings": 32, "n_langs": 1}
+XLM |= {"dropout": 0.0, "attention_dropout": 0.0, "pad_index": 0, "num_labels": 3, "pad_token_id": 0}
 ROPE_ON_4_OF_6 = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.7}
 NO_GPT2_DROPOUT = {"attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0}
 GPT = {"vocab_size": 40, **NO_GPT2_DROPOUT, **LABELS}
@@ -32,7 +34,7 @@ def _distilbert() -> t.PreTrainedModel:
     return t.DistilBertForSequenceClassification(config)
 
 
-def _t5(config_class: type, model_class: type) -> Build:
+def _t5(config_class: type, model_class: type, **options: Any) -> Build:
     config = config_class(
         vocab_size=40,
         d_model=24,
@@ -45,8 +47,18 @@ def _t5(config_class: type, model_class: type) -> Build:
         relative_attention_max_distance=8,
         feed_forward_proj="gated-gelu",  # without the kinks of ReLU, at which finite differences fail
         decoder_start_token_id=0,
+        **options,
     )
     return lambda: model_class(config)
+
+
+def _switch() -> t.PreTrainedModel:
+    """Without experts and ReLU, as neither is smooth."""
+    model_class = t.SwitchTransformersForConditionalGeneration
+    config = _t5(t.SwitchTransformersConfig, model_class, num_decoder_layers=3)().config
+    config.encoder_sparse_step = config.decoder_sparse_step = 0
+    config.dense_act_fn = "gelu_new"
+    return model_class(config)
 
 
 def _bart(config_class: type, model_class: type) -> Build:
@@ -94,17 +106,20 @@ def _vit() -> t.PreTrainedModel:
 
 
 GQA = {**DECODER, "num_key_value_heads": 2, "head_dim": 6}
-ENCODER_DECODERS = {"bart", "marian", "t5", "mt5", "bert-to-gpt2"}
+ENCODER_DECODERS = {"umt5", "switch", "bart", "marian", "t5", "mt5", "bert-to-gpt2"}
 GROUPED = {"falcon-grouped", "phi", "phi3", "llama-gqa", "mistral", "qwen2", "qwen3", "gemma2"}
 # Some of their layers compute in float32 whatever the model's dtype.
 FLOAT32_INSIDE = {
     *("deberta", "modernbert", "modernbert-decoder", "phi3", "llama", "llama-gqa", "mistral", "qwen2", "qwen3"),
     *("gemma2", "t5", "mt5"),
-    *("gptj", "codegen", "bloom"),
+    *("gptj", "codegen", "bloom", "xlm", "flaubert", "umt5", "switch"),
 }
 DEBERTA = {"deberta", "deberta-v2", "deberta-v3"}
 # Most have no other attention; the soft cap of Gemma 2 has no other.
-EAGER_ONLY = {"mpnet", "gemma2", "gptj", "codegen", "bloom", *DEBERTA}
+EAGER_ONLY = {
+    *("roformer", "big-bird", "xlm", "flaubert", "mpnet", "gemma2", "gptj", "codegen", "bloom", "switch"),
+    *DEBERTA,
+}
 
 FAMILIES: dict[str, Build] = {
     "bert": lambda: t.BertForSequenceClassification(t.BertConfig(**ENCODER)),
@@ -120,6 +135,10 @@ FAMILIES: dict[str, Build] = {
     "deberta-v3": lambda: t.DebertaV2ForSequenceClassification(
         t.DebertaV2Config(share_att_key=True, position_buckets=4, norm_rel_ebd="layer_norm", **DISENTANGLED)
     ),
+    "roformer": lambda: t.RoFormerForSequenceClassification(t.RoFormerConfig(rotary_value=True, **ENCODER)),
+    "big-bird": lambda: t.BigBirdForSequenceClassification(t.BigBirdConfig(attention_type="original_full", **ENCODER)),
+    "xlm": lambda: t.XLMForSequenceClassification(t.XLMConfig(**XLM)),
+    "flaubert": lambda: t.FlaubertForSequenceClassification(t.FlaubertConfig(**XLM)),
     "distilbert": _distilbert,
     "mpnet": lambda: t.MPNetForSequenceClassification(t.MPNetConfig(**ENCODER)),
     "modernbert": lambda: t.ModernBertForSequenceClassification(
@@ -169,6 +188,8 @@ FAMILIES: dict[str, Build] = {
     "t5": _t5(t.T5Config, t.T5ForConditionalGeneration),
     "bert-to-gpt2": _bert_to_gpt2,
     "mt5": _t5(t.MT5Config, t.MT5ForConditionalGeneration),
+    "umt5": _t5(t.UMT5Config, t.UMT5ForConditionalGeneration),
+    "switch": _switch,
 }
 
 

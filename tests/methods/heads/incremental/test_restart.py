@@ -13,7 +13,8 @@ from methods.heads.incremental import LengthGroup
 
 IN_FULL = {
     *("albert", "bart", "marian", "t5", "mt5", "bert-to-gpt2"),  # tied layers, or a decoder beside an encoder
-    *("gptj", "codegen", "bloom"),  # blocks that always return their attention maps
+    *("umt5", "switch", "xlm", "flaubert"),
+    *("roformer", "gptj", "codegen", "bloom"),  # blocks that always return their attention maps
 }
 
 
