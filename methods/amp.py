@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from methods import Batch, Importance, View, scorer
+from methods.calibration.padding import real_tokens
 from methods.heads import find_mlps, observed
 from methods.heads.finding.linear import transposed
 
@@ -43,12 +44,12 @@ def amp(
     neurons = {mlp.name: torch.zeros(mlp.width, dtype=torch.float64) for mlp in mlps}
 
     def add_heads(index: int, z: Tensor) -> None:
-        tokens, weights = _real_tokens(view, batch, sites[index].name, z.flatten(0, 1))
+        tokens, weights = _rows_of_tokens(batch, sites[index].name, z.flatten(0, 1))
         weight = transposed(view.model.get_submodule(sites[index].output))  # (H * d_h, d)
         heads[index] += (weights @ head_norms(tokens, weight)).double().cpu()
 
     def add_neurons(name: str, values: Tensor) -> None:
-        tokens, weights = _real_tokens(view, batch, name, values.flatten(0, -2))
+        tokens, weights = _rows_of_tokens(batch, name, values.flatten(0, -2))
         neurons[name] += (weights @ tokens.abs_()).double().cpu()
 
     context, activations = add_heads if parts != "neurons" else None, add_neurons if mlps else None
@@ -72,20 +73,13 @@ def head_norms(tokens: Tensor, weight: Tensor) -> Tensor:
     return torch.stack(norms, dim=1)
 
 
-def _real_tokens(view: View, batch: Batch, layer: str, rows: Tensor) -> tuple[Tensor, Tensor]:
+def _rows_of_tokens(batch: Batch, layer: str, rows: Tensor) -> tuple[Tensor, Tensor]:
     """The N rows of ``rows``, (B * T, ...), that are not padding, in float32, and their weights, (N,).
 
     The weight of a row is one over the number of tokens of its text. Raises ValueError if the batch does not say which
     tokens of ``layer`` are padding.
     """
-    of_decoder = "decoder" in layer.split(".") and any(site.kind == "cross" for site in view.heads.sites)
-    prefix = "decoder_" if of_decoder and "decoder_input_ids" in batch.inputs else ""
-    mask = batch.inputs.get(f"{prefix}attention_mask")  # (B, T)
-    if mask is None and f"{prefix}input_ids" not in batch.inputs:  # images
-        mask = torch.ones(len(batch.labels), len(rows) // len(batch.labels), device=rows.device)
-    if mask is None or mask.numel() != len(rows):
-        raise ValueError(f"the batch has no {prefix}attention_mask that fits {layer}: its padding is unknown")
-    mask = mask.to(rows.device).bool()
+    mask = real_tokens(batch, layer, len(rows) // len(batch.labels)).to(rows.device)
     tokens = rows[mask.flatten()].to(torch.promote_types(rows.dtype, torch.float32))
     weights = mask.to(tokens.dtype) / mask.sum(1, keepdim=True)
     return tokens, weights[mask]

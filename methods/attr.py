@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from methods import AtLeast, Batch, View, scorer
+from methods.calibration.padding import real_entries
 from methods.heads import Site, observed
 
 
@@ -24,7 +25,8 @@ def attr(
         Attr_h = A_h * 1/m sum_k dF(alpha_k A) / dA_h,  alpha_k = k / m
 
     F is the probability of the right class, or exp(-loss) for other tasks; A holds the attention maps of all heads of
-    one layer, (H, T, T); other layers run unchanged. Padded queries and keys do not count. Tied layers are attributed
+    one layer, (H, T, T), in cross attention (H, T, S); other layers run unchanged. Padded queries and keys do not
+    count. Tied layers are attributed
     one at a time and averaged; a unit has the mean of its heads. Takes ``steps`` forward and backward passes per layer.
     Returns (units,).
 
@@ -73,16 +75,16 @@ def _gradient(view: View, batch: Batch, site: Site, call: int, alpha: float) -> 
 
 def _largest_attributions(view: View, batch: Batch, gradients: dict[int, list[Tensor]]) -> list[tuple[int, Tensor]]:
     """Largest entry of Attr of each head, (B, H), with the index of its site, for each call. Empties ``gradients``."""
-    real = batch.inputs["attention_mask"].bool()
-    pairs = (real[:, :, None] & real[:, None, :])[:, None]  # (B, 1, T, T)
-    values: dict[int, Tensor] = {}  # of the current call, (B, T, groups, d_h)
+    values: dict[int, Tensor] = {}  # of the current call, (B, S, groups, d_h)
     largest: list[tuple[int, Tensor]] = []
 
     def attribute(index: int, rows: Tensor) -> None:
         site = view.heads.sites[index]
-        v = _wide(values.pop(index)).repeat_interleave(site.queries_per_group, 2)  # (B, T, H, d_h)
+        v = _wide(values.pop(index)).repeat_interleave(site.queries_per_group, 2)  # (B, S, H, d_h)
         gradient = torch.einsum("bthd,bshd->bhts", gradients[index].pop(0), v)  # dF/dA
-        largest.append((index, (rows * gradient).masked_fill(~pairs.to(rows.device), -torch.inf).amax((2, 3))))
+        queries, keys = real_entries(batch, site, rows)
+        pairs = (queries[:, :, None] & keys[:, None, :])[:, None]  # (B, 1, T, S)
+        largest.append((index, (rows * gradient).masked_fill(~pairs, -torch.inf).amax((2, 3))))
 
     hooks = [_keep_values(view, index, values) for index in gradients]
     try:
@@ -97,10 +99,9 @@ def _largest_attributions(view: View, batch: Batch, gradients: dict[int, list[Te
 def _keep_values(view: View, index: int, values: dict[int, Tensor]):
     """Hook a site to store its value vectors in ``values``."""
     site = view.heads.sites[index]
-    rows = site.rows("value", list(range(site.heads_of("value"))))
 
     def keep(module, args, output):
-        values[index] = output[..., rows].unflatten(-1, (-1, site.head_dim))
+        values[index] = site.of_heads("value", output)
 
     return view.model.get_submodule(site.projections["value"]).register_forward_hook(keep)
 

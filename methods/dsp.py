@@ -94,7 +94,8 @@ def dsp(
             mask = hard_top_k(w, keep)
             if frozen:
                 return Trained(mask, view.model, {"steps": 0})
-            return Trained(mask, train_remaining(view, mask, seeds.dropout), {"steps": steps})
+            model, trace = train_remaining(view, mask, seeds.dropout)
+            return Trained(mask, model, {"steps": steps}, trace=trace)
 
         def gates_at(step: int) -> Tensor:
             if gates == "straight-through":
@@ -102,7 +103,7 @@ def dsp(
             return soft_top_k(w + gumbel(len(w), noise), keep, cooling.at(step))
 
         learning = LearningSteps(w)
-        model = train_gates(
+        model, trace = train_gates(
             view, w, gates_at, learning_rate=cooling.learning_rate, frozen=frozen, seeds=seeds, before_update=learning
         )
         mask = hard_top_k(w, keep)
@@ -116,7 +117,7 @@ def dsp(
             report["cooldown_steps"] = cooling.steps
             report["start_temperature"] = cooling.start
             report["final_temperature"] = cooling.at(steps - 1)
-        return Trained(mask, view.model if frozen else model, report)
+        return Trained(mask, view.model if frozen else model, report, trace=trace)
 
     return map(train, budgets)
 

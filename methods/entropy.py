@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from methods import AtLeast, View, scorer
+from methods.calibration.padding import real_entries
 from methods.heads import observed
 
 
@@ -22,31 +23,31 @@ def attention_entropy(
 
         importance(h) = mean over examples, then over queries t, of sum_s a_ts log(a_ts)  (``variant=A``; natural log)
 
-    Padded queries and keys do not count. A unit has the mean of its heads, over all layers that are tied.
+    Padded queries and keys do not count; in cross attention t is a token of the target and s one of the source. A unit
+    has the mean of its heads, over all layers that are tied.
     ``inverse-ae`` removes the most focused head first. (The paper's sentence on Inverse-AE can also be read the other
     way round; the literature takes low entropy as a sign of importance, and so does ``ae``.) Returns (units,).
 
     Source: Guo & Sheridan, "Greedy-Gnorm", the attention-entropy baseline.
     """
     totals = [torch.zeros(size, dtype=torch.float64) for size in view.heads.shape]
-    real = torch.empty(0)  # (B, T), attention mask of the current batch
 
     def add(site: int, rows: Tensor) -> None:
-        mean = _entropy(rows, real.to(rows.device), variant, eps)  # (B, H)
+        queries, keys = real_entries(batch, view.heads.sites[site], rows)
+        mean = _entropy(rows, queries, keys, variant, eps)  # (B, H)
         totals[site] += view.per_unit(site, mean.sum(0).double().cpu())
 
     with torch.no_grad(), observed(view.model, view.heads, attention=add):
         for batch in view.batches:
-            real = batch.inputs["attention_mask"]
             view.logits(batch)
     calls = torch.tensor([site.calls for site in view.heads.sites])  # above 1 for tied layers
     return -torch.cat(totals) / (view.examples * calls[view.heads.site_of_unit])
 
 
-def _entropy(rows: Tensor, real: Tensor, variant: str, eps: float) -> Tensor:
-    """Entropy averaged over the queries that are not padding: rows (B, H, T, S), real (B, T); returns (B, H)."""
+def _entropy(rows: Tensor, queries: Tensor, keys: Tensor, variant: str, eps: float) -> Tensor:
+    """Entropy averaged over the queries that are not padding: rows (B, H, T, S), which entries are real: (B, H)."""
     rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
     terms = -torch.xlogy(rows + (eps if variant == "C" else 0.0), rows + (0.0 if variant == "A" else eps))
-    weight = real.to(rows.dtype)  # (B, T), for queries and keys alike: this is self-attention
-    entropy = torch.einsum("bhts,bt,bs->bh", terms, weight, weight)
+    weight = queries.to(rows.dtype)
+    entropy = torch.einsum("bhts,bt,bs->bh", terms, weight, keys.to(rows.dtype))
     return entropy / weight.sum(1, keepdim=True)

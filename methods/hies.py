@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from methods import AtLeast, AtMost, View, scorer
+from methods.calibration.padding import real_entries
 from methods.heads import observed
 from methods.tis import tis
 
@@ -24,7 +25,8 @@ def hies(
         importance(h) = a HIS_h + (1 - a) (1 - AE_h)
 
     HIS is ``tis``. AE is the entropy of the rows of the attention map, a mean over the tokens of a text, over log n for
-    a text of n tokens; padding takes no part, and a text of one token has entropy 0. The paper tunes a for each task
+    a text of n tokens, the source in cross attention; padding takes no part, and attention to a text of one token has
+    entropy 0. The paper tunes a for each task
     and ratio, and gives no values: the default weighs both alike, and should not be tuned on test data. Its appendix
     has the opposite sign of AE in one place, ``sign=spread``. Takes one pass forward and backward, and one forward.
     Returns (units,).
@@ -36,7 +38,7 @@ def hies(
 
 
 def normalised_entropy(view: View) -> Tensor:
-    """Mean over texts, then tokens, of the entropy of a row of attention over log n: (units,), 0 to 1.
+    """Mean over texts, then tokens, of the entropy of a row of attention to n tokens over log n: (units,), 0 to 1.
 
     A unit has the mean of its heads, a tied layer that of its calls.
     """
@@ -45,15 +47,14 @@ def normalised_entropy(view: View) -> Tensor:
     def add(index: int, rows: Tensor) -> None:  # (B, H, T, S)
         rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
         entropy = -torch.xlogy(rows, rows).sum(-1)  # (B, H, T)
-        weights = real.to(rows)
-        length = weights.sum(1)
-        share = torch.where(length > 1, 1 / (length * length.clamp_min(2).log()), 0.0)
+        queries, keys = real_entries(batch, view.heads.sites[index], rows)
+        weights, length = queries.to(rows), keys.to(rows).sum(1)
+        share = torch.where(length > 1, 1 / (weights.sum(1) * length.clamp_min(2).log()), 0.0)
         of_heads = torch.einsum("bht,bt,b->h", entropy, weights, share).double().cpu()
         totals[index] += view.per_unit(index, of_heads) / view.heads.sites[index].calls
 
     with torch.no_grad(), observed(view.model, view.heads, attention=add):
         for batch in view.batches:
-            real = batch.inputs["attention_mask"]
             view.logits(batch)
     return torch.cat(totals) / view.examples
 

@@ -68,10 +68,10 @@ def _paths(site: Site) -> list[str]:
 
 
 def _parts(site: Site, values: dict[str, Tensor]) -> Iterator[Tensor]:
-    """What each query head has of W_Q, W_K, W_V and W_O: (H, d_h, d) each."""
+    """What each query head has of W_Q, W_K, W_V and W_O: (H, width, d) each."""
     for role in ROLES:
         rows = site.rows(role, list(range(site.heads_of(role))))
-        of_heads = values[site.projections[role]].T[rows].unflatten(0, (site.heads_of(role), site.head_dim))
+        of_heads = values[site.projections[role]].T[rows].unflatten(0, (site.heads_of(role), site.widths[role]))
         yield of_heads.repeat_interleave(site.num_heads // max(1, site.heads_of(role)), 0)
     yield values[site.output].unflatten(0, (site.num_heads, site.head_dim))
 

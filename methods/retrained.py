@@ -37,7 +37,7 @@ def retrained(
 
     def train(keep: int) -> Trained:
         mask = path.units_kept(units - keep, units)
-        model = train_remaining(view, mask, seeds.dropout)
-        return Trained(mask, model, {"steps": training_of(view).steps})
+        model, trace = train_remaining(view, mask, seeds.dropout)
+        return Trained(mask, model, {"steps": training_of(view).steps}, trace=trace)
 
     return map(train, budgets)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from methods import AtLeast, Trained, View, joint
+from methods.contract.trace import Trace
 from methods.heads import HeadMap
 from methods.training import hard_concrete
 from methods.training.gates import Seeds, train_gates
@@ -54,14 +55,14 @@ def voita(
     view = started(view, start)
     steps, units, seeds = training_of(view).steps, len(view.heads), Seeds.draw(view)
     grid = [weakest * spread ** (place / max(1, weights - 1)) for place in range(weights)]
-    trained: dict[float, tuple[nn.Module, Tensor]] = {}  # by weight, those that a budget takes so far
+    trained: dict[float, tuple[nn.Module, Tensor, Trace]] = {}  # by weight, those that a budget takes so far
     found: dict[float, int] = {}  # gates open
 
     def nearest(keep: int) -> tuple[int, float]:
         return min((abs(count - keep), weight) for weight, count in found.items())
 
     def opened(weight: float) -> int:
-        _, log_a = trained[weight] = _train(view, weight, learning_rate, seeds)
+        _, log_a, _ = trained[weight] = _train(view, weight, learning_rate, seeds)
         found[weight] = int((hard_concrete.noiseless(log_a) > 0).sum())
         for other in trained.keys() - {nearest(keep)[1] for keep in budgets}:
             del trained[other]
@@ -71,17 +72,17 @@ def voita(
     search(opened, grid, choices, tolerance=TOLERANCE * units, most=most)
     for keep in budgets:
         off_by, weight = nearest(keep)
-        model, log_a = trained[weight]
+        model, log_a, trace = trained[weight]
         report = {"steps": steps, "weight": weight, "open": found[weight], "off_by": off_by}
         report |= {f"open_at_{tried:.3g}": found[tried] for tried in sorted(found)}
-        yield Trained(hard_top_k(log_a, keep), model, report)
+        yield Trained(hard_top_k(log_a, keep), model, report, trace=trace)
 
 
-def _train(view: View, weight: float, learning_rate: float, seeds: Seeds) -> tuple[nn.Module, Tensor]:
-    """The model trained with one weight of the penalty, and log_a of its gates, (units,)."""
+def _train(view: View, weight: float, learning_rate: float, seeds: Seeds) -> tuple[nn.Module, Tensor, Trace]:
+    """The model trained with one weight of the penalty, log_a of its gates, (units,), and the trace."""
     noise = seeds.noise()
     log_a = _initial(view.heads, noise)
-    model = train_gates(
+    model, trace = train_gates(
         view,
         log_a,
         lambda step: hard_concrete.sample(log_a, noise),
@@ -90,7 +91,7 @@ def _train(view: View, weight: float, learning_rate: float, seeds: Seeds) -> tup
         seeds=seeds,
         penalty=lambda: weight * hard_concrete.open_probability(log_a).sum(),
     )
-    return model, log_a.detach()
+    return model, log_a.detach(), trace
 
 
 def _initial(heads: HeadMap, generator: torch.Generator) -> Tensor:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 CalibrationSource = Literal["held-out", "train"]
+AttentionKind = Literal["encoder", "decoder", "cross"]
 
 
 def _split_list(value: Any, info: ValidationInfo) -> Any:
@@ -28,7 +29,13 @@ def _last_part(name: str) -> str:
     return path.absolute().name if name and (path.exists() or name.startswith((".", "/", "~"))) else name
 
 
+def _in_order(kinds: tuple[AttentionKind, ...]) -> tuple[AttentionKind, ...]:
+    """Each kind once, so that one request is not written in two ways."""
+    return tuple(kind for kind in get_args(AttentionKind) if kind in kinds)
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
+Kinds = Annotated[tuple[AttentionKind, ...], BeforeValidator(_split_list), AfterValidator(_in_order)]
 
 
 class TaskSpec(BaseModel):
@@ -78,6 +85,12 @@ class TaskSpec(BaseModel):
         "group",
         description="what can be removed of a model with fewer key/value than query heads: a key/value head with its "
         "query heads, or one query head of every key/value head of a layer (default: group)",
+    )
+    kinds: Kinds = Field(
+        (),
+        title="KIND",
+        description="remove heads only of these kinds of attention, encoder, decoder or cross: shares are then of the "
+        "units in these (default: all)",
     )
 
     @property

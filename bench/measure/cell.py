@@ -16,7 +16,6 @@ from bench.measure.evaluate import Evaluation, Evaluator
 from bench.measure.result import arrays_of, result_of
 from bench.measure.status import Status
 from bench.measure.timing import timed_levels
-from bench.measure.unsupported import check_method
 from bench.measure.view import view_of
 from bench.records.protocol import PROTOCOL
 from bench.records.provenance import provenance
@@ -105,7 +104,6 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
     training = task.prepare(cell.seed, cache, device)
     model = task.open(cell.seed, cache, device).requires_grad_(False)
     view = view_of(task, model, method, cell.seed, cell.calibration, cell.training, device, cell.calibration_from)
-    check_method(method, view.heads)
     choosing, evaluation = Stopwatch(device), Stopwatch(device)
     ends = dict(_ends.get(of_model := (cell.task, cell.seed, cell.device), {}))
     with ExitStack() as stack:
@@ -145,7 +143,7 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
                 "recovery": recovery,
                 "signatures": signatures_of(draws),
                 "translations": translations_of(draws, cell.removed, len(view.heads)),
-                "attention": attention if len(set(attention)) > 1 else [],
+                "attention": attention if view.heads.kinds or len(set(attention)) > 1 else [],
             }
         ),
         measured=measured,

@@ -35,7 +35,8 @@ def time_cell(
     task = open_task(cell.task)
     with Status(f"timing {cell.method.label} on {cell.where}"):
         model = _opened(cell, cache, device)
-        choices = recorded_choices(model, HeadMap.of(model, cell.task.unit), record.result, arrays, cell.generate)
+        heads = HeadMap.of(model, cell.task.unit, cell.task.kinds)
+        choices = recorded_choices(model, heads, record.result, arrays, cell.generate)
         latency = forward_latency(task, groups(choices), device).model_copy(update={"alone": alone})
         generation = generation_latency(task, groups(choices), device) if cell.generate else None
     seconds = time.perf_counter() - started

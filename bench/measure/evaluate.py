@@ -15,6 +15,7 @@ from bench.measure.exactness import largest_gap
 from methods import View
 from methods.contract.choice import Choice
 from methods.contract.choosing import Draw
+from methods.contract.trace import Trace
 from methods.heads import count_megabytes, count_parameters, restarting
 from methods.heads.surgery.shrink import shrink, working_copy
 from tasks.contract import Task
@@ -43,6 +44,7 @@ class Level:
     neurons: dict[str, torch.Tensor] | None  # (width,) bool by feed-forward layer; None where all stay
     report: dict[str, float]
     evaluation: Evaluation
+    trace: Trace | None = None
 
 
 @dataclass
@@ -82,7 +84,7 @@ class Evaluator:
                 with self.passes.paused():
                     found = self._of(choice, smaller)
                     neurons = None if choice.neurons is None else dict(choice.neurons)
-                    levels.append(Level(choice.mask, neurons, dict(choice.report), found))
+                    levels.append(Level(choice.mask, neurons, dict(choice.report), found, choice.trace))
                     # A control may keep more than its budget: the same units are checked once.
                     key = choice.removed if choice.neurons is None else count
                     if check and count in self.checked and key not in gaps:

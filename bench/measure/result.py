@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from bench.measure.evaluate import Level
 from bench.records import schema
 from methods import View
 from methods.contract.choosing import Draw
+from methods.contract.trace import Trace
 from tasks.contract import Task
 
 Draws = Sequence[tuple[Draw, Sequence[Level]]]
@@ -37,7 +39,12 @@ def result_of(
         schema.Passes(forward=passes.forward, backward=passes.backward),
         schema.Passes(forward=0, backward=0),
     )
-    reports = {count: level.report for count, level in zip(removed, first, strict=True) if count}
+    by_count = {count: level for count, level in zip(removed, first, strict=True) if count}
+    trained = schema.MethodTraining(
+        passes=cost,
+        reports={count: level.report for count, level in by_count.items()},
+        traces={count: schema.Trace(**_lists(level.trace)) for count, level in by_count.items() if level.trace},
+    )
     return schema.Result(
         units=len(view.heads),
         shape=list(view.heads.shape),
@@ -55,8 +62,12 @@ def result_of(
         megabytes=[level.evaluation.megabytes for level in first],
         passes=no_cost if trains else cost,
         training=schema.ModelTraining(**{name: value for name, value in training.items() if name != "seconds"}),
-        method_training=schema.MethodTraining(passes=cost, reports=reports) if trains else None,
+        method_training=trained if trains else None,
     )
+
+
+def _lists(trace: Trace) -> dict[str, list[float]]:
+    return {field.name: list(getattr(trace, field.name)) for field in dataclasses.fields(trace)}
 
 
 def arrays_of(draws: Draws, trains: bool) -> dict[str, np.ndarray]:

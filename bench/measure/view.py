@@ -28,7 +28,7 @@ def view_of(
     """
     seeds = task.seeds(seed)
     torch.manual_seed(seeds.of("global generator"))  # for methods that draw from it, as dropout does
-    heads = HeadMap.of(model, task.spec.unit)
+    heads = HeadMap.of(model, task.spec.unit, task.spec.kinds)
     return View(
         model=model,
         heads=heads,

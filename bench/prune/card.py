@@ -99,6 +99,7 @@ class Pruned:
     times: Times
     gap: float  # between gated and smaller model, relative to the scale of the logits
     command: str  # that makes it again
+    kinds: Sequence[str] = ()  # of attention that heads were removed from; empty for all
     uneven: float | None = None  # quality with as many units, chosen freely; None unless every layer keeps as many
 
 
@@ -144,6 +145,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
             + (f"{capitalized} is that of {pruned.examples} test examples. " if pruned.examples else "")
             + f"The smaller model's logits are those of the gated one {exactness}."
             + (f" {pruned.recovered}" if pruned.recovered else "")
+            + (f" Only heads of {' and '.join(pruned.kinds)} attention could go." if pruned.kinds else "")
             + (f" The model before had {before} of the {unpruned} heads left." if before < unpruned else ""),
             "",
             aligned(rows),

@@ -17,7 +17,6 @@ from bench.analysis.quality import name_of_quality
 from bench.exports.onnx_files import check_installed
 from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import largest_gap
-from bench.measure.unsupported import check_method
 from bench.measure.view import view_of
 from bench.prune.budget import units_to_keep
 from bench.prune.card import Pruned, card
@@ -77,7 +76,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         options = replace(options, method=with_allocation(options.method, "layer"))
     source = calibration_source(task, options.calibration, options.calibration_from)
     untrained = task.validate()
-    heads = HeadMap.of(untrained, task.spec.unit)
+    heads = HeadMap.of(untrained, task.spec.unit, task.spec.kinds)
     keep = even_units_to_keep(options.keep, heads) if options.uniform else units_to_keep(options.keep, len(heads))
     if options.uniform:
         check_expressible(untrained, heads, keep)
@@ -94,6 +93,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         smaller: Any = choice.smaller()
         gap = largest_gap(task, choice, smaller)
         after = evaluate_model(task, smaller)
+    sites = HeadMap.of(model).sites  # all, also those of kinds that were left alone
     pruned = Pruned(
         model=task.model_name,
         task=options.task.task,
@@ -105,10 +105,11 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         calibration_from=source,
         trained=_trained(choice.report) if METHODS[options.method.name].trains else "",
         recovered=_recovered(options, choice.report),
-        kept={site.name: kept_heads(smaller.get_submodule(site.name), site) for site in view.heads.sites},
+        kept={site.name: kept_heads(smaller.get_submodule(site.name), site) for site in sites},
         neurons={name: (len(mask), int(mask.sum())) for name, mask in (choice.neurons or {}).items()},
-        heads={site.name: site.num_heads for site in view.heads.sites},
-        unpruned={site.name: unpruned_heads(model.get_submodule(site.name), site) for site in view.heads.sites},
+        heads={site.name: site.num_heads for site in sites},
+        unpruned={site.name: unpruned_heads(model.get_submodule(site.name), site) for site in sites},
+        kinds=heads.kinds,
         examples=sum(before.outcomes.parts.values()),
         quality=(before.outcomes.quality, after.outcomes.quality),
         quality_name=name_of_quality(bool(before.outcomes.parts), isinstance(before.outcomes, CorpusOutcomes)),
@@ -132,7 +133,6 @@ def _chosen(
     """What the method saw, and its choice of ``keep`` units. Raises InputError if it keeps another number."""
     method = METHODS[options.method.name]
     view = view_of(task, model, method, options.seed, options.calibration, options.training, device, source)
-    check_method(method, view.heads)
     with no_side_effects(model):
         selection = select(method, options.method.options, view, [len(view.heads) - keep])
     choice = selection.choices[0][0]

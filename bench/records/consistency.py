@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bench.records.schema import Result, Samples
+    from bench.records.schema import Result, Samples, Trace
 
 
 def check_result(result: Result) -> None:
@@ -53,6 +53,16 @@ def check_samples(samples: Samples) -> None:
         raise ValueError("samples has no repeats at some level")
     if any(second <= 0 for seconds in samples.values() for second in seconds):
         raise ValueError("samples has a time that is not above 0")
+
+
+def check_trace(trace: Trace) -> None:
+    """Raise ValueError where steps do not ascend, or a value is not there for each of them."""
+    if not trace.steps or trace.steps[0] < 1 or trace.steps != sorted(set(trace.steps)):
+        raise ValueError("trace has steps that do not ascend from 1")
+    for name in ("loss", "right", "open"):
+        values = getattr(trace, name)
+        if len(values) != len(trace.steps) and (values or name == "loss"):
+            raise ValueError(f"trace has {len(values)} values of {name} for {len(trace.steps)} steps")
 
 
 def _check_levels(removed: Sequence[int], units: int) -> None:

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from bench.records.consistency import check_result, check_samples
+from bench.records.consistency import check_result, check_samples, check_trace
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Value = str | int | float | bool | None
@@ -107,11 +107,28 @@ class ModelTraining(BaseModel):
     weights: str | None = Field(None, description="digest of the trained weights")
 
 
+class Trace(Part):
+    """A training in stretches: each value is a mean over the steps since the stretch before."""
+
+    steps: list[int] = Field(description="last step of each stretch, from 1")
+    loss: list[float] = Field(description="task loss of the training batches, without penalties")
+    right: list[Share] = Field([], description="share of their examples classified rightly; empty without classes")
+    open: list[Annotated[float, Field(ge=0)]] = Field(
+        [], description="number of units with a gate of at least 0.01; empty without gates"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Trace:
+        check_trace(self)
+        return self
+
+
 class MethodTraining(Part):
     """What a joint method trained."""
 
     passes: Passes = Field(description="examples sent through the model in training, over all levels")
     reports: dict[Units, dict[str, float]] = Field(description="numbers that the method reports, by level")
+    traces: dict[Units, Trace] = Field({}, description="the training on the way, by level; empty if not recorded")
 
 
 class Translations(Part):
@@ -125,10 +142,14 @@ class Translations(Part):
 class Result(Part):
     """What was removed and what that does to the model: the same for the same key, machine and versions."""
 
-    units: Units = Field(gt=0, description="units of the model: what can be removed one by one")
-    shape: list[Units] = Field([], description="units of each attention module, (modules,)")
+    units: Units = Field(
+        gt=0,
+        description="units of the model: what can be removed one by one; of the kinds of attention in cell.asked.kinds "
+        "alone, where that names some",
+    )
+    shape: list[Units] = Field([], description="units of each attention module that has these, (modules,)")
     attention: list[Literal["encoder", "decoder", "cross"]] = Field(
-        [], description="kind of attention of each module, (modules,); empty where there is one kind"
+        [], description="kind of attention of each module, (modules,); empty where the model has one kind"
     )
     removed: list[Units] = Field(min_length=2, description="units removed at each level, (levels,)")
     orders: list[list[Units]] | None = Field(

@@ -126,7 +126,7 @@ def shape_of(task: SeededTask) -> Shape:
     stored = getattr(config, "dtype", None) or torch.float32
     dtype = stored if name == "auto" else getattr(torch, name)
     in_dtype = nn.Module.to(model, dtype).eval()
-    return Shape(in_dtype, HeadMap.of(model, task.spec.unit), dtype, mean(lengths), (texts, longest))
+    return Shape(in_dtype, HeadMap.of(model, task.spec.unit, task.spec.kinds), dtype, mean(lengths), (texts, longest))
 
 
 def _kind(task: SeededTask) -> tuple[Any, int]:

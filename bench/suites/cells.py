@@ -103,7 +103,10 @@ def _cells_of(spec: TaskSpec, suite: Suite, device: str) -> Iterator[Cell]:
         source = calibration_source(task, suite.calibration, suite.calibration_from)
     if suite.generate and not (hasattr(model, "can_generate") and model.can_generate()):
         raise InputError(f"{spec.task}: {type(model).__name__} generates no text, so there is nothing to time")
-    removed = tuple(suite.removed(len(HeadMap.of(model, spec.unit))))
+    heads = HeadMap.of(model, spec.unit, spec.kinds)
+    removed = tuple(suite.removed(len(heads)))
+    model_name += " by query head" if spec.unit == "query" else ""
+    model_name += f" in {' and '.join(heads.kinds)} attention" if heads.kinds else ""
     for seed, fingerprint in fingerprints.items():
         shared = {
             "protocol": PROTOCOL,
@@ -111,6 +114,7 @@ def _cells_of(spec: TaskSpec, suite: Suite, device: str) -> Iterator[Cell]:
             "task": [type(task).version, fingerprint],
             "seeds": list(task.seeds(seed)),
             "unit": spec.unit,
+            "kinds": heads.kinds,
             "removed": removed,
             "calibration": [suite.calibration, source],
             "generate": suite.generate,
@@ -121,7 +125,7 @@ def _cells_of(spec: TaskSpec, suite: Suite, device: str) -> Iterator[Cell]:
             yield Cell(
                 task=spec,
                 data=data_name,
-                model=model_name + (" by query head" if spec.unit == "query" else ""),
+                model=model_name,
                 method=method,
                 seed=seed,
                 removed=removed,

@@ -44,6 +44,9 @@ def _expected(field: FieldInfo) -> str:
     """The values that ``field`` takes, in words."""
     if get_origin(field.annotation) is Literal:
         return f"one of {', '.join(get_args(field.annotation))}"
+    entry = next(iter(get_args(field.annotation)), None)
+    if get_origin(entry) is Literal:  # a tuple of these
+        return f"some of {', '.join(get_args(entry))}"
     least = next((rule.ge for rule in field.metadata if hasattr(rule, "ge")), None)
     simple = {str: "text", bool: "true or false", float: "a number", int: f"a whole number, at least {least}"}
     return next((words for kind, words in simple.items() if field.annotation is kind), "text, or a list of texts")

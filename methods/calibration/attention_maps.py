@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from methods.calibration.padding import real_entries
 from methods.contract.view import View
 from methods.heads import observed
 
@@ -40,7 +41,8 @@ def class_maps(view: View) -> Iterator[ClassMaps]:
     calls: Counter[int] = Counter()
 
     def add(site: int, rows: Tensor) -> None:  # (B, H, T, S)
-        maps = torch.stack([_resized(text, mask.to(rows.device)) for text, mask in zip(rows, real, strict=True)])
+        queries, keys = real_entries(batch, view.heads.sites[site], rows)
+        maps = torch.stack([_resized(*text) for text in zip(rows, queries, keys, strict=True)])
         powers = torch.stack([maps, maps.square()])
         empty = powers.new_zeros(2, len(classes), *maps.shape[1:])
         place = (site, calls[site])
@@ -50,7 +52,6 @@ def class_maps(view: View) -> Iterator[ClassMaps]:
     with torch.no_grad(), observed(view.model, view.heads, attention=add):
         for batch in view.batches:
             calls.clear()
-            real = batch.inputs["attention_mask"].bool()
             which = torch.searchsorted(classes, batch.labels.cpu())
             view.logits(batch)
     for site, call in sorted(sums):
@@ -58,7 +59,10 @@ def class_maps(view: View) -> Iterator[ClassMaps]:
         yield ClassMaps(site, mean, (square - mean.square()).clamp_min(0.0))
 
 
-def _resized(rows: Tensor, real: Tensor) -> Tensor:
-    """The attention of one text, (H, T, T), without padding: (H, SIDE * SIDE) in float64. real: (T,) bool."""
-    wide = rows[:, real][:, :, real].to(torch.promote_types(rows.dtype, torch.float32))
+def _resized(rows: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+    """The attention of one text, (H, T, S), without padding: (H, SIDE * SIDE) in float64.
+
+    queries, keys: (T,) and (S,) bool, those that are not padding.
+    """
+    wide = rows[:, queries][:, :, keys].to(torch.promote_types(rows.dtype, torch.float32))
     return F.interpolate(wide[None], size=(SIDE, SIDE), mode="bilinear", align_corners=False)[0].flatten(1).double()

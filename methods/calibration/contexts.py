@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from methods.contract.view import Batch, View
+from methods.calibration.padding import real_tokens
+from methods.contract.view import View
 from methods.heads import observed
 
 
@@ -21,23 +22,10 @@ def each_context(view: View, take: Callable[[int, Tensor, Tensor], None]) -> Non
     """
 
     def context(site: int, z: Tensor) -> None:
-        real = _real(view, batch, site, z)
+        real = real_tokens(batch, view.heads.sites[site].name, z.shape[1]).to(z.device)
         wide = torch.promote_types(z.dtype, torch.float32)
         take(site, z[real].to(wide), real.nonzero()[:, 0])
 
     with torch.no_grad(), observed(view.model, view.heads, context=context):
         for batch in view.batches:
             view.logits(batch)
-
-
-def _real(view: View, batch: Batch, site: int, z: Tensor) -> Tensor:
-    """Which tokens of ``z``, (B, T, H, d_h), are not padding: (B, T) bool."""
-    name = view.heads.sites[site].name
-    of_decoder = "decoder" in name.split(".") and any(each.kind == "cross" for each in view.heads.sites)
-    prefix = "decoder_" if of_decoder and "decoder_input_ids" in batch.inputs else ""
-    mask = batch.inputs.get(f"{prefix}attention_mask")
-    if mask is None and f"{prefix}input_ids" not in batch.inputs:  # images
-        return torch.ones(z.shape[:2], dtype=torch.bool, device=z.device)
-    if mask is None or mask.shape != z.shape[:2]:
-        raise ValueError(f"the batch has no {prefix}attention_mask that fits {name}: its padding is unknown")
-    return mask.to(z.device).bool()

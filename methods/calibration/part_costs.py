@@ -69,10 +69,11 @@ def _weights(view: View, site: Site, heads: tuple[int, ...], biases: bool) -> in
     groups = Counter(head // site.queries_per_group for head in heads)
     whole = sum(count == site.queries_per_group for count in groups.values())
     number = {"query": len(heads), "key": whole, "value": whole}
-    total = 0
+    total = len(site.per_head) * len(heads) if biases else 0
     for role in ROLES:
-        linear = _linear(view, site.projections[role])
-        total += number[role] * site.head_dim * (features(linear)[0] + (biases and linear.bias is not None))
+        if role not in site.norms:  # whose projection keeps the rows of all heads
+            linear = _linear(view, site.projections[role])
+            total += number[role] * site.widths[role] * (features(linear)[0] + (biases and linear.bias is not None))
     return total + len(heads) * site.head_dim * features(_linear(view, site.output))[1]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
+from methods.contract.trace import Trace
 from methods.heads import HeadMap, gated, gated_neurons, remove_neurons
 from methods.heads.surgery.shrink import shrink, working_copy
 
@@ -16,8 +17,8 @@ from methods.heads.surgery.shrink import shrink, working_copy
 class Choice:
     """What is kept of ``model``, which is whole: either the task's own, or one trained for this choice.
 
-    mask: (units,) bool. neurons: (width,) bool by feed-forward layer, None where all stay. report: numbers that a joint
-    method reports of its training.
+    mask: (units,) bool. neurons: (width,) bool by feed-forward layer, None where all stay. report, trace: numbers that
+    a joint method reports of its training, and what that was like on the way.
     """
 
     model: nn.Module
@@ -25,6 +26,7 @@ class Choice:
     mask: Tensor
     neurons: Mapping[str, Tensor] | None = None
     report: Mapping[str, float] = field(default_factory=dict)
+    trace: Trace | None = None
 
     @property
     def removed(self) -> int:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from methods.contract.options import Option, OptionError, plain
 from methods.contract.schedule import Schedule
+from methods.contract.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -196,12 +197,14 @@ class Trained:
     report: numbers to record, such as the temperature at the end of training.
     neurons: (width,) bool by name of the feed-forward layer, the neurons kept; None if all are. If neurons are removed,
         the mask may keep all units.
+    trace: what the training was like on the way; None where that was not recorded.
     """
 
     mask: Tensor
     model: nn.Module
     report: Mapping[str, float] = field(default_factory=dict)
     neurons: Mapping[str, Tensor] | None = None
+    trace: Trace | None = None
 
 
 def joint(

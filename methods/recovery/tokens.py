@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from methods.calibration.contexts import each_context
+from methods.calibration.padding import real_tokens
 from methods.contract.choice import Choice
 from methods.contract.view import Batch, View
 from methods.heads import HeadMap
@@ -43,7 +44,7 @@ def walk(view: View, choice: Choice, smaller: nn.Module) -> Walk:
     with torch.no_grad():
         try:
             full = Stack(view, choice.model, choice.heads)
-            return _ByBlocks(view, choice, full, Stack(view, smaller, HeadMap.of(smaller, choice.heads.unit)))
+            return _ByBlocks(view, choice, full, Stack(view, smaller, _map_of(smaller, choice)))
         except NotPlain:
             return _ByPasses(view, choice, smaller)
 
@@ -52,6 +53,11 @@ def texts_of(batches: Sequence[Batch]) -> list[Tensor]:
     """Index in the calibration set of each text, by batch."""
     counts = [len(next(iter(batch.inputs.values()))) for batch in batches]
     return list(torch.arange(sum(counts)).split(counts))
+
+
+def _map_of(smaller: nn.Module, choice: Choice) -> HeadMap:
+    """The map of the smaller model, with the same sites as that of ``choice``."""
+    return HeadMap.of(smaller, choice.heads.unit, choice.heads.kinds)
 
 
 class _ByBlocks:
@@ -63,7 +69,11 @@ class _ByBlocks:
 
     def __init__(self, view: View, choice: Choice, full: Stack, pruned: Stack) -> None:
         self.full, self.pruned = full, pruned
-        self.real = [_real_tokens(batch, hidden) for batch, hidden in zip(view.batches, full.hidden, strict=True)]
+        layer = choice.heads.sites[0].name
+        self.real = [
+            real_tokens(batch, layer, hidden.shape[1]).to(hidden.device)
+            for batch, hidden in zip(view.batches, full.hidden, strict=True)
+        ]
         self.texts = texts_of(view.batches)
         units = choice.heads.site_of_unit
         self.changed = [choice.neurons is not None or bool((~choice.mask[units == site]).any()) for site in full.sites]
@@ -97,7 +107,7 @@ class _ByPasses:
 
     def __init__(self, view: View, choice: Choice, smaller: nn.Module) -> None:
         self.choice, self.smaller = choice, smaller
-        self.heads = HeadMap.of(smaller, choice.heads.unit)
+        self.heads = _map_of(smaller, choice)
         self.parts = [replace(view, batches=[batch]) for batch in view.batches]
         self.texts = texts_of(view.batches)
         units = choice.heads.site_of_unit
@@ -131,13 +141,3 @@ def _contexts(view: View, site: int) -> list[tuple[Tensor, Tensor]]:
 
     each_context(view, take)
     return found
-
-
-def _real_tokens(batch: Batch, hidden: Tensor) -> Tensor:
-    """Which tokens of ``hidden``, (B, T, d), are not padding: (B, T) bool. Raises ValueError if that is unknown."""
-    mask = batch.inputs.get("attention_mask")
-    if mask is None and "input_ids" not in batch.inputs:  # images
-        return torch.ones(hidden.shape[:2], dtype=torch.bool, device=hidden.device)
-    if mask is None or mask.shape != hidden.shape[:2]:
-        raise ValueError("the batch has no attention_mask that fits its texts: its padding is unknown")
-    return mask.to(hidden.device).bool()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
+from methods.contract.trace import Trace
 from methods.contract.view import View
 from methods.heads import gated
 from methods.training.loop import Stepper, to_dtypes, to_float32, train, training_copy, training_of
@@ -64,8 +65,10 @@ def train_gates(
     seeds: Seeds,
     penalty: Callable[[], Tensor] | None = None,
     before_update: Stepper | None = None,
-) -> nn.Module:
-    """Train ``parameter`` in place and, unless ``frozen``, the weights of a copy of the model. Returns the copy.
+) -> tuple[nn.Module, Trace]:
+    """Train ``parameter`` in place and, unless ``frozen``, the weights of a copy of the model.
+
+    Returns the copy, and the trace of the training.
 
     The loss is the mean task loss of a batch with ``gates(step)`` on the units, plus ``penalty()``. Weights are trained
     as the task trains them; those in half precision are trained in float32 and rounded at the end. ``parameter`` is
@@ -92,15 +95,21 @@ def train_gates(
         like = next(model.parameters())  # device and dtype of the gates
         if not frozen:
             steppers += training.optimizer(model)
-        train(
+
+        def before_step(step: int) -> Tensor:
+            now = gates(step)
+            set_gates(now.to(like))
+            return now
+
+        trace = train(
             view,
             model,
             [weights, [parameter]],
             steppers,
             what="gates",
             learning_rate=learning_rate,
-            before_step=lambda step: set_gates(gates(step).to(like)),
+            before_step=before_step,
             penalty=penalty,
         )
         to_dtypes(weights, dtypes)
-    return model
+    return model, trace

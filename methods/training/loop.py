@@ -13,7 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from methods.contract.options import OptionError
+from methods.contract.trace import Trace
 from methods.contract.view import Training, View
+from methods.training.tracing import Recorder
 
 HALF_PRECISION = (torch.bfloat16, torch.float16)
 
@@ -102,22 +104,26 @@ def train(
     *,
     what: str,
     learning_rate: float,
-    before_step: Callable[[int], None] = lambda step: None,
+    before_step: Callable[[int], Tensor | None] = lambda step: None,
     penalty: Callable[[], Tensor] | None = None,
-) -> None:
+) -> Trace:
     """Take all training steps of the view with ``model``, on the mean task loss of a batch plus ``penalty()``.
 
     groups: the tensors to train; the gradient of each group is clipped separately.
     steppers: optimizers and schedules of ``groups``, in the order in which they step.
-    before_step: called with the number of each step, from 0.
+    before_step: called with the number of each step, from 0; returns the gates of the units in it, (units,) on the CPU,
+        or None where there are none.
     what, learning_rate: for the error message; 0 if the learning rate is not an option of the method.
 
-    Raises FloatingPointError if the loss is not finite.
+    Returns the trace of the training. Raises FloatingPointError if the loss is not finite.
     """
     training = training_of(view)
+    recorder = Recorder(training.steps)
     for step, batch in enumerate(islice(training.batches(), training.steps)):
-        before_step(step)
-        loss = view.loss_of_logits(view.forward(model, batch), batch).mean()
+        gates = before_step(step)
+        logits = view.forward(model, batch)
+        loss = view.loss_of_logits(logits, batch).mean()
+        recorder.step(loss, logits, batch.labels, gates)
         if penalty is not None:
             loss = loss + penalty().to(loss)
         if not loss.isfinite():
@@ -133,3 +139,4 @@ def train(
         for group in groups:
             for tensor in group:
                 tensor.grad = None
+    return recorder.trace

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from methods.contract.choice import Choice
+from methods.contract.trace import Trace
 from methods.contract.view import View
 from methods.training.loop import to_dtypes, to_float32, train, training_copy, training_of
 
@@ -39,8 +40,10 @@ def smaller_training_copy(
         smaller.eval().requires_grad_(False)
 
 
-def train_remaining(view: View, mask: Tensor, seed: int) -> nn.Module:
+def train_remaining(view: View, mask: Tensor, seed: int) -> tuple[nn.Module, Trace]:
     """A copy of the model whose weights are trained, as the task trains them, without the units that ``mask`` drops.
+
+    Returns the copy, and the trace of the training, in which the units kept are open.
 
     mask: (units,) bool. seed: of dropout. The copy is whole, frozen and in evaluation mode; weights in half precision
     are trained in float32 and rounded at the end.
@@ -51,9 +54,11 @@ def train_remaining(view: View, mask: Tensor, seed: int) -> nn.Module:
         weights = list(smaller.requires_grad_().parameters())
         dtypes = to_float32(weights)
         steppers = training_of(view).optimizer(smaller)
-        train(view, smaller, [weights], steppers, what="weights", learning_rate=0.0)
+        trace = train(
+            view, smaller, [weights], steppers, what="weights", learning_rate=0.0, before_step=lambda step: mask
+        )
         to_dtypes(weights, dtypes)
-    return whole
+    return whole, trace
 
 
 def _places(

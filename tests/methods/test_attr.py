@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 import pytest
@@ -10,6 +11,7 @@ import transformers as t
 
 from methods.attr import attr
 from methods.heads import gated
+from tests.methods.translating import FAMILIES, translating
 
 SIZES = {"vocab_size": 30, "pad_token_id": 0, "bos_token_id": None, "eos_token_id": None}
 DECODER = {**SIZES, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 12}
@@ -48,20 +50,21 @@ def attributions(view, text, layer, steps, begin, scaled):
     total, ends = 0, []
     for alpha in [(step + begin) / steps for step in range(steps)]:
         scaled.begin(layer, alpha)
-        right = view.logits(text).softmax(-1)[0, text.labels[0]]
+        right = view.loss(text)[0].neg().exp()
         total = total + torch.autograd.grad(right, scaled.scaled)[0]
     for alpha in (0, 1):
         scaled.begin(layer, alpha)
-        ends.append(view.logits(text).softmax(-1)[0, text.labels[0]].item())
-    return (scaled.rows * total / steps)[0], ends  # (H, T, T)
+        ends.append(view.loss(text)[0].neg().exp().item())
+    return (scaled.rows * total / steps)[0], ends  # (H, T, S)
 
 
 def slow_attr(view, texts, steps, begin, scaled):
     """The mean of each head's largest entry over texts and the layers that are tied, then over a unit's heads."""
     sums = {}
     for text in texts:
+        layers = itertools.count()  # in the order in which they run
         for index, site in enumerate(view.heads.sites):
-            for layer in site.layers:
+            for layer in itertools.islice(layers, site.calls):
                 each, _ = attributions(view, text, layer, steps, begin, scaled)
                 for head in range(site.num_heads):
                     share = each[head].max().item() / site.calls / len(texts)
@@ -83,6 +86,14 @@ def test_maps_scaled_for_each_text_and_alpha(tiny, architecture, variant, begin,
     actual = attr(view, steps=3, variant=variant)
     expected = slow_attr(view, tiny.alone(sentences), 3, begin, Scaled(view.model, monkeypatch))
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance / 100)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_maps_of_cross_attention_for_each_pair(family, monkeypatch):
+    view, pairs = translating(family, 3)
+    actual = attr(view, steps=2)
+    expected = slow_attr(view, pairs, 2, 1, Scaled(view.model, monkeypatch))
+    torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-6)
 
 
 def test_nothing_at_padding_is_the_largest(tiny, architecture, monkeypatch):

@@ -14,6 +14,7 @@ from methods import METHODS
 from methods.cahp import cahp, chosen_number, complementary, plane_distances, separability
 from methods.contract.choosing import select
 from methods.heads import observed
+from tests.methods.translating import FAMILIES, translating
 
 
 def resizing(length):
@@ -38,10 +39,10 @@ def slow_features(view, texts):
             observed(view.model, view.heads, attention=lambda site, rows, to=seen: to.append((site, rows))),
         ):
             view.logits(text)
-        matrix = resizing(seen[0][1].shape[-1])
         for number, (site, rows) in enumerate(seen):
             for head in range(rows.shape[1]):
-                resized = (matrix @ rows[0, head] @ matrix.T).flatten()
+                down, across = (resizing(length) for length in rows.shape[2:])
+                resized = (down @ rows[0, head].double() @ across.T).flatten()
                 maps.setdefault((site, number, head), {}).setdefault(int(text.labels), []).append(resized)
     classes = sorted({int(text.labels) for text in texts})
 
@@ -75,6 +76,14 @@ def test_features_are_distances_of_classes_pixel_by_pixel(tiny, architecture):
     assert len(found) == len(slow) > 1
     for features, expected in zip(found, slow, strict=True):
         torch.testing.assert_close(features, expected, rtol=1e-3, atol=1e-3)  # Llama's softmax is in float32
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_maps_of_cross_attention_have_a_row_for_each_token_of_the_target(family):
+    view, pairs = translating(family, 1)
+    slow = list(slow_features(view, pairs))
+    for features, expected in zip(separability(view), slow, strict=True):
+        torch.testing.assert_close(features, expected, rtol=1e-3, atol=1e-3)  # maps in float32
 
 
 def test_texts_of_one_class_are_told_apart_by_maps_themselves(tiny):

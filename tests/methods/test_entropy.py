@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from methods.entropy import attention_entropy
+from tests.methods.activations import of_units
+from tests.methods.translating import FAMILIES, maps_of, translating
 
 
 def row_entropy(row, variant, eps):
@@ -85,3 +87,15 @@ def test_a_probability_of_zero_adds_nothing(tiny):
     view = tiny.view(model, [tiny.batch(tiny.sentences(0))])
     for variant, eps in [("A", 0.0), ("B", 0.0), ("C", 0.0), ("C", 1e-7)]:
         assert attention_entropy(view, variant=variant, eps=eps).abs().max() < 1e-2
+
+
+@pytest.mark.parametrize("variant", ["A", "C"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_cross_attention_of_the_tokens_of_targets_to_those_of_sources(family, variant):
+    view, pairs = translating(family, 2)
+    of_heads = {}
+    for index, head, rows in maps_of(view, pairs):
+        terms = [-row_entropy(row, variant, 1e-7) for row in rows]
+        of_heads[index, head] = of_heads.get((index, head), 0.0) + sum(terms) / len(rows) / len(pairs)
+    actual = attention_entropy(view, variant=variant)
+    torch.testing.assert_close(actual, of_units(view, of_heads), rtol=1e-4, atol=1e-5)

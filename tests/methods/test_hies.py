@@ -10,6 +10,7 @@ import torch
 from methods.hies import hies, normalised_entropy
 from methods.tis import tis
 from tests.methods.activations import of_units
+from tests.methods.translating import FAMILIES, maps_of, translating
 
 
 def slow_entropy(view, texts):
@@ -29,6 +30,18 @@ def slow_entropy(view, texts):
                     place = index, head
                     of_heads[place] = of_heads.get(place, 0.0) + value / len(texts) / calls[index]
     return of_units(view, of_heads)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_of_cross_attention_are_of_targets_and_columns_of_sources(family):
+    view, pairs = translating(family, 0)
+    of_heads = {}
+    for index, head, rows in maps_of(view, pairs):
+        n = len(rows[0])
+        entropies = [-sum(a * math.log(a) for a in row if a > 0) for row in rows]
+        share = sum(entropies) / len(rows) / math.log(n) if n > 1 else 0.0
+        of_heads[index, head] = of_heads.get((index, head), 0.0) + share / len(pairs)
+    torch.testing.assert_close(normalised_entropy(view), of_units(view, of_heads), rtol=1e-4, atol=1e-6)
 
 
 def scaled(values):

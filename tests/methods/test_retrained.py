@@ -67,7 +67,7 @@ def test_the_weights_of_each_level_are_trained_without_the_other_heads(tiny, nam
     assert found.choices[0][0].model is view.model
     trained, mask = found.choices[0][1].model, found.masks[0][1]
     for (where, weight), other in zip(
-        train_remaining(view, mask, seed=0).named_parameters(), trained.parameters(), strict=True
+        train_remaining(view, mask, seed=0)[0].named_parameters(), trained.parameters(), strict=True
     ):
         assert torch.equal(other, weight), where
     assert not torch.equal(trained.classifier.weight, view.model.classifier.weight)

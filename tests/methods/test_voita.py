@@ -64,9 +64,9 @@ def test_only_the_trainings_that_a_budget_takes_are_held(tiny, monkeypatch):
 
     def counting(*args, **options):
         held.append(sum(reference() is not None for reference in trained))
-        model = train_gates(*args, **options)
+        model, trace = train_gates(*args, **options)
         trained.append(weakref.ref(model))
-        return model
+        return model, trace
 
     trained = []
     monkeypatch.setattr(module, "train_gates", counting)

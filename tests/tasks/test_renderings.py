@@ -83,6 +83,7 @@ def test_the_tokenizer_knows_all_of_it_and_writes_what_it_reads():
             assert tokenizer.decode(ids, skip_special_tokens=True) == text
 
 
+@pytest.mark.slow
 def test_single_things_are_soon_translated_but_not_without_cross_attention(tmp_path, monkeypatch):
     recipe = replace(translator.RECIPE, learning_rate=5e-3, max_steps=200, warmup_steps=20, evaluate_every=200)
     monkeypatch.setattr(translator, "RECIPE", recipe)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+import numpy as np
+
 from bench.analysis.budgets import fronts_of
 from bench.analysis.curves import curve
 from bench.records.protocol import count_at
@@ -18,6 +20,7 @@ from bench.report.figures import layers as layer_figures
 from bench.report.figures import lines
 from bench.report.figures import ranks as rank_figures
 from bench.report.figures import score_changes as change_figures
+from bench.report.figures import traces as trace_figures
 from bench.report.figures.picture import FORMS, Picture, picture
 from bench.report.figures.quality_axis import QualityAxis
 from bench.report.kept import Kept
@@ -151,6 +154,21 @@ def gates(board: Board) -> list[Picture]:
             draw = partial(head_figures.penalties, reported, label)
             pictures.append(picture(f"gates-{slug(label)}", f"Gates that {label} leaves open", caption, draw))
     return pictures
+
+
+def traces(board: Board, task: TaskKey) -> list[Picture]:
+    """The course of each training at ``LEVEL``; none where no method recorded one."""
+    every = {label: trace_figures.course(board.of(task, label), LEVEL) for label in board.labels}
+    found = {label: course for label, course in every.items() if course is not None}
+    if not found:
+        return []
+    what = "accuracy" if all(np.isfinite(course.right).all() for course in found.values()) else "loss"
+    caption = (
+        f"{board.name(task)}: {what} on training batches and units with an open gate against the step, in trainings "
+        f"that keep {100 - 100 * LEVEL:.0f} % of the units, mean over seeds. Gates of 0.01 and more are open."
+    )
+    draw = partial(trace_figures.courses, found, f"{board.name(task)}: trainings")
+    return [picture(f"traces-{task_slug(task)}", "Trainings, step by step", caption, draw)]
 
 
 def heat_maps(board: Board, task: TaskKey, labels: Sequence[str]) -> list[Picture]:

@@ -41,6 +41,7 @@ def task_page(
     drawn = [*curves]
     drawn += [each for label in first for each in gallery.boxes(board, task, label, looks[label])]
     drawn += [gallery.layers(board, task, label) for label in first]
+    drawn += gallery.traces(board, task)
     heads = gallery.critical(found, f"critical-differences-{file}", "seeds")
     heads += gallery.heat_maps(board, task, found.labels) if found else []
     both = agreement(board, task)

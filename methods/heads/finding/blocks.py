@@ -11,8 +11,10 @@ def find_blocks(model: nn.Module, heads: HeadMap) -> list[nn.Module]:
     """The model's blocks from bottom to top; empty unless the model is one plain stack of blocks.
 
     It is one if every site is inside a child of the same ModuleList and runs once per forward pass: no tied layers, no
-    encoder-decoders.
+    encoder-decoders, whatever kinds of attention the map has.
     """
+    if heads.kinds:  # the model has attention that the map does not show
+        return []
     stacks = set()
     for site in heads.sites:
         names = site.name.split(".")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import nn
 
+from methods.heads.finding.layouts import UnsupportedArchitecture
 from methods.heads.finding.site import Site
 from methods.heads.finding.sites import find_sites
 
 UNITS = ("group", "query")
+KINDS = ("encoder", "decoder", "cross")
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class HeadMap:
-    """The heads that a model has now.
+    """The heads that a model has now, or those of some kinds of attention.
 
     Sites are in the order in which the model registers them. Units are ordered by site, then by their first head;
     every mask, gate and importance has one entry per unit, in that order. The order depends only on the architecture.
@@ -34,29 +36,42 @@ class HeadMap:
     query head of every key/value group of a site. If every query head has its own key/value head (MHA), or a site has
     but one key/value head, which goes with the last query head (MQA), both are single heads. Tied layers (ALBERT) are
     one site, so a unit is one head index in all of them.
+
+    With ``kinds`` the map has only sites of these kinds. Whatever takes it leaves all other attention as it is: nothing
+    of that is removed, gated or observed.
     """
 
     sites: tuple[Site, ...]
     units: tuple[Unit, ...]
     unit: str
+    kinds: tuple[str, ...] = ()  # of the sites, where the model has others too; empty: the map has all its sites
 
     @classmethod
-    def of(cls, model: nn.Module, unit: str = "group") -> HeadMap:
-        """Find the heads of ``model``.
+    def of(cls, model: nn.Module, unit: str = "group", kinds: Collection[str] = ()) -> HeadMap:
+        """Find the heads of ``model``, or those in attention of some ``kinds``: "encoder", "decoder", "cross".
 
-        Raises UnsupportedArchitecture (a ValueError) if pruning would not be exact, ValueError for an unknown ``unit``.
+        Raises UnsupportedArchitecture (a ValueError) if pruning would not be exact, or if the model has no attention of
+        one of ``kinds``; ValueError for an unknown ``unit`` or kind.
         """
         if unit not in UNITS:
             raise ValueError(f"unit must be one of {', '.join(UNITS)}, not {unit!r}")
-        sites = find_sites(model)
+        if unknown := [kind for kind in kinds if kind not in KINDS]:
+            raise ValueError(f"kinds must be of {', '.join(KINDS)}, not {unknown[0]!r}")
+        every = find_sites(model)
+        present = {site.kind for site in every}
+        if missing := [kind for kind in kinds if kind not in present]:
+            has = " and ".join(kind for kind in KINDS if kind in present)
+            raise UnsupportedArchitecture(f"{type(model).__name__} has no {missing[0]} attention, only {has}")
+        chosen = tuple(kind for kind in KINDS if kind in kinds) if 0 < len(set(kinds)) < len(present) else ()
+        sites = _of_kinds(every, chosen)
         units = [Unit(index, heads) for index, site in enumerate(sites) for heads in _heads_of_units(site, unit)]
-        return cls(sites, tuple(units), unit)
+        return cls(sites, tuple(units), unit, chosen)
 
     def __len__(self) -> int:
         return len(self.units)
 
     def __repr__(self) -> str:
-        kinds = {kind: sum(site.kind == kind for site in self.sites) for kind in ("encoder", "decoder", "cross")}
+        kinds = {kind: sum(site.kind == kind for site in self.sites) for kind in KINDS}
         sites = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
         return f"HeadMap({sites} sites, {len(self)} units by {self.unit}, shape {self.shape})"
 
@@ -134,9 +149,13 @@ class HeadMap:
             raise ValueError(f"a mask must be bool of shape ({len(self)},), not {mask.dtype}, {tuple(mask.shape)}")
 
     def check_model(self, model: nn.Module) -> None:
-        """Raise ValueError unless ``model`` has exactly the sites of this map."""
-        if find_sites(model) != self.sites:
+        """Raise ValueError unless ``model`` has exactly the sites of this map, and others only of other kinds."""
+        if _of_kinds(find_sites(model), self.kinds) != self.sites:
             raise ValueError(f"the head map is not of this {type(model).__name__}: build a new one with HeadMap.of")
+
+
+def _of_kinds(sites: tuple[Site, ...], kinds: tuple[str, ...]) -> tuple[Site, ...]:
+    return tuple(site for site in sites if not kinds or site.kind in kinds)
 
 
 def _heads_of_units(site: Site, unit: str) -> list[tuple[int, ...]]:

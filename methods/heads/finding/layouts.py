@@ -6,7 +6,11 @@ covers every model with the same layout. Entries are tried in order.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from torch import nn
 
@@ -56,6 +60,10 @@ class Layout:
     position_bias: bool = False  # takes a bias (1 or B, heads, T, S) computed for all heads of the unpruned model
     reads_config: bool = False  # reads its number of query heads from the configuration shared by all layers
     needs_heads: bool = False  # its forward fails when no head is left
+    widths: tuple[str, ...] = ()  # attributes with the outputs per head of query, key and value; empty: HEAD_DIM
+    output_gate: bool = False  # each head of the query projection is followed by a gate of its context, as wide
+    per_head: tuple[str, ...] = ()  # its parameters that, where it has them, have one entry per query head
+    before: tuple[str, ...] = ()  # modules that compute what all heads share from the input
     after: str = ""  # module, where there is one, applied to the output projection's result (only if needs_heads)
 
     def paths(self) -> tuple[str, str, str, str]:
@@ -68,7 +76,28 @@ class Layout:
         return len({self.query, self.key, self.value}) < 3
 
 
+OUTPUT_GATES = ("Qwen3NextAttention", "Qwen3_5Attention", "Qwen3_5MoeAttention")
+
+# DeepSeek's latent attention: the keys and values of all heads are computed from one latent state, which is what a
+# cache holds. Each head's rows of the one projection are its keys, then its values.
+LATENT: Any = {
+    "key": "kv_b_proj",
+    "value": "kv_b_proj",
+    "output": "o_proj",
+    "order": "groups",
+    "widths": ("qk_head_dim", "qk_nope_head_dim", "v_head_dim"),
+    "before": ("q_a_proj", "q_a_layernorm", "kv_a_proj_with_mqa", "kv_a_layernorm"),
+    "needs_heads": True,
+    "classes": (
+        *("DeepseekV2Attention", "DeepseekV3Attention", "Glm4MoeLiteAttention", "YoutuAttention", "MiniCPM3Attention"),
+        *("KimiLinearAttention", "Mistral4Attention", "AXK1Attention", "LongcatFlashMLA"),
+    ),
+}
+
 LAYOUTS = (
+    # DeepSeek V2 and V3; their small models have no latent state for queries
+    Layout("q_b_proj", **LATENT),
+    Layout("q_proj", **LATENT),
     # BERT, RoBERTa, XLM-RoBERTa, CamemBERT, ELECTRA, RoFormer, BigBird with full attention
     Layout("query", "key", "value", "../output.dense", arguments=("sinusoidal_pos",)),
     # DeBERTa
@@ -101,8 +130,10 @@ LAYOUTS = (
     ),
     # DistilBERT
     Layout("q_lin", "k_lin", "v_lin", "out_lin"),
-    # Llama, Mistral, Qwen2, Qwen3, Gemma 2, ViT
-    Layout("q_proj", "k_proj", "v_proj", "o_proj"),
+    # Qwen3-Next, Qwen3.5
+    Layout("q_proj", "k_proj", "v_proj", "o_proj", output_gate=True, classes=OUTPUT_GATES),
+    # Llama, Mistral, Qwen2, Qwen3, Gemma 2, ViT, OLMo 2, gpt-oss
+    Layout("q_proj", "k_proj", "v_proj", "o_proj", per_head=("sinks",)),
     # ModernBERT decoder
     Layout("q_proj", "k_proj", "v_proj", "Wo"),
     # Phi
@@ -192,6 +223,20 @@ def geometry(num_heads: int, num_key_value_heads: int, head_dim: int, totals: tu
     }
 
 
+def is_linear_attention(module: nn.Module) -> bool:
+    """Whether the heads of ``module`` keep a state instead of attending to tokens: these are left as they are.
+
+    transformers hands such a module its state as ``cache_params``, except for MiniMax's lightning attention.
+    """
+    return "cache_params" in arguments_of(type(module).forward) or "LightningAttention" in type(module).__name__
+
+
+@cache
+def arguments_of(forward: Callable[..., Any]) -> frozenset[str]:
+    """Names of the arguments of a class's forward, ``self`` included."""
+    return frozenset(inspect.signature(forward).parameters)
+
+
 def part(path: str, name: str) -> str:
     """Dotted path of the module that a layout calls ``name``, for the attention module at ``path``."""
     while name.startswith("../"):
@@ -200,7 +245,7 @@ def part(path: str, name: str) -> str:
 
 
 def match_layout(path: str, modules: dict[str, nn.Module]) -> Layout | None:
-    """The layout of the module at ``path``; None if it is not an attention module.
+    """The layout of the module at ``path``; None if it is no attention module, or one of linear attention.
 
     Raises UnsupportedArchitecture if the names match a layout that holds only for classes other than this one.
     """
@@ -210,13 +255,13 @@ def match_layout(path: str, modules: dict[str, nn.Module]) -> Layout | None:
         for layout in LAYOUTS
         if layout.query in children and all(part(path, name) in modules for name in layout.paths())
     ]
+    if not fitting or is_linear_attention(modules[path]):
+        return None
     name = type(modules[path]).__name__
     for layout in fitting:
         if not layout.classes or name in layout.classes:
             return layout
-    if fitting:
-        raise UnsupportedArchitecture(
-            f"{name} at {path} has the projections of {', '.join(fitting[0].classes)}, but was not checked to work the "
-            "same way; if it does, add its name to methods/heads/finding/layouts.py"
-        )
-    return None
+    raise UnsupportedArchitecture(
+        f"{name} at {path} has the projections of {', '.join(fitting[0].classes)}, but was not checked to work the "
+        "same way; if it does, add its name to methods/heads/finding/layouts.py"
+    )

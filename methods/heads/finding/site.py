@@ -20,6 +20,10 @@ class Site:
     maps "query", "key" and "value" to the dotted paths of their modules, which are the same path where the projection
     is fused; ``output`` is the path of the output projection. ``followers`` are the paths of more linear layers with
     outputs for every query head.
+
+    ``widths`` gives the outputs of the projection for one head of each role. For a role whose projection is normalised
+    over all heads at once, ``norms`` has the path of that norm, and as it needs the outputs of heads that are gone,
+    too, ``places`` says where among all heads of the projection those that are left are.
     """
 
     name: str  # dotted path of the attention module
@@ -28,10 +32,14 @@ class Site:
     layers: tuple[int, ...]
     num_heads: int  # query heads now present
     num_key_value_heads: int
-    head_dim: int
+    head_dim: int  # width of a head's context
     projections: dict[str, str] = field(repr=False, hash=False)
     output: str = field(repr=False)
     layout: Layout = field(repr=False)
+    widths: dict[str, int] = field(repr=False, hash=False)
+    norms: dict[str, str] = field(default_factory=dict, repr=False, hash=False)
+    places: dict[str, tuple[int, ...]] = field(default_factory=dict, repr=False, hash=False)
+    per_head: tuple[str, ...] = field(default=(), repr=False)  # its parameters with one entry per query head
     followers: tuple[str, ...] = field(default=(), repr=False)
 
     @property
@@ -49,20 +57,33 @@ class Site:
         return self.num_heads if role == "query" else self.num_key_value_heads
 
     def rows(self, role: str, heads: list[int]) -> torch.Tensor:
-        """Indices of the outputs of the projection of ``role`` for ``heads``: LongTensor (len(heads) * head_dim,)."""
+        """Indices of the outputs of the projection of ``role`` for ``heads``: LongTensor (len(heads) * width,)."""
+        fused = [other for other in ROLES if self.projections[other] == self.projections[role]]
+        before, width = fused[: fused.index(role)], self.widths[role]
+        if role in self.places:
+            heads = [self.places[role][head] for head in heads]
         places = torch.tensor(heads, dtype=torch.long)
         if self.layout.order == "quarters":
             return rows_in_quarters(role, self._of_heads(places), self.num_heads * self.head_dim)
         if self.layout.order == "groups":
-            queries = self.queries_per_group
-            if role == "query":
-                places = places // queries * (queries + 2) + places % queries
-            else:
-                places = places * (queries + 2) + queries + (role == "value")
+            number = {"query": self.queries_per_group, "key": 1, "value": 1}  # of each role's heads in a group
+            of_group, offset = (sum(number[each] * self.widths[each] for each in some) for some in (fused, before))
+            first = places // number[role] * of_group + offset + places % number[role] * width
         else:
-            fused = [other for other in ROLES if self.projections[other] == self.projections[role]]
-            places = places + sum(self.heads_of(other) for other in fused[: fused.index(role)])
-        return self._of_heads(places)
+            first = places * width + sum(self.heads_of(other) * self.widths[other] for other in before)
+        return (first[:, None] + torch.arange(width)).flatten()
+
+    def of_heads(self, role: str, outputs: torch.Tensor) -> torch.Tensor:
+        """What the projection of ``role`` gives for each head, (B, T, heads, width), from its outputs, (B, T, rows).
+
+        Latent states come with an axis for their only head, (B, 1, T, rows).
+        """
+        if outputs.dim() == 4:
+            outputs = outputs.flatten(1, 2)
+        number, width = self.heads_of(role), self.widths[role]
+        if outputs.shape[-1] != number * width:
+            outputs = outputs[..., self.rows(role, list(range(number)))]
+        return outputs.unflatten(-1, (number, width))
 
     def columns(self, heads: Sequence[int]) -> torch.Tensor:
         """Indices of the output projection's inputs for ``heads``: LongTensor (len(heads) * head_dim,)."""
@@ -83,7 +104,9 @@ class Site:
 
     def narrowed(self, heads: Sequence[int]) -> Site:
         """The description of the site when it has only the query heads ``heads`` left."""
-        return replace(self, num_heads=len(heads), num_key_value_heads=len(self.groups_of(heads)))
+        left = {"query": heads, "key": self.groups_of(heads), "value": self.groups_of(heads)}
+        places = {role: tuple(places[head] for head in left[role]) for role, places in self.places.items()}
+        return replace(self, num_heads=len(heads), num_key_value_heads=len(left["key"]), places=places)
 
     def _of_heads(self, places: torch.Tensor) -> torch.Tensor:
         """Indices of the entries of the heads at ``places``, (n,): LongTensor (n * head_dim,)."""

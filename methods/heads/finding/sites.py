@@ -20,6 +20,7 @@ from methods.heads.finding.layouts import (
 from methods.heads.finding.linear import Linear, features, is_linear
 from methods.heads.finding.site import Site
 from methods.heads.finding.verify import verify_model, verify_site
+from methods.heads.mechanisms.wide_norms import wide_norms
 
 
 def find_sites(model: nn.Module) -> tuple[Site, ...]:
@@ -63,15 +64,15 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
         if linear in modules and not is_linear(modules[linear]):
             kind = type(modules[linear]).__name__
             raise UnsupportedArchitecture(f"{name} at {path}: {linear} is a {kind}, not a plain linear layer")
-    head_dim = next((getattr(module, each) for each in HEAD_DIM if hasattr(module, each)), None)
-    if not head_dim:
-        raise UnsupportedArchitecture(
-            f"{name} at {path} has no attribute for the width of a head; known are {', '.join(HEAD_DIM)}"
-        )
-    output = part(path, layout.output)
-    num_heads = features(cast(Linear, modules[output]))[0] // head_dim
+    widths = _widths(path, module, layout)
+    head_dim = widths["value"]
+    num_heads = features(cast(Linear, modules[output := part(path, layout.output)]))[0] // head_dim
     outputs = {each: features(cast(Linear, modules[part(path, each)]))[1] for each in layout.paths()[:3]}
-    num_key_value_heads = (sum(outputs.values()) // head_dim - num_heads) // 2
+    beside = [role for role in ROLES if getattr(layout, role) == layout.value]  # of one projection
+    of_queries = num_heads * widths["query"] if "query" in beside else 0
+    width_of_group = sum(widths[role] for role in beside if role != "query")
+    num_key_value_heads = (outputs[layout.value] - of_queries) // width_of_group
+    norms = {role: norm for norm, name in wide_norms(module).items() for role in ROLES if getattr(layout, role) == name}
     layers = _layers(path, module)
     site = Site(
         name=path,
@@ -84,6 +85,10 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
         projections={role: part(path, getattr(layout, role)) for role in ROLES},
         output=output,
         layout=layout,
+        widths=widths,
+        norms={role: f"{path}.{norm}" for role, norm in norms.items()},
+        places=_places(module, {role: outputs[getattr(layout, role)] // widths[role] for role in norms}),
+        per_head=tuple(each for each in layout.per_head if module._parameters.get(each) is not None),
         followers=tuple(each for name in layout.follow if (each := part(path, name)) in modules),
     )
     expected = {"query heads": (num_heads, site.queries_per_group * num_key_value_heads)}
@@ -91,7 +96,12 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
         expected[f"outputs of {each}"] = features(cast(Linear, modules[each]))[1], num_heads * head_dim
     for each, found in outputs.items():
         roles = [role for role in ROLES if getattr(layout, role) == each]
-        expected[f"outputs of {each}"] = found, sum(site.heads_of(role) for role in roles) * head_dim
+        if norms.keys() & set(roles):
+            expected[f"heads after the norm of {each}"] = len(site.places[roles[0]]), site.heads_of(roles[0])
+            for name, parameter in modules[site.norms[roles[0]]].named_parameters():
+                expected[f"width of {norms[roles[0]]}.{name}"] = parameter.numel(), found
+        else:
+            expected[f"outputs of {each}"] = found, sum(site.heads_of(role) * widths[role] for role in roles)
     expected[f"inputs of {layout.output}"] = features(cast(Linear, modules[output]))[0], num_heads * head_dim
     for each, wanted in geometry(num_heads, num_key_value_heads, head_dim, layout.totals).items():
         if hasattr(module, each):
@@ -103,6 +113,33 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
                 f"{num_key_value_heads} groups require {wanted}"
             )
     return site
+
+
+def _widths(path: str, module: nn.Module, layout: Layout) -> dict[str, int]:
+    """Outputs of the projection of each role for one head."""
+    if layout.widths:
+        return {role: getattr(module, name) for role, name in zip(ROLES, layout.widths, strict=True)}
+    head_dim = next((getattr(module, each) for each in HEAD_DIM if hasattr(module, each)), None)
+    if not head_dim:
+        raise UnsupportedArchitecture(
+            f"{type(module).__name__} at {path} has no attribute for the width of a head; known are "
+            f"{', '.join(HEAD_DIM)}"
+        )
+    query = 2 * head_dim if layout.output_gate else head_dim
+    return {"query": query, "key": head_dim, "value": getattr(module, "v_head_dim", head_dim)}
+
+
+def _places(module: nn.Module, given: dict[str, int]) -> dict[str, tuple[int, ...]]:
+    """Of the heads that each role's norm is given, so many, those that are left after some were removed."""
+    left: list[int] | None = vars(module).get("kept_heads")
+    places = {}
+    for role, number in given.items():
+        if left is None or not number:
+            places[role] = tuple(range(number))
+        else:
+            per_head = vars(module)["unpruned_heads"] // number
+            places[role] = tuple(sorted({head // per_head for head in left}))
+    return places
 
 
 def _kind(path: str, module: nn.Module, layout: Layout) -> str:

@@ -7,14 +7,19 @@ for anything else that may depend on the number of heads: parameters, integer at
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from functools import cache
 from types import CodeType
-from typing import Any
 
 from torch import nn
 
-from methods.heads.finding.layouts import HEAD_DIM, UnsupportedArchitecture, geometry
+from methods.heads.finding.layouts import (
+    HEAD_DIM,
+    UnsupportedArchitecture,
+    arguments_of,
+    geometry,
+    is_linear_attention,
+)
+from methods.heads.finding.linear import is_linear
 from methods.heads.finding.numbers import may_count_heads
 from methods.heads.finding.site import Site
 
@@ -40,6 +45,7 @@ ARGUMENTS = {
 # Integer attributes that do not depend on the number of heads.
 NUMBERS = {
     *HEAD_DIM,
+    *("v_head_dim", "qk_head_dim", "qk_nope_head_dim", "qk_rope_head_dim", "q_lora_rank", "kv_lora_rank"),
     "layer_idx",
     "sliding_window",
     "rotary_ndims",
@@ -55,7 +61,7 @@ def verify_site(site: Site, module: nn.Module) -> None:
     """Raise UnsupportedArchitecture if more than the known projections may depend on the number of heads."""
     _check_parameters(site, module)
     if (
-        unknown := _arguments(type(module).forward)
+        unknown := arguments_of(type(module).forward)
         - ARGUMENTS
         - set(site.layout.arguments)
         - set(site.layout.by_head)
@@ -85,6 +91,9 @@ def verify_model(modules: dict[str, nn.Module], paths: list[tuple[str, nn.Module
     modules: every module of the model by its path. paths: the same, with those registered twice under both paths.
     """
     names = [site.name for site in sites]
+    for path, module in modules.items():
+        if is_linear_attention(module) and any(is_linear(child) for child in module.children()):
+            names.append(path)
     for path, module in modules.items():
         attends = "attention" in type(module).__name__.lower() and any(True for _ in module.parameters())
         if attends and not any(_within(path, name) or _within(name, path) for name in names):
@@ -124,16 +133,20 @@ def needs_heads(module: nn.Module) -> bool:
 
 
 def _check_parameters(site: Site, module: nn.Module) -> None:
-    claimed = {*site.projections.values(), *site.followers, site.output}
+    known = {*site.projections.values(), *site.followers, site.output, *site.norms.values()}
+    known |= {f"{site.name}.{name}" for name in site.layout.before}
+    within_head = {(width,) for width in site.widths.values()}
     for name, parameter in module.named_parameters():
         owner = f"{site.name}.{name}".rpartition(".")[0]
         child = owner.rpartition(".")[2]
         after_output = child == "LayerNorm"  # ALBERT's, over the hidden size
         bias_table = site.layout.position_bias and child == "relative_attention_bias"  # kept whole
-        shared_by_heads = parameter.shape == (site.head_dim,) and owner != site.name  # a norm within the head
+        of_query_heads = name in site.per_head and parameter.shape == (site.num_heads,)
         of_heads = name in site.layout.biases and parameter.shape == (site.num_heads * site.head_dim,)
         own_table = child in site.layout.tables and parameter.shape[1:] == (site.num_heads,)
-        if owner not in claimed and not (after_output or bias_table or shared_by_heads or of_heads or own_table):
+        shared_by_heads = parameter.shape in within_head and owner != site.name  # a norm within the head
+        expected = after_output or bias_table or of_query_heads or of_heads or own_table or shared_by_heads
+        if owner not in known and not expected:
             _refuse(site, module, f"has a parameter {name} of shape {tuple(parameter.shape)}", "which heads use it")
 
 
@@ -145,12 +158,6 @@ def _refuse(site: Site, module: nn.Module, what: str, question: str) -> None:
 
 def _within(path: str, ancestor: str) -> bool:
     return path == ancestor or path.startswith(f"{ancestor}.") or not ancestor
-
-
-@cache
-def _arguments(forward: Callable[..., Any]) -> frozenset[str]:
-    """Names of the arguments of a class's forward, ``self`` included."""
-    return frozenset(inspect.signature(forward).parameters)
 
 
 @cache

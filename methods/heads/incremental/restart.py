@@ -70,8 +70,8 @@ class Restart:
 
     def __init__(self, model: nn.Module, heads: HeadMap, stored_bytes: int) -> None:
         blocks, of_site = find_blocks(model, heads), block_of_site(heads)
-        one_site_each = sorted(of_site) == list(range(len(blocks)))
-        self._blocks = blocks if one_site_each and len(blocks) > 1 else []
+        one_site_at_most = len(set(of_site)) == len(of_site)  # blocks of linear attention have none
+        self._blocks = blocks if one_site_at_most and len(blocks) > 1 else []
         self._block_of_site = of_site
         self._top_attention = model.get_submodule(heads.sites[of_site.index(max(of_site))].name)
         self._model, self._heads = model, heads

@@ -15,6 +15,7 @@ from methods.heads.finding.site import Site
 from methods.heads.finding.verify import needs_heads
 from methods.heads.mechanisms.arguments import slice_arguments
 from methods.heads.mechanisms.quarters import split_anywhere
+from methods.heads.mechanisms.wide_norms import select_heads
 from methods.heads.surgery.no_heads import count_cached_tokens, forward_without_heads
 
 
@@ -28,7 +29,8 @@ def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
     module.unpruned_heads = unpruned_heads(module, site)
     former = kept_heads(module, site)
     module.kept_heads = [former[head] for head in kept]
-    for name, value in geometry(len(kept), len(site.groups_of(kept)), site.head_dim, site.layout.totals).items():
+    groups = site.groups_of(kept)
+    for name, value in geometry(len(kept), len(groups), site.head_dim, site.layout.totals).items():
         if hasattr(module, name):
             setattr(module, name, value)
     if site.layout.reads_config:
@@ -39,8 +41,10 @@ def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
         slice_arguments(module, site.layout.by_head)
     if site.layout.position_bias:
         _slice_position_bias(module, site)
+    for role, path in site.norms.items() if len(kept) < site.num_heads else ():
+        select_heads(model.get_submodule(path), site.narrowed(kept).places[role], site.widths[role])
     if site.num_heads and not kept:
-        if site.layout.needs_heads and needs_heads(module):
+        if _substituted(module, site):
             module.forward = MethodType(forward_without_heads, module)
             module.site_without_heads = site
         module.register_forward_hook(count_cached_tokens, with_kwargs=True)
@@ -49,15 +53,21 @@ def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
 def check_runs_without_heads(model: nn.Module, site: Site) -> None:
     """Raise UnsupportedArchitecture if the site cannot run without any head."""
     module = model.get_submodule(site.name)
-    if not needs_heads(module) or site.layout.position_bias:  # T5 needs it only for that bias
+    if (not needs_heads(module) and not site.norms) or site.layout.position_bias:  # T5 needs it only for that bias
         return
     if site.layout.needs_heads and site.layout.output.startswith("../"):
         return  # its parent goes on with no contexts
     # It can be substituted if nothing follows its output projection but what the layout names.
     parts = {name.partition(".")[0] for name in (*site.layout.paths(), *site.layout.tables, site.layout.after)}
     parts |= {"attn_dropout", "attention_dropout"}
-    if not site.layout.needs_heads or not {name for name, _ in module.named_children()} <= parts:
+    parts |= {*site.layout.before, *(path.rpartition(".")[2] for path in site.norms.values())}
+    if not _substituted(module, site) or not {name for name, _ in module.named_children()} <= parts:
         raise UnsupportedArchitecture(f"{type(module).__name__} at {site.name} cannot run without any head: keep one")
+
+
+def _substituted(module: nn.Module, site: Site) -> bool:
+    """Whether another forward takes the module's place when no head is left, as its own cannot run."""
+    return bool(site.norms) or (site.layout.needs_heads and needs_heads(module))
 
 
 class SiteConfig:

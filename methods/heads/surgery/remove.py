@@ -22,8 +22,9 @@ def remove_heads(
     mask: BoolTensor (units,), true where a unit is kept.
 
     Removed are rows of the query, key and value projections (with their biases) and columns of the output projection,
-    whose bias stays. A layer may lose all its heads. Parameters keep dtype, device and requires_grad; those that shrink
-    lose their ``grad``. ``model.config`` still has the original number of heads; ``HeadMap.of`` gives the present one.
+    whose bias stays. A projection that is normalised over all heads at once keeps its rows as long as a head is left. A
+    layer may lose all its heads. Parameters keep dtype, device and requires_grad; those that shrink lose their
+    ``grad``. ``model.config`` still has the original number of heads; ``HeadMap.of`` gives the present one.
 
     Unless ``in_place``, the model is not changed. The smaller model has parameters of its own, but those that do not
     shrink share the memory of the model's, so it takes little more. Backward gives a shared parameter of the smaller
@@ -90,13 +91,19 @@ def _narrow_site(model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.
     narrowed: dict[int, nn.Parameter] = {}
     for path in dict.fromkeys(site.projections.values()):
         roles = [role for role in site.projections if site.projections[role] == path]
+        if kept and site.norms.keys() & set(roles):
+            continue  # the norm needs the outputs of all heads
         sources = torch.cat([site.rows(role, kept if role == "query" else groups) for role in roles])
         targets = torch.cat([left.rows(role, list(range(left.heads_of(role)))) for role in roles])
         narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), sources[targets.argsort()])
-    columns = site.columns(kept)
+    heads, columns = torch.tensor(kept, dtype=torch.long), site.columns(kept)
+    if not kept:  # nor is there anything left to normalise
+        norms = [each for path in site.norms.values() for each in model.get_submodule(path).parameters()]
+        narrowed |= {id(each): select(each, 0, heads) for each in norms}
     for path in site.followers:
         narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), columns)
     module = model.get_submodule(site.name)
-    narrowed |= {id(bias): select(bias, 0, columns) for bias in site.biases(module)}
-    narrowed |= {id(table.weight): select(table.weight, 1, torch.tensor(kept).long()) for table in site.tables(module)}
+    narrowed |= {id(each): select(each, 0, heads) for each in map(module.get_parameter, site.per_head)}
+    narrowed |= {id(each): select(each, 0, columns) for each in site.biases(module)}
+    narrowed |= {id(each.weight): select(each.weight, 1, heads) for each in site.tables(module)}
     return narrowed | select_inputs(cast(Linear, model.get_submodule(site.output)), columns)

@@ -164,15 +164,16 @@ def _uniform_config(model: PreTrainedModel) -> PretrainedConfig | None:
     shapes = {(site.num_heads, site.num_key_value_heads, site.head_dim) for site in sites}
     if len(shapes) != 1 or len(widths) != 1 or 0 in (sites[0].num_heads, *widths):
         return None
-    num_heads, num_key_value_heads, head_dim = shapes.pop()
+    num_heads, num_key_value_heads, _ = shapes.pop()
     wanted = {
         "num_attention_heads": num_heads,
         "num_key_value_heads": num_key_value_heads,
-        "head_dim": head_dim,
         "intermediate_size": widths.pop(),
     }
     options = model.config.to_dict()
-    options |= {name: value for name, value in wanted.items() if name in options or name == "head_dim"}
+    options |= {name: value for name, value in wanted.items() if name in options}
+    if not sites[0].layout.widths:  # else it may stand for a part of the head
+        options["head_dim"] = sites[0].widths["key"]
     try:
         config = AutoConfig.for_model(options.pop("model_type"), **options)
         with torch.device("meta"):

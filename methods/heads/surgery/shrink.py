@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TypeVar
 
 import torch
@@ -40,4 +41,4 @@ def shrink(model: nn.Module, mask: torch.Tensor, heads: HeadMap) -> HeadMap:
         for unit, keep in zip(heads.units, mask.tolist(), strict=True)
         if keep
     ]
-    return HeadMap(tuple(site.narrowed(left[site.name]) for site in heads.sites), tuple(units), heads.unit)
+    return replace(heads, sites=tuple(site.narrowed(left[site.name]) for site in heads.sites), units=tuple(units))

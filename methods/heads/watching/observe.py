@@ -33,12 +33,14 @@ def observed(
 
     Sites without heads are skipped.
 
-    attention(site, rows): attention probabilities (B, H, T, S), in train mode after dropout, with their graph. Runs the
+    attention(site, rows): attention probabilities (B, H, T, S), in train mode after dropout, with their graph; with a
+        sink (gpt-oss), the rest that it leaves. Runs the
         model's eager attention. The module's own output no longer holds them, so ``output_attentions`` gives None.
     context(site, z): each head's context (B, T, H, d_h) after the gates entered before, with its graph.
     gradients(site, inputs, grads): called during backward. ``inputs`` and ``grads`` are keyed "query", "key" and
-        "value": the projection's input (B, T, d), detached, and the gradient at its output (B, T, heads, d_h), where
-        heads is H for the query and the number of key/value heads for the others. In cross attention T is the
+        "value": the projection's input (B, T, d), detached, and the gradient at its output (B, T, heads, width), where
+        heads is H for the query and the number of key/value heads for the others, and width is d_h but for latent
+        attention and for queries that come with a gate (``Site.widths``). In cross attention T is the
         source's length for key and value; where positions run through the same projections (DeBERTa-v3), they follow
         the tokens. No parameter requires a gradient inside, so none gets one.
     neurons(name, values): input of the down projection of the feed-forward layer of that name, (B, T, width) or, in
@@ -180,12 +182,9 @@ def _watch_gradients(
 
     def project(path: str) -> Callable:
         roles = [role for role in ROLES if site.projections[role] == path]
-        fused = len(roles) > 1
-        rows = {role: site.rows(role, list(range(site.heads_of(role)))) for role in roles if fused}
 
         def split(grad: torch.Tensor) -> Tensors:
-            parts = {role: grad[..., rows[role]] for role in roles} if fused else {roles[0]: grad}
-            return {role: part.unflatten(-1, (-1, site.head_dim)) for role, part in parts.items()}
+            return {role: site.of_heads(role, grad) for role in roles}
 
         def hook(module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
             if not torch.is_grad_enabled():
@@ -196,6 +195,7 @@ def _watch_gradients(
             run = sum(role == roles[0] for role, _ in call.inputs)
             keys = [(role, run) for role in roles]
             inputs = args[0].detach()
+            inputs = inputs.flatten(1, 2) if inputs.dim() == 4 else inputs
             if run:  # positions, which are the same for all examples
                 batch = len(call.inputs[roles[0], 0])
                 inputs = inputs.expand(batch, -1, -1)

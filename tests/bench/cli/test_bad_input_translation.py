@@ -123,3 +123,11 @@ def test_flags_that_make_no_sense(refused, flags, expected):
 def test_flags_of_translation_go_with_no_other_task(complaint, tiny_data, tiny_model, flag):
     said = complaint("run", "--task", "classification", "--model", tiny_model, "--data", tiny_data, *flag)
     assert said == f"{flag[0]} is for --task translation"
+
+
+def test_kinds_of_attention_that_are_not_there(refused, complaint, tiny_model, tiny_data):
+    assert refused("--kinds", "encoder,self") == ("--kinds 'encoder,self': expected some of encoder, decoder, cross")
+    assert refused("--kinds", "encoder,,cross") == "--kinds 'encoder,,cross': expected KIND, or KIND,KIND"
+    own = ["--task", "classification", "--model", tiny_model, "--data", tiny_data, "--kinds", "cross"]
+    for verb in (["run", "--methods", "none"], ["prune", "--method", "michel", "--keep", "0.5", "--out", "smaller"]):
+        assert complaint(*verb, *own) == "BertForSequenceClassification has no cross attention, only encoder"

@@ -127,6 +127,7 @@ def test_a_slip_is_named_with_what_is_nearest(complaint, arguments, said):
     assert complaint("check", *arguments.split()) == said
 
 
+@pytest.mark.slow
 def test_a_package_that_pip_installs_is_checked_and_run(place, tmp_path):
     source, site = tmp_path / "source", tmp_path / "site"
     source.mkdir()

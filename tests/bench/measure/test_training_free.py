@@ -39,6 +39,9 @@ def test_its_cost_is_that_of_scoring_and_its_report_that_of_recovery(place, plug
     assert record.cell.trained is None and record.result.method_training is None
     assert (record.result.passes.forward, record.result.passes.backward) == (record.result.calibration, 0)
     assert record.measured.scoring_seconds > 0 == record.measured.method_training_seconds
+    trained = found["dsp-joint"].result.method_training
+    assert list(trained.traces) == found["dsp-joint"].result.removed[1:]
+    assert all(trace.steps[-1] == trained.reports[count]["steps"] for count, trace in trained.traces.items())
     assert record.result.recovery == {count: {"solved": 2.0} for count in record.result.removed[1:]}
     (path,) = (place.out / "records").glob("*/solves/*.safetensors")
     kept = [array for name, array in load_file(path).items() if name.startswith("neurons.")]

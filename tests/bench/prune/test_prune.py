@@ -47,6 +47,18 @@ def test_the_card_says_where_calibration_texts_come_from(prune, tmp_path, flags,
     assert said in (tmp_path / "small" / "README.md").read_text()
 
 
+def test_heads_of_other_kinds_of_attention_stay(tiny_marian, tiny_pairs, tmp_path):
+    own = ["--task", "translation", "--model", tiny_marian, "--data", tiny_pairs, "--text", "en,hu", "--limit", 8]
+    flags = ["--method", "michel", "--keep", "25%", "--kinds", "cross", "--device", "cpu", "--out", tmp_path / "small"]
+    assert main(["prune", *map(str, (*own, *flags))]) == 0
+    smaller = HeadMap.of(load_pruned(tmp_path / "small"))
+    assert {site.num_heads for site in smaller.sites if site.kind != "cross"} == {4}
+    assert sum(site.num_heads for site in smaller.sites if site.kind == "cross") == 2
+    card = (tmp_path / "small" / "README.md").read_text()
+    assert "18 of 24 attention heads kept" in card and "Only heads of cross attention could go." in card
+    assert "- model.encoder.layers.1.self_attn: 4 of 4 (0, 1, 2, 3)" in card and "--kinds cross" in card
+
+
 def test_the_lines_of_the_card_load_it_in_a_new_process(prune, tmp_path):
     assert prune("--method", "ae:variant=A", "--keep", "3") == 0
     card = (tmp_path / "small" / "README.md").read_text()

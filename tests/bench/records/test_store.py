@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bench.records.errors import InputError
 from bench.records.files import digest_of
 from bench.records.protocol import PROTOCOL
-from bench.records.schema import FailedRecord, FinishedRecord
+from bench.records.schema import FailedRecord, FinishedRecord, Trace
 from bench.records.store import CorruptRecord, OtherProtocol, Store, read_arrays, read_current, read_outcomes
 
 RESULTS = Path(__file__).parents[3] / "results" / "mini"
@@ -49,12 +49,30 @@ def failure(record: FinishedRecord, reason: str = "RuntimeError: no") -> FailedR
 
 
 def test_a_finished_record_is_read_as_it_was_written(store, make_record):
-    training = {"passes": {"forward": 1, "backward": 1}, "reports": {2: {"steps": 3.0}, 10: {"steps": 4.0}}}
+    traces = {2: {"steps": [1, 3], "loss": [0.5, 0.25], "right": [], "open": [8.0, 6.5]}}
+    reports = {2: {"steps": 3.0}, 10: {"steps": 4.0}}
+    training = {"passes": {"forward": 1, "backward": 1}, "reports": reports, "traces": traces}
     record = make_record(result={"method_training": training}, training={"steps": 5, "by an adapter": "x"})
     store.write(NAME, record, {"outcomes": np.zeros((1, 3, 100), bool)})
     again = store.read(store.path(NAME))
     assert again == record.model_copy(update={"outcomes": again.outcomes, "digest": again.digest})
     assert again.result.method_training.reports[10] == {"steps": 4.0}  # JSON has text for keys, which sorts otherwise
+
+
+@pytest.mark.parametrize(
+    ("trace", "complaint"),
+    [
+        ({"steps": [1, 1]}, "steps that do not ascend"),
+        ({"steps": []}, "steps that do not ascend"),
+        ({"loss": []}, "0 values of loss for 2 steps"),
+        ({"open": [1.0]}, "1 values of open for 2 steps"),
+    ],
+)
+def test_a_trace_has_a_value_for_each_of_its_steps(trace, complaint):
+    whole = {"steps": [1, 2], "loss": [0.5, 0.5], "open": [3.0, 2.0]}
+    assert Trace(**whole).right == []
+    with pytest.raises(ValueError, match=complaint):
+        Trace(**(whole | trace))
 
 
 @given(reason=st.text(st.characters(exclude_categories=["Cs"])), seed=st.integers(0, 2**32 - 1))

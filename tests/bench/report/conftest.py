@@ -141,7 +141,11 @@ def writer(folder: Path, make_record: Callable[..., FinishedRecord]) -> Callable
                 "shape": [4, 4],
                 "orders": None if record.result.kept or trains else orders,
                 "kept": [sorted(range(UNITS - count)) for count in REMOVED] if trains else record.result.kept,
-                "method_training": {"passes": {"forward": 900, "backward": 900}, "reports": reports}
+                "method_training": {
+                    "passes": {"forward": 900, "backward": 900},
+                    "reports": reports,
+                    "traces": {4: {"steps": [1, 3], "loss": [1.5, 0.5], "right": [0.5, 0.75], "open": [8, 4 + seed]}},
+                }
                 if trains
                 else None,
                 "parameters": [{"model": 2**18 - 2**14 * count} for count in REMOVED],

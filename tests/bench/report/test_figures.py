@@ -16,11 +16,12 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from bench.report.board import read
-from bench.report.figures import lines
+from bench.report.figures import gallery, lines
 from bench.report.figures import ranks as rank_figures
 from bench.report.figures.canvas import short
 from bench.report.figures.heads import kept_by_layer, kept_shares, open_gates
 from bench.report.figures.picture import PAPER, picture
+from bench.report.figures.traces import course
 from bench.report.standing import standing
 from bench.report.tables.table import Cell, Heading, Table, latex, name, number, to_csv
 
@@ -64,6 +65,23 @@ def test_gates_left_open_are_those_reported(run):
     task = board.tasks[0]
     assert open_gates(board.of(task, "voita")) == {0.01: [6, 6, 6], 0.1: [2, 3, 2]}
     assert open_gates(board.of(task, "michel")) == {}
+
+
+def test_the_course_of_a_training_is_a_mean_over_seeds_with_the_same_steps(run, changed):
+    board = read(run(seeds=3, labels=("michel", "voita"), data=("alpha",)))
+    task = board.tasks[0]
+    records = board.of(task, "voita")
+    found = course(records, 0.5)
+    assert (found.steps.tolist(), found.loss.tolist()) == ([1, 3], [1.5, 0.5])
+    assert (found.right.tolist(), found.open.tolist()) == ([0.5, 0.75], [8, 5])
+    assert course(records, 0.25) is None and course(board.of(task, "michel"), 0.5) is None
+    other = records[2].result.method_training.model_dump()
+    other["traces"][4] |= {"steps": [1, 4], "right": []}
+    odd = changed(records[2], result={"method_training": other})
+    np.testing.assert_allclose(course([*records[:2], odd], 0.5).open, [8, 4.5])
+    assert np.isnan(course([odd], 0.5).right).all()
+    (drawn,) = gallery.traces(board, task)
+    assert "accuracy on training batches" in drawn.caption and drawn.files
 
 
 def test_the_mean_over_tasks_is_that_within_each_seed(run):

@@ -21,14 +21,13 @@ ENOUGH = {
 }  # test accuracy of the unpruned model
 
 
-pytestmark = pytest.mark.slow
 COMMITTED = Path(__file__).parents[3] / "results" / "mini"
 
 
 # One task is learnt here, too: another platform trains other weights than those of the committed records.
 on_each_task = pytest.mark.parametrize(
     ("records", "task"),
-    [("trained here", "mnli"), *(("committed", task) for task in ENOUGH)],
+    [pytest.param("trained here", "mnli", marks=pytest.mark.slow), *(("committed", task) for task in ENOUGH)],
     indirect=["records"],
     scope="module",
 )

@@ -118,6 +118,7 @@ def test_greedy_gnorm_removes_every_single_head_of_four_checkpoints(run, place):
         assert record.result.chance < 1 and not record.result.training.model_dump(exclude_none=True)
 
 
+@pytest.mark.slow
 def test_dsp_trains_from_the_pretrained_model_for_the_whole_of_fine_tuning(run, place):
     records = {record.cell.label: record for record in run("dsp", "--levels", "0.5")}
     assert records.keys() == labels("dsp")
@@ -138,6 +139,7 @@ def test_dsp_trains_from_the_pretrained_model_for_the_whole_of_fine_tuning(run, 
     ]
 
 
+@pytest.mark.slow
 def test_hies_is_run_on_the_tasks_of_glue(run, place):
     records = run("hies", "--seeds", "1", "--methods", "tis,hies", "--levels", "0.3")
     assert {record.cell.data for record in records} == {f"glue:{name}" for name in GLUE}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
 import transformers as t
+from torch import nn
 
 from methods.heads import HeadMap
 
@@ -106,19 +109,30 @@ def _vit() -> t.PreTrainedModel:
 
 
 GQA = {**DECODER, "num_key_value_heads": 2, "head_dim": 6}
+MIXED = {  # the second layer keeps a state instead of attending
+    "layer_types": ["full_attention", "linear_attention", "full_attention"],
+    **{f"linear_{name}": size for name, size in (("num_key_heads", 2), ("num_value_heads", 4), ("conv_kernel_dim", 2))},
+    **{"linear_key_head_dim": 4, "linear_value_head_dim": 4},
+}
+LATENT = {
+    **{"q_lora_rank": 10, "kv_lora_rank": 8, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5},
+    "first_k_dense_replace": 3,  # no experts
+}
 ENCODER_DECODERS = {"umt5", "switch", "bart", "marian", "t5", "mt5", "bert-to-gpt2"}
 GROUPED = {"falcon-grouped", "phi", "phi3", "llama-gqa", "mistral", "qwen2", "qwen3", "gemma2"}
+GROUPED |= {"olmo2", "mimo-v2-flash", "qwen3-next"}
 # Some of their layers compute in float32 whatever the model's dtype.
 FLOAT32_INSIDE = {
     *("deberta", "modernbert", "modernbert-decoder", "phi3", "llama", "llama-gqa", "mistral", "qwen2", "qwen3"),
     *("gemma2", "t5", "mt5"),
     *("gptj", "codegen", "bloom", "xlm", "flaubert", "umt5", "switch"),
+    *("olmo2", "mimo-v2-flash", "qwen3-next", "deepseek-v3"),
 }
 DEBERTA = {"deberta", "deberta-v2", "deberta-v3"}
-# Most have no other attention; the soft cap of Gemma 2 has no other.
+# Most have no other attention, as have Gemma 2's soft cap and MiMo's sinks.
 EAGER_ONLY = {
     *("roformer", "big-bird", "xlm", "flaubert", "mpnet", "gemma2", "gptj", "codegen", "bloom", "switch"),
-    *DEBERTA,
+    *("mimo-v2-flash", *DEBERTA),
 }
 
 FAMILIES: dict[str, Build] = {
@@ -183,6 +197,22 @@ FAMILIES: dict[str, Build] = {
     "qwen2": lambda: t.Qwen2ForSequenceClassification(t.Qwen2Config(num_key_value_heads=2, **DECODER)),
     "qwen3": lambda: t.Qwen3ForSequenceClassification(t.Qwen3Config(**GQA)),
     "gemma2": lambda: t.Gemma2ForSequenceClassification(t.Gemma2Config(sliding_window=5, **GQA)),
+    "olmo2": lambda: t.Olmo2ForSequenceClassification(t.Olmo2Config(num_key_value_heads=2, **DECODER)),
+    "mimo-v2-flash": lambda: t.MiMoV2FlashForCausalLM(
+        t.MiMoV2FlashConfig(
+            sliding_window=5,
+            v_head_dim=5,
+            layer_types=["full_attention", "sliding_attention", "full_attention"],
+            mlp_layer_types=["dense"] * 3,
+            **{**GQA, "num_key_value_heads": 1},  # twice as many in the second layer
+        )
+    ),
+    "qwen3-next": lambda: t.Qwen3NextForSequenceClassification(
+        t.Qwen3NextConfig(mlp_only_layers=[0, 1, 2], **MIXED, **GQA)
+    ),
+    "deepseek-v3": lambda: t.DeepseekV3ForSequenceClassification(
+        t.DeepseekV3Config(num_key_value_heads=4, **LATENT, **DECODER)
+    ),
     "bart": _bart(t.BartConfig, t.BartForConditionalGeneration),
     "marian": _bart(t.MarianConfig, t.MarianMTModel),
     "t5": _t5(t.T5Config, t.T5ForConditionalGeneration),
@@ -202,7 +232,7 @@ class Zoo:
         model = FAMILIES[family]()
         with torch.no_grad():
             for name, parameter in model.named_parameters():
-                if name.endswith("bias") or parameter.dim() == 2:
+                if name.endswith(("bias", "sinks")) or parameter.dim() == 2:
                     parameter.normal_(std=0.2)
         self.set_attention(model, "eager" if family in EAGER_ONLY else attention)
         return model.to(dtype).eval()
@@ -243,6 +273,31 @@ class Zoo:
             "one head in all": torch.arange(len(heads)) == len(heads) - 1,
             "no head at all": torch.zeros(len(heads), dtype=torch.bool),
         }
+
+    @contextmanager
+    def zeroed(self, model: t.PreTrainedModel, mask: torch.Tensor, heads: HeadMap) -> Iterator[None]:
+        """Inside, the attention function itself gives zeros for the heads that ``mask`` does not keep."""
+        module_of = sys.modules[type(model).__module__]
+        eager, kept = module_of.eager_attention_forward, heads.kept(mask)
+        sites = {model.get_submodule(site.name): site for site in heads.sites}
+        calls = []
+
+        def attend(module: nn.Module, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            output, rows = eager(module, *args, **kwargs)  # output (B, T, H, d_h)
+            site = sites[module]
+            calls.append(site.name)
+            keep = torch.isin(torch.arange(site.num_heads), torch.tensor(kept[site.name], dtype=torch.long))
+            return output * keep[:, None], rows
+
+        former = model.config._attn_implementation
+        model.set_attn_implementation("eager")
+        module_of.eager_attention_forward = attend
+        try:
+            yield
+        finally:
+            module_of.eager_attention_forward = eager
+            model.set_attn_implementation(former)
+        assert set(calls) == {site.name for site in heads.sites}
 
     def assert_close(
         self, actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype = torch.float32, what: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 
 import pytest
 import torch
@@ -37,6 +38,19 @@ def test_gated_equals_removed_in_bfloat16(zoo, family):
             actual = smaller(**batch).logits
         assert actual.dtype == expected.dtype == torch.bfloat16
         zoo.assert_close(actual.float(), expected.float(), torch.bfloat16, what=name)
+
+
+@torch.no_grad()
+def test_gated_equals_zeros_from_the_attention_function(zoo, family):
+    model, batch = zoo.model(family, attention="eager"), zoo.batch(family)
+    if not hasattr(sys.modules[type(model).__module__], "eager_attention_forward"):
+        pytest.skip("its attention is not a function of its own")
+    heads = HeadMap.of(model)
+    for name, mask in zoo.masks(heads).items():
+        with gated(model, mask, heads):
+            expected = model(**batch).logits
+        with zoo.zeroed(model, mask, heads):
+            zoo.assert_close(model(**batch).logits, expected, what=name)
 
 
 @settings(max_examples=5, deadline=None)

@@ -100,8 +100,8 @@ def test_unknown_architectures_are_refused(zoo):
         ("longformer", "parameter query_global.weight"),
         ("led", "by the width of its input"),
         ("longt5", "not checked to work the same way"),
-        ("gpt_oss", "parameter sinks"),
-        ("olmo2", "parameter q_norm.weight"),  # a norm over all heads at once
+        ("laguna", "parameter g_proj.weight"),  # a gate for each head
+        ("blt", "parameter q_norm.weight"),  # of the input, not of the queries
         ("swin", "relative_position_bias_table"),
         ("bros", "takes bbox_pos_emb"),
         ("siglip_vision_model", "looks like attention"),  # the pooling head is torch's own attention

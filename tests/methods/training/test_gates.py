@@ -39,7 +39,8 @@ def ones(view):
 
 
 def run(view, parameter, gates, **changes):
-    return train_gates(view, parameter, gates, **{"learning_rate": 0.1, "frozen": False, "seeds": SEEDS, **changes})
+    options = {"learning_rate": 0.1, "frozen": False, "seeds": SEEDS, **changes}
+    return train_gates(view, parameter, gates, **options)[0]
 
 
 def spying(view):

@@ -129,30 +129,56 @@ def test_weights_that_are_not_finite_are_told(tiny_pairs, tiny_marian, tmp_path)
         task.evaluate(model)
 
 
-RUN = ("random:draws=2", "michel", "gnorm", "fisher-rearranged", "amp", "obs-compensated", "michel:recover=lstsq")
+RUN = (
+    *("random:draws=2", "michel", "gnorm", "fisher-rearranged", "amp", "obs-compensated", "michel:recover=lstsq"),
+    *("ae", "hies", "attr:steps=1", "cahp"),
+)
 TRAINED = ("dsp-joint", "ste", "voita")
-REFUSED = ("ae", "hies")
+KINDS = ("decoder", "cross")
 
 
 @pytest.fixture(scope="module")
-def finished(tiny_pairs, tiny_marian, tmp_path_factory):
+def ran(tiny_pairs, tiny_marian, tmp_path_factory):
+    """Run some methods on the tiny pairs; the folder of the run."""
+
+    def run(*methods, flags=()):
+        out = tmp_path_factory.mktemp("run") / "out"
+        own = ["--task", "translation", "--model", tiny_marian, "--data", tiny_pairs, "--text", "en,hu", "--limit", 8]
+        given = ["--methods", ",".join(methods), "--seeds", 1, "--levels", 0.5, "--training", 0.1, *flags]
+        given += ["--jobs", 1, "--no-latency", "--no-cache", "--device", "cpu", "--out", out]
+        assert main([*map(str, ("run", *own, *given))]) == 0
+        return out
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def finished(ran):
     """The folder of a run of methods of each kind."""
-    out = tmp_path_factory.mktemp("run") / "out"
-    own = ["--task", "translation", "--model", tiny_marian, "--data", tiny_pairs, "--text", "en,hu", "--limit", 8]
-    flags = ["--methods", ",".join((*RUN, *TRAINED, *REFUSED)), "--seeds", 1, "--levels", 0.5, "--training", 0.1]
-    flags += ["--jobs", 1, "--no-latency", "--no-cache", "--device", "cpu", "--out", out]
-    assert main([*map(str, ("run", *own, *flags))]) == 1  # as some cells failed
-    return out
+    return ran(*RUN, *TRAINED)
 
 
-def test_methods_run_and_those_of_square_maps_are_refused_in_one_line(finished):
+def test_methods_of_each_kind_run(finished):
     records = {record.cell.label: record for record in read_current(finished)[0].values()}
     assert {label for label, record in records.items() if record.status == "done"} == {*RUN, *TRAINED}
-    for label in REFUSED:
-        assert records[label].reason == (
-            "OptionError: takes attention maps to be squares, which those of cross attention are not: leave it out "
-            "for an encoder with a decoder"
+
+
+def test_only_heads_of_the_kinds_asked_for_go_and_the_record_says_so(ran, finished):
+    whole = {record.cell.label: record for record in read_current(finished)[0].values()}
+    methods = ("michel", "ste", "amp", "michel:recover=lstsq")
+    records = read_current(ran(*methods, flags=["--kinds", "cross,decoder"]))[0].values()
+    assert {record.cell.label for record in records if record.status == "done"} == set(methods)
+    for record in records:
+        result, other = record.result, whole[record.cell.label].result
+        assert record.cell.asked["kinds"] == list(KINDS) and record.cell.model.endswith(
+            " in decoder and cross attention"
         )
+        assert record.key != whole[record.cell.label].key
+        assert result.attention == [kind for kind in other.attention if kind != "encoder"] == [*KINDS] * 2
+        assert result.shape == [4] * 4 and result.units == 16 and result.removed == [0, 8, 16]
+        lost = [result.parameters[0]["encoder"] - result.parameters[level]["encoder"] for level in (1, 2)]
+        assert bool(any(lost)) == (record.cell.method == "amp")  # which removes neurons of both sides
+        assert result.parameters[0]["decoder"] > result.parameters[1]["decoder"] > result.parameters[2]["decoder"]
 
 
 def test_a_record_holds_what_bleu_is_computed_from(finished):

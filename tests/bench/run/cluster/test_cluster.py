@@ -21,10 +21,9 @@ from bench.suites.plugins import load_plugins
 from tests.fixtures.forked import Forked, alive, strays, wait_until
 from tests.fixtures.runs import ROOT, Place
 
-pytestmark = [
-    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: headbench[cluster]"),
-    pytest.mark.slow,
-]
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="Ray is not installed: headbench[cluster]"
+)
 # Of processes that run cells: a few in the ordinary tests; more with, say, HEADBENCH_CLUSTER_KILLS=10.
 KILLS = int(os.environ.get("HEADBENCH_CLUSTER_KILLS", "2"))
 FLAGS = ("--methods", "none,random,michel,gnorm", "--seeds", "2", "--finetune")
@@ -124,6 +123,7 @@ def test_records_are_those_of_one_machine_and_models_are_trained_once(place, nod
     assert {path.name for cache in nodes.caches for path in cache.glob("*/")} == trained
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_continues_and_one_that_is_interrupted_says_so(place, nodes, peace):
     run = nodes.run(place, *FLAGS)
     assert wait_until(lambda: "\n[3/" in run.output.read_text(), 300)
@@ -133,7 +133,7 @@ def test_a_driver_that_is_killed_continues_and_one_that_is_interrupted_says_so(p
     run = nodes.run(place, *FLAGS)
     assert wait_until(lambda: "\n[1/" in run.output.read_text(), 300)
     os.kill(run.pid, signal.SIGINT)
-    assert run.result() == 130
+    assert run.result() == 130, run.output.read_text()
     said = run.output.read_text()
     assert said.endswith("headbench: stopped; finished cells are kept: run the command again to continue\n"), said
     assert "Traceback" not in said
@@ -143,6 +143,7 @@ def test_a_driver_that_is_killed_continues_and_one_that_is_interrupted_says_so(p
     assert place.results() == peace and strays(place) == []
 
 
+@pytest.mark.slow
 def test_killed_processes_cost_no_cell(place, nodes, peace):
     draw, kills = random.Random(0), KILLS
     while kills:
@@ -156,6 +157,7 @@ def test_killed_processes_cost_no_cell(place, nodes, peace):
         shutil.rmtree(place.out)
 
 
+@pytest.mark.slow
 def test_a_method_that_ends_its_process_fails_by_name_and_a_timeout_holds(place, nodes):
     flags = ("--methods", "none,crashes,hangs", "--no-latency", "--timeout", "8")
     run = nodes.run(place, *flags, before=nodes.with_plugin)
@@ -187,6 +189,7 @@ def test_a_node_with_other_code_is_refused(place, nodes, monkeypatch):
     assert place.files() == {}
 
 
+@pytest.mark.slow
 def test_a_node_that_is_killed_costs_no_cell(place, nodes, peace):
     """The last test that needs three nodes."""
     run = nodes.run(place, *FLAGS)

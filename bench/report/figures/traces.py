@@ -1,0 +1,74 @@
+"""How methods that train come to what they keep: quality on training batches, and open gates, against the step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from bench.records.protocol import count_at
+from bench.records.schema import FinishedRecord
+from bench.report.figures.canvas import LEGEND_ROW, short
+from bench.report.figures.picture import SERIES
+
+DASHES = ("-", "--", "-.", ":")
+
+
+@dataclass(frozen=True)
+class Course:
+    """The training of a method for one level, mean over seeds: each (stretches,), NaN where it was not recorded."""
+
+    steps: np.ndarray
+    loss: np.ndarray
+    right: np.ndarray
+    open: np.ndarray
+
+
+def course(records: Sequence[FinishedRecord], level: float) -> Course | None:
+    """The course of a method's training at a share removed; None without traces of it.
+
+    Seeds with other steps than the first are left out.
+    """
+    traces = [
+        training.traces[count]
+        for record in records
+        if (training := record.result.method_training)
+        and (count := count_at(level, record.result.units)) in training.traces
+    ]
+    same = [trace for trace in traces if trace.steps == traces[0].steps]
+    if not same:
+        return None
+    missing = [np.nan] * len(same[0].steps)
+    means = {
+        name: np.mean([getattr(trace, name) or missing for trace in same], axis=0) for name in ("loss", "right", "open")
+    }
+    return Course(np.array(same[0].steps), **means)
+
+
+def courses(found: Mapping[str, Course], title: str) -> Figure:
+    """One line for each method in two panels: accuracy on training batches, or their loss, and open gates.
+
+    (Li et al. 2021, Figures 7 and 8.)
+    """
+    classifies = all(np.isfinite(each.right).all() for each in found.values())
+    rows = -(-len(found) // 3)
+    wide, high = 7.4, 3.1 + LEGEND_ROW * rows
+    figure = Figure(figsize=(wide, high))
+    figure.subplots_adjust(
+        left=0.6 / wide, right=1 - 0.1 / wide, bottom=(0.6 + LEGEND_ROW * rows) / high, top=1 - 0.35 / high, wspace=0.25
+    )
+    quality, gates = figure.subplots(1, 2)
+    quality.set_title(title, loc="left")
+    for number, (label, each) in enumerate(found.items()):
+        look = {"color": SERIES[number % len(SERIES)], "linestyle": DASHES[number // len(SERIES) % len(DASHES)]}
+        quality.plot(each.steps, 100 * each.right if classifies else each.loss, label=short(label), **look)
+        gates.plot(each.steps, each.open, **look)
+    quality.set_ylabel("accuracy on training batches (%)" if classifies else "loss on training batches")
+    gates.set_ylabel("units with an open gate")
+    gates.set_ylim(bottom=0)
+    for axis in (quality, gates):
+        axis.set_xlabel("step")
+    figure.legend(loc="lower left", bbox_to_anchor=(0.02, 0), ncols=3, fontsize=8.5, handlelength=2.6, borderaxespad=0)
+    return figure
