@@ -57,6 +57,10 @@ class Layout:
     totals: tuple[str, ...] = ()  # attributes with the width of all query heads, beside those of ``geometry``
     off: tuple[str, ...] = ()  # flags of the module that must not be set
     causal: bool = False  # attends to no later position, though the module has no attribute that says so
+    input_width: bool = False  # shapes its contexts by the width of its input
+    time_first: bool = False  # its projections run on (T, B, d)
+    scales_in_place: bool = False  # changes what its query projection gives in place
+    windows: bool = False  # has no attention maps (B, H, T, S), as tokens attend to their neighbours only
     position_bias: bool = False  # takes a bias (1 or B, heads, T, S) computed for all heads of the unpruned model
     reads_config: bool = False  # reads its number of query heads from the configuration shared by all layers
     needs_heads: bool = False  # its forward fails when no head is left
@@ -98,6 +102,20 @@ LAYOUTS = (
     # DeepSeek V2 and V3; their small models have no latent state for queries
     Layout("q_b_proj", **LATENT),
     Layout("q_proj", **LATENT),
+    # Longformer
+    Layout(
+        *("query", "key", "value", "../output.dense"),
+        follow=("query_global", "key_global", "value_global"),
+        arguments=("is_index_masked", "is_index_global_attn", "is_global_attn"),
+        numbers=("one_sided_attn_window_size",),
+        totals=("embed_dim",),
+        input_width=True,
+        time_first=True,
+        scales_in_place=True,
+        windows=True,
+        needs_heads=True,
+        classes=("LongformerSelfAttention",),
+    ),
     # BERT, RoBERTa, XLM-RoBERTa, CamemBERT, ELECTRA, RoFormer, BigBird with full attention
     Layout("query", "key", "value", "../output.dense", arguments=("sinusoidal_pos",)),
     # DeBERTa

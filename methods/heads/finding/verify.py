@@ -68,7 +68,7 @@ def verify_site(site: Site, module: nn.Module) -> None:
         - ({"position_bias"} if site.layout.position_bias else set())
     ):
         _refuse(site, module, f"takes {', '.join(sorted(unknown))}", "whether those have an entry per head")
-    if "embed_dim" in inspect.unwrap(type(module).forward).__code__.co_varnames:
+    if not site.layout.input_width and "embed_dim" in inspect.unwrap(type(module).forward).__code__.co_varnames:
         _refuse(site, module, "shapes its contexts by the width of its input", "how to shape those of fewer heads")
     if site.layout.order == "quarters" and site.head_dim % 4:
         _refuse(site, module, f"has heads of width {site.head_dim}", "how to split them into quarters")

@@ -16,6 +16,7 @@ from methods.heads.finding.verify import needs_heads
 from methods.heads.mechanisms.arguments import slice_arguments
 from methods.heads.mechanisms.quarters import split_anywhere
 from methods.heads.mechanisms.wide_norms import select_heads
+from methods.heads.mechanisms.width_of_input import narrow_input
 from methods.heads.surgery.no_heads import count_cached_tokens, forward_without_heads
 
 
@@ -37,6 +38,8 @@ def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
         module.config = SiteConfig(module.config, len(kept))
     if site.layout.order == "quarters":
         split_anywhere(module)
+    if site.layout.input_width:
+        narrow_input(module)
     if site.layout.by_head:
         slice_arguments(module, site.layout.by_head)
     if site.layout.position_bias:

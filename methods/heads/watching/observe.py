@@ -63,6 +63,8 @@ def observed(
             if not site.num_heads:
                 continue
             module = model.get_submodule(site.name)
+            if attention is not None and site.layout.windows:
+                raise ValueError(f"{type(module).__name__} attends within windows and has no maps of all tokens")
             if attention is not None:
                 stack.callback(module.register_forward_pre_hook(_ask_for_attention, with_kwargs=True).remove)
                 stack.callback(module.register_forward_hook(_attention_hook(index, attention)).remove)
@@ -184,6 +186,7 @@ def _watch_gradients(
         roles = [role for role in ROLES if site.projections[role] == path]
 
         def split(grad: torch.Tensor) -> Tensors:
+            grad = grad.transpose(0, 1) if site.layout.time_first else grad
             return {role: site.of_heads(role, grad) for role in roles}
 
         def hook(module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
@@ -194,7 +197,7 @@ def _watch_gradients(
             call = current[0]
             run = sum(role == roles[0] for role, _ in call.inputs)
             keys = [(role, run) for role in roles]
-            inputs = args[0].detach()
+            inputs = args[0].detach().transpose(0, 1) if site.layout.time_first else args[0].detach()
             inputs = inputs.flatten(1, 2) if inputs.dim() == 4 else inputs
             if run:  # positions, which are the same for all examples
                 batch = len(call.inputs[roles[0], 0])
@@ -202,7 +205,7 @@ def _watch_gradients(
                 output = output.expand(batch, -1, -1).as_subclass(_OfExamples)
             call.inputs |= dict.fromkeys(keys, inputs)
             output.register_hook(lambda grad: call.receive(dict(zip(keys, split(grad).values(), strict=True))))
-            return output
+            return output.clone() if site.layout.scales_in_place and output.is_leaf else output
 
         return hook
 

@@ -125,13 +125,13 @@ GROUPED |= {"olmo2", "mimo-v2-flash", "qwen3-next"}
 FLOAT32_INSIDE = {
     *("deberta", "modernbert", "modernbert-decoder", "phi3", "llama", "llama-gqa", "mistral", "qwen2", "qwen3"),
     *("gemma2", "t5", "mt5"),
-    *("gptj", "codegen", "bloom", "xlm", "flaubert", "umt5", "switch"),
+    *("longformer", "gptj", "codegen", "bloom", "xlm", "flaubert", "umt5", "switch"),
     *("olmo2", "mimo-v2-flash", "qwen3-next", "deepseek-v3"),
 }
 DEBERTA = {"deberta", "deberta-v2", "deberta-v3"}
 # Most have no other attention, as have Gemma 2's soft cap and MiMo's sinks.
 EAGER_ONLY = {
-    *("roformer", "big-bird", "xlm", "flaubert", "mpnet", "gemma2", "gptj", "codegen", "bloom", "switch"),
+    *("longformer", "roformer", "big-bird", "xlm", "flaubert", "mpnet", "gemma2", "gptj", "codegen", "bloom", "switch"),
     *("mimo-v2-flash", *DEBERTA),
 }
 
@@ -153,6 +153,9 @@ FAMILIES: dict[str, Build] = {
     "big-bird": lambda: t.BigBirdForSequenceClassification(t.BigBirdConfig(attention_type="original_full", **ENCODER)),
     "xlm": lambda: t.XLMForSequenceClassification(t.XLMConfig(**XLM)),
     "flaubert": lambda: t.FlaubertForSequenceClassification(t.FlaubertConfig(**XLM)),
+    "longformer": lambda: t.LongformerForSequenceClassification(
+        t.LongformerConfig(attention_window=[4, 8, 4], **ENCODER)
+    ),
     "distilbert": _distilbert,
     "mpnet": lambda: t.MPNetForSequenceClassification(t.MPNetConfig(**ENCODER)),
     "modernbert": lambda: t.ModernBertForSequenceClassification(
@@ -262,6 +265,10 @@ class Zoo:
 
     def computes_in_float32(self, family: str) -> bool:
         return family in FLOAT32_INSIDE
+
+    def has_maps(self, family: str) -> bool:
+        """Whether each token attends to all, so that there are attention maps to observe."""
+        return family != "longformer"
 
     def masks(self, heads: HeadMap) -> dict[str, torch.Tensor]:
         """Masks that every family must bear."""

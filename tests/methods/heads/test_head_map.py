@@ -97,7 +97,6 @@ def test_unknown_architectures_are_refused(zoo):
     [
         ("persimmon", "not checked to work the same way"),
         ("big_bird", "takes band_mask"),  # sparse attention draws random blocks for each head in turn
-        ("longformer", "parameter query_global.weight"),
         ("led", "by the width of its input"),
         ("longt5", "not checked to work the same way"),
         ("laguna", "parameter g_proj.weight"),  # a gate for each head
