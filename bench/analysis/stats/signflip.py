@@ -20,7 +20,6 @@ import numpy as np
 
 EXACT = 20  # differences; beyond, random flips stand for all
 SAMPLED = 2**16
-TOGETHER = 2**23  # entries of subsets that are in memory as floats at once
 ROUNDING = 1e-9  # sums that differ by less, relative to the sum of absolute differences, are equal
 
 
@@ -101,17 +100,24 @@ def _subset_sums(d: np.ndarray) -> np.ndarray:
 
 def _random_sums(d: np.ndarray, seed: int) -> np.ndarray:
     """Sums of random subsets of ``d``, (n,): (SAMPLED,), the same ones for every ``d`` as long."""
-    chosen = _random_subsets(len(d), seed)
-    step = TOGETHER // len(d) + 1
-    return np.concatenate([chosen[start : start + step].astype(float) @ d for start in range(0, SAMPLED, step)])
+    return _sums_of_bytes(d.tobytes(), seed)
+
+
+@lru_cache(maxsize=4)  # a p-value and its interval need the same sums, and many pairs of methods have the same weights
+def _sums_of_bytes(values: bytes, seed: int) -> np.ndarray:
+    d = np.frombuffer(values)
+    sums = np.zeros(SAMPLED)
+    for place, eight in enumerate(_random_subsets(len(d), seed)):  # all sums of eight differences are looked up
+        sums += _subset_sums(d[8 * place : 8 * place + 8])[eight]
+    sums.setflags(write=False)
+    return sums
 
 
 @lru_cache(maxsize=1)  # whoever tests many pairs of methods has the same n and seed each time
 def _random_subsets(n: int, seed: int) -> np.ndarray:
-    """(SAMPLED, n), 1 for what is in a subset, each subset of n as likely as any other."""
+    """(n / 8, SAMPLED), a bit for each difference, 1 where it is in a subset; each subset of n is as likely."""
     subsets = np.random.default_rng(seed).integers(0, 2, size=(SAMPLED, n), dtype=np.int8)
-    subsets.setflags(write=False)
-    return subsets
+    return np.ascontiguousarray(np.packbits(subsets, axis=1, bitorder="little").T)
 
 
 def _with_complements(sums: np.ndarray, total: float) -> np.ndarray:
