@@ -93,6 +93,8 @@ def _narrow_site(model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.
         roles = [role for role in site.projections if site.projections[role] == path]
         if kept and site.norms.keys() & set(roles):
             continue  # the norm needs the outputs of all heads
+        if all(left.heads_of(role) == site.heads_of(role) for role in roles):
+            continue  # the only key/value head, which stays with some of its query heads
         sources = torch.cat([site.rows(role, kept if role == "query" else groups) for role in roles])
         targets = torch.cat([left.rows(role, list(range(left.heads_of(role)))) for role in roles])
         narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), sources[targets.argsort()])
