@@ -76,17 +76,22 @@ def _gradient(view: View, batch: Batch, site: Site, call: int, alpha: float) -> 
 def _largest_attributions(view: View, batch: Batch, gradients: dict[int, list[Tensor]]) -> list[tuple[int, Tensor]]:
     """Largest entry of Attr of each head, (B, H), with the index of its site, for each call. Empties ``gradients``."""
     values: dict[int, Tensor] = {}  # of the current call, (B, S, groups, d_h)
+    gates: dict[int, Tensor] = {}  # of contexts, where there are, (B, T, H, d_h)
     largest: list[tuple[int, Tensor]] = []
 
     def attribute(index: int, rows: Tensor) -> None:
         site = view.heads.sites[index]
         v = _wide(values.pop(index)).repeat_interleave(site.queries_per_group, 2)  # (B, S, H, d_h)
-        gradient = torch.einsum("bthd,bshd->bhts", gradients[index].pop(0), v)  # dF/dA
+        at_contexts = gradients[index].pop(0)
+        if site.layout.output_gate:
+            at_contexts = at_contexts * _wide(gates.pop(index)).sigmoid()
+        gradient = torch.einsum("bthd,bshd->bhts", at_contexts, v)  # dF/dA
         queries, keys = real_entries(batch, site, rows)
         pairs = (queries[:, :, None] & keys[:, None, :])[:, None]  # (B, 1, T, S)
         largest.append((index, (rows * gradient).masked_fill(~pairs, -torch.inf).amax((2, 3))))
 
     hooks = [_keep_values(view, index, values) for index in gradients]
+    hooks += [_keep_gates(view, index, gates) for index in gradients if view.heads.sites[index].layout.output_gate]
     try:
         with torch.no_grad(), observed(view.model, view.heads, attention=attribute):
             view.logits(batch)
@@ -104,6 +109,16 @@ def _keep_values(view: View, index: int, values: dict[int, Tensor]):
         values[index] = site.of_heads("value", output)
 
     return view.model.get_submodule(site.projections["value"]).register_forward_hook(keep)
+
+
+def _keep_gates(view: View, index: int, gates: dict[int, Tensor]):
+    """Hook a site to store what the gates of its contexts are the sigmoid of."""
+    site = view.heads.sites[index]
+
+    def keep(module, args, output):
+        gates[index] = site.of_heads("query", output)[..., site.head_dim :]
+
+    return view.model.get_submodule(site.projections["query"]).register_forward_hook(keep)
 
 
 def _wide(values: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from transformers import (
 )
 
 from tasks import seeds as seeding
-from tasks.builtin import abilities, decoder
+from tasks.builtin import abilities, decoder, weights
 from tasks.contract import task
 from tasks.data import calibration as calibrating
 from tasks.data import encode
@@ -161,7 +161,9 @@ class LanguageModel(SeededTask):
             return {"data": [self.texts.fingerprint, self.harness.fingerprint], "model": model}
         model |= {
             "recipe": repr(abilities.RECIPE),
-            "code": digest_of_source(train.__name__, decoder.__name__, calibrating.__name__, seeding.__name__),
+            "code": digest_of_source(
+                train.__name__, decoder.__name__, weights.__name__, calibrating.__name__, seeding.__name__
+            ),
             "seeds": list(self.seeds(seed)),
         }
         return {"data": [abilities.fingerprint(), self.harness.fingerprint], "model": model}

@@ -15,6 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tasks import seeds as seeding
 from tasks.builtin import model as small
+from tasks.builtin import weights
 from tasks.data import calibration as calibrating
 from tasks.data import encode
 from tasks.data.dataset import SPLITS, Dataset, Example
@@ -117,7 +118,8 @@ class TextClassification(SeededTask):
         if self.folder is not None:
             model["weights"] = digest_of_files(checkpoint.weight_files(self.folder))
         if self.trains:
-            code = [train.__name__, calibrating.__name__, seeding.__name__] + ([] if self.folder else [small.__name__])
+            code = [train.__name__, calibrating.__name__, seeding.__name__]
+            code += [] if self.folder else [small.__name__, weights.__name__]
             model |= {
                 "recipe": asdict(self._recipe),
                 "pieces": self._pieces,

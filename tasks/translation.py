@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tasks import seeds as seeding
-from tasks.builtin import renderings, translator
+from tasks.builtin import renderings, translator, weights
 from tasks.contract import task
 from tasks.data import calibration as calibrating
 from tasks.data.dataset import Dataset, Example
@@ -126,7 +126,7 @@ class Translation(SeededTask):
             read["weights"] = digest_of_files(checkpoint.weight_files(self.folder))
         if self.trains:
             code = [train.__name__, calibrating.__name__, seeding.__name__]
-            code += [] if self.folder else [translator.__name__]
+            code += [] if self.folder else [translator.__name__, weights.__name__]
             read |= {
                 "recipe": asdict(self._recipe),
                 "pieces": self._pieces,

@@ -14,7 +14,7 @@ from bench.records.errors import InputError
 from bench.suites.parse import MethodSpec
 from methods.contract.choice import Choice
 from methods.heads import HeadMap
-from methods.heads.surgery.save import _uniform_config  # private: that module's code is part of the key of every cell
+from methods.heads.surgery.save import uniform_config
 
 
 def with_allocation(method: MethodSpec, allocation: str) -> MethodSpec:
@@ -79,4 +79,4 @@ def check_expressible(model: nn.Module, heads: HeadMap, keep: int) -> None:
 def _expressible(model: nn.Module, heads: HeadMap, units: int) -> bool:
     """Whether a configuration builds ``model`` with the first ``units`` units of each attention module."""
     mask = torch.cat([torch.arange(each) < units for each in heads.shape])
-    return _uniform_config(cast(PreTrainedModel, Choice(model, heads, mask).smaller())) is not None
+    return uniform_config(cast(PreTrainedModel, Choice(model, heads, mask).smaller())) is not None

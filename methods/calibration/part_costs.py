@@ -71,7 +71,7 @@ def _weights(view: View, site: Site, heads: tuple[int, ...], biases: bool) -> in
     number = {"query": len(heads), "key": whole, "value": whole}
     total = len(site.per_head) * len(heads) if biases else 0
     for role in ROLES:
-        if role not in site.norms:  # whose projection keeps the rows of all heads
+        if not site.keeps(role) and not (role == "value" and site.layout.order == "same"):
             linear = _linear(view, site.projections[role])
             total += number[role] * site.widths[role] * (features(linear)[0] + (biases and linear.bias is not None))
     return total + len(heads) * site.head_dim * features(_linear(view, site.output))[1]

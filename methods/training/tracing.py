@@ -38,8 +38,8 @@ class Recorder:
     def _end_stretch(self) -> None:
         before = self._rows[-1][0] if self._rows else 0
         steps = self._taken - before
-        row = (float(self._loss) / steps, float(self._right) / max(1, self._examples), self._open / steps)
-        self._rows.append((self._taken, *(float(f"{value:.5g}") for value in row)))
+        loss, right = float(self._loss) / steps, float(self._right) / max(1, self._examples)
+        self._rows.append((self._taken, _rounded(loss), _rounded(right), _rounded(self._open / steps)))
         self._loss, self._right, self._examples, self._open = 0.0, 0.0, 0, 0
 
     @property
@@ -47,3 +47,8 @@ class Recorder:
         """The stretches so far."""
         steps, loss, right, opened = (tuple(column) for column in zip(*self._rows, strict=True))
         return Trace(steps, loss, right if self._classifies else (), opened if self._gated else ())
+
+
+def _rounded(value: float) -> float:
+    """To five digits, so that records stay small."""
+    return float(f"{value:.5g}")

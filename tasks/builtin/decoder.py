@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from tasks.builtin.abilities import Document
-from tasks.builtin.model import QUERY_KEY_STD
+from tasks.builtin.weights import drawn_from, sharpen_attention
 from tasks.data.encode import Batch, Encoded, batches
 from tasks.models import train
 from tasks.seeds import Seeds
@@ -49,12 +49,9 @@ def build(documents: Sequence[Document], seed: int) -> tuple[PreTrainedTokenizer
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with drawn_from(seed):
         model = LlamaForCausalLM(config)
-        for name, parameter in model.named_parameters():
-            if name.endswith(("q_proj.weight", "k_proj.weight")):
-                torch.nn.init.normal_(parameter, std=QUERY_KEY_STD)
+        sharpen_attention(model)
         embeddings = model.model.embed_tokens.weight
         # A shared part lets heads attend by distance, whatever the words, before they have learned anything.
         shared = EMBEDDING_STD * torch.randn(config.hidden_size)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 
-from tasks.builtin.model import QUERY_KEY_STD
+from tasks.builtin.weights import drawn_from, sharpen_attention
 from tasks.data.dataset import Dataset
 from tasks.models.train import Recipe
 
@@ -48,12 +47,9 @@ def build(
         eos_token_id=end,
         forced_eos_token_id=None,
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with drawn_from(seed):
         model = MarianMTModel(config)
-        for name, parameter in model.named_parameters():
-            if name.endswith(("q_proj.weight", "k_proj.weight")):
-                torch.nn.init.normal_(parameter, std=QUERY_KEY_STD)
+        sharpen_attention(model)
     return tokenizer, model.eval()
 
 

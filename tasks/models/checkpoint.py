@@ -11,6 +11,7 @@ import torch
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
     PreTrainedConfig,
@@ -23,6 +24,11 @@ from tasks.data.source import is_path, resolve
 from tasks.data.splits import index_of
 from tasks.errors import TaskError, first_line
 
+MEANINGS = {
+    AutoModelForSequenceClassification: "sequence classifier",
+    AutoModelForCausalLM: "causal language model",
+    AutoModelForSeq2SeqLM: "translation model",
+}
 COUNT_FROM_PADDING = (  # families that number positions from the padding token's id plus 1
     *("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert", "data2vec-text", "xmod"),
     *("longformer", "mpnet", "ibert", "esm", "luke"),
@@ -112,17 +118,16 @@ def _positions(config: PreTrainedConfig) -> int:
 
 def skeleton(config: PreTrainedConfig, name: str, kind: Any = AutoModelForSequenceClassification) -> PreTrainedModel:
     """The model of ``config`` without weights, on the meta device. Raises TaskError if transformers has none."""
-    label = "sequence classifier" if kind is AutoModelForSequenceClassification else "causal language model"
     try:
         with torch.device("meta"):
             return kind.from_config(config, trust_remote_code=False)
     except Exception as error:
-        raise TaskError(f"{name}: transformers has no {label} for it: {_why(error)}") from error
+        raise TaskError(f"{name}: transformers has no {MEANINGS[kind]} for it: {_why(error)}") from error
 
 
 def load_classifier(folder: Path) -> PreTrainedModel:
     """Classifier in ``folder``. Raises TaskError if a part of it has no trained weights."""
-    model, untrained = _from_pretrained(folder, AutoModelForSequenceClassification, "float32", "")
+    model, untrained = read(folder, AutoModelForSequenceClassification)
     if untrained:
         raise TaskError(
             f"{folder}: no trained weights for {', '.join(untrained[:3])}: add --finetune to train them on your data"
@@ -137,7 +142,7 @@ def load_language_model(folder: Path, dtype: str, device_map: Any = "") -> PreTr
     device_map: as in transformers; ``auto`` spreads the model over all GPUs. Raises TaskError if weights are offloaded
         because they do not fit: heads cannot be removed from those.
     """
-    model, untrained = _from_pretrained(folder, AutoModelForCausalLM, dtype, device_map)
+    model, untrained = read(folder, AutoModelForCausalLM, dtype, device_map)
     if offloaded := sum(parameter.is_meta for parameter in model.parameters()):
         raise TaskError(
             f"{folder}: {offloaded} of its weights do not fit on the devices here, and heads cannot be removed from "
@@ -153,12 +158,13 @@ def load_for_training(
     folder: Path, labels: Sequence[str], tokenizer: PreTrainedTokenizerBase, seed: int
 ) -> PreTrainedModel:
     """Model in ``folder`` with a head for ``labels``; a head or pooler without weights is initialized from ``seed``."""
-    names = {"id2label": dict(enumerate(labels)), "label2id": {label: index for index, label in enumerate(labels)}}
+    names: dict[str, Any] = {
+        "id2label": dict(enumerate(labels)),
+        "label2id": {label: index for index, label in enumerate(labels)},
+    }
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model, _ = _from_pretrained(
-            folder, AutoModelForSequenceClassification, "float32", "", num_labels=len(labels), **names
-        )
+        model, _ = read(folder, AutoModelForSequenceClassification, num_labels=len(labels), **names)
     if model.config.pad_token_id is None:
         model.config.pad_token_id = padding_id(tokenizer)
     return model
@@ -205,10 +211,13 @@ def _cast(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
     return model
 
 
-def _from_pretrained(
-    folder: Path, kind: Any, dtype: str, device_map: Any, **config: Any
+def read(
+    folder: Path, kind: Any, dtype: str = "float32", device_map: Any = "", **config: Any
 ) -> tuple[PreTrainedModel, list[str]]:
     """Model of ``kind``, and the names of its parameters without weights in ``folder``, which are initialized randomly.
+
+    kind: a class of transformers such as ``AutoModelForCausalLM``. dtype, device_map: as in ``load_language_model``.
+    config: what is to differ from the configuration in ``folder``.
 
     Raises TaskError if the weights cannot be read, or if more than a head and a pooler have none.
     """

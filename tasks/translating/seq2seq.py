@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from tasks.data.dataset import Example
-from tasks.errors import TaskError, first_line
+from tasks.errors import TaskError
 from tasks.models import checkpoint
 from tasks.translating.languages import Languages
 from tasks.translating.pairs import Pair
@@ -24,11 +23,7 @@ def check_config(config: PreTrainedConfig, name: str) -> None:
             f"{name}: {config.model_type} is not an encoder with a decoder, so it has nothing to translate from; for "
             "a language model use --task harness"
         )
-    try:
-        with torch.device("meta"):
-            AutoModelForSeq2SeqLM.from_config(config, trust_remote_code=False)
-    except Exception as error:
-        raise TaskError(f"{name}: transformers has no translation model for {config.model_type}") from error
+    checkpoint.skeleton(config, name, AutoModelForSeq2SeqLM)  # raises if there is no such model
 
 
 def load(folder: Path) -> PreTrainedModel:
@@ -36,33 +31,11 @@ def load(folder: Path) -> PreTrainedModel:
 
     Raises TaskError if there is none, or a part has no trained weights: fine-tuning needs them all, too.
     """
-    model, untrained = _read(folder)
+    model, untrained = checkpoint.read(folder, AutoModelForSeq2SeqLM)
     if untrained or model.get_output_embeddings() is None:
         part = ", ".join(untrained[:3]) or "an output over the vocabulary"
         raise TaskError(f"{folder}: {type(model).__name__} translates nothing: no trained weights for {part}")
     return model
-
-
-def _read(folder: Path) -> tuple[PreTrainedModel, list[str]]:
-    """The model in ``folder``, and the names of its parameters that have no weights there. Raises TaskError."""
-    for name, load_pruned in checkpoint.LOADERS.items():
-        if (folder / name).is_file():
-            try:
-                return nn.Module.float(load_pruned(folder)), []
-            except ValueError as error:
-                raise TaskError(str(error)) from error
-    try:
-        model, report = AutoModelForSeq2SeqLM.from_pretrained(
-            folder,
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-            dtype=torch.float32,
-        )
-    except Exception as error:
-        raise TaskError(f"{folder}: the weights cannot be loaded: {first_line(error)}") from error
-    return model, sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
 
 
 def check_ends(model: Any, languages: Languages, name: str) -> None:

@@ -44,6 +44,16 @@ def test_comparing_and_judging_runs_load_nothing_slow():
     assert not loaded_by(code) & ({"pandas", "scipy", "matplotlib"} | MODELS)
 
 
+def test_finding_heads_does_not_load_what_builds_models():
+    """That takes as long as torch and all else together."""
+    assert not loaded_by("import methods.heads, methods.contract.registry") & {
+        "transformers.modeling_utils",
+        "transformers.generation.utils",
+        "transformers.loss.loss_utils",
+        "torch.distributed.tensor",
+    }
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -19,6 +19,19 @@ FUSED = {
     "gpt2": lambda: t.GPT2ForSequenceClassification(t.GPT2Config(n_embd=16, n_layer=2, n_head=4, **SIZES)),
     "gpt-neox": lambda: t.GPTNeoXForSequenceClassification(t.GPTNeoXConfig(**DECODER)),
     "phi3": lambda: t.Phi3ForSequenceClassification(t.Phi3Config(num_key_value_heads=2, **DECODER)),
+    "qwen3-next": lambda: t.Qwen3NextForSequenceClassification(  # queries with gates of contexts
+        t.Qwen3NextConfig(
+            num_key_value_heads=2, head_dim=4, layer_types=["full_attention"] * 2, mlp_only_layers=[0, 1], **DECODER
+        )
+    ),
+    "deepseek-v3": lambda: t.DeepseekV3ForSequenceClassification(  # keys and values from a latent state
+        t.DeepseekV3Config(
+            **{"q_lora_rank": 6, "kv_lora_rank": 6, "qk_nope_head_dim": 4, "qk_rope_head_dim": 4, "v_head_dim": 5},
+            first_k_dense_replace=2,
+            num_key_value_heads=4,
+            **DECODER,
+        )
+    ),
 }
 
 

@@ -50,7 +50,7 @@ def course(records: Sequence[FinishedRecord], level: float) -> Course | None:
 def courses(found: Mapping[str, Course], title: str) -> Figure:
     """One line for each method in two panels: accuracy on training batches, or their loss, and open gates.
 
-    (Li et al. 2021, Figures 7 and 8.)
+    (As Li et al. 2021 show what annealing does.)
     """
     classifies = all(np.isfinite(each.right).all() for each in found.values())
     rows = -(-len(found) // 3)

@@ -7,12 +7,14 @@ covers every model with the same layout. Entries are tried in order.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from torch import nn
+
+from methods.heads.mechanisms.shared_keys import source_of
 
 ROLES = ("query", "key", "value")
 
@@ -38,8 +40,9 @@ class Layout:
 
     Roles with the same name share one fused projection. ``order`` says how its rows are ordered: by "roles", the
     queries of all heads, then all keys, then all values; by "groups", the queries of the first key/value head, its key
-    and its value, then those of the next; in "quarters", as in ``mechanisms.quarters``. Names cannot tell these apart,
-    so a fused layout applies only to the ``classes`` that it was checked for.
+    and its value, then those of the next; in "quarters", as in ``mechanisms.quarters``; or keys and values are the
+    "same" rows. Names cannot tell these apart, so a fused layout applies only to the ``classes`` that it was checked
+    for.
     """
 
     query: str
@@ -70,6 +73,12 @@ class Layout:
     before: tuple[str, ...] = ()  # modules that compute what all heads share from the input
     after: str = ""  # module, where there is one, applied to the output projection's result (only if needs_heads)
 
+    def projections(self, path: str, modules: Mapping[str, nn.Module]) -> dict[str, str]:
+        """Paths of the projections of queries, keys and values and of the output, for the module at ``path``."""
+        source = source_of(path, modules)
+        own = {"query": part(path, self.query), "output": part(path, self.output)}
+        return own | {"key": part(source, self.key), "value": part(source, self.value)}
+
     def paths(self) -> tuple[str, str, str, str]:
         """Names of the query, key, value and output projections."""
         return self.query, self.key, self.value, self.output
@@ -90,11 +99,12 @@ LATENT: Any = {
     "output": "o_proj",
     "order": "groups",
     "widths": ("qk_head_dim", "qk_nope_head_dim", "v_head_dim"),
-    "before": ("q_a_proj", "q_a_layernorm", "kv_a_proj_with_mqa", "kv_a_layernorm"),
+    "before": ("q_a_proj", "q_a_layernorm", "kv_a_proj_with_mqa", "kv_a_layernorm", "indexer"),
     "needs_heads": True,
     "classes": (
         *("DeepseekV2Attention", "DeepseekV3Attention", "Glm4MoeLiteAttention", "YoutuAttention", "MiniCPM3Attention"),
         *("KimiLinearAttention", "Mistral4Attention", "AXK1Attention", "LongcatFlashMLA"),
+        "DeepseekV32Attention",
     ),
 }
 
@@ -154,6 +164,8 @@ LAYOUTS = (
     Layout("q_proj", "k_proj", "v_proj", "o_proj", per_head=("sinks",)),
     # ModernBERT decoder
     Layout("q_proj", "k_proj", "v_proj", "Wo"),
+    # Gemma 4 where keys serve as values
+    Layout("q_proj", "k_proj", "k_proj", "o_proj", order="same", classes=("Gemma4TextAttention",)),
     # Phi
     Layout("q_proj", "k_proj", "v_proj", "dense"),
     # BART, Marian, OPT, GPT-Neo, GPT-J
@@ -271,7 +283,7 @@ def match_layout(path: str, modules: dict[str, nn.Module]) -> Layout | None:
     fitting = [
         layout
         for layout in LAYOUTS
-        if layout.query in children and all(part(path, name) in modules for name in layout.paths())
+        if layout.query in children and all(each in modules for each in layout.projections(path, modules).values())
     ]
     if not fitting or is_linear_attention(modules[path]):
         return None

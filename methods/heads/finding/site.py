@@ -22,8 +22,11 @@ class Site:
     outputs for every query head.
 
     ``widths`` gives the outputs of the projection for one head of each role. For a role whose projection is normalised
-    over all heads at once, ``norms`` has the path of that norm, and as it needs the outputs of heads that are gone,
-    too, ``places`` says where among all heads of the projection those that are left are.
+    over all heads at once, ``norms`` has the path of that norm. ``places`` says, for a role whose projection keeps the
+    outputs of heads that are gone, where among all its heads those that are left are.
+
+    ``source`` is the path of another module whose keys and values this one attends to, with its projections of them;
+    where ``stores``, others attend to those of this one, so all key/value heads stay.
     """
 
     name: str  # dotted path of the attention module
@@ -41,6 +44,8 @@ class Site:
     places: dict[str, tuple[int, ...]] = field(default_factory=dict, repr=False, hash=False)
     per_head: tuple[str, ...] = field(default=(), repr=False)  # its parameters with one entry per query head
     followers: tuple[str, ...] = field(default=(), repr=False)
+    source: str = field(default="", repr=False)
+    stores: bool = field(default=False, repr=False)
 
     @property
     def calls(self) -> int:
@@ -49,7 +54,7 @@ class Site:
 
     @property
     def queries_per_group(self) -> int:
-        """Number of query heads that share one key/value head; 1 if no head is left."""
+        """Number of query heads that share one key/value head; 1 if none of either is left."""
         return self.num_heads // self.num_key_value_heads if self.num_key_value_heads else 1
 
     def heads_of(self, role: str) -> int:
@@ -69,9 +74,15 @@ class Site:
             number = {"query": self.queries_per_group, "key": 1, "value": 1}  # of each role's heads in a group
             of_group, offset = (sum(number[each] * self.widths[each] for each in some) for some in (fused, before))
             first = places // number[role] * of_group + offset + places % number[role] * width
+        elif self.layout.order == "same":
+            first = places * width
         else:
             first = places * width + sum(self.heads_of(other) * self.widths[other] for other in before)
         return (first[:, None] + torch.arange(width)).flatten()
+
+    def keeps(self, role: str) -> bool:
+        """Whether the projection of ``role`` keeps the rows of removed heads as long as a head is left."""
+        return role in self.norms or (role != "query" and (self.stores or bool(self.source)))
 
     def of_heads(self, role: str, outputs: torch.Tensor) -> torch.Tensor:
         """What the projection of ``role`` gives for each head, (B, T, heads, width), from its outputs, (B, T, rows).
@@ -99,7 +110,9 @@ class Site:
         return [child for child in children if isinstance(child, nn.Embedding)]
 
     def groups_of(self, heads: Sequence[int]) -> list[int]:
-        """The key/value heads of query heads, ascending."""
+        """The key/value heads that stay with these query heads, ascending."""
+        if self.stores:
+            return list(range(self.num_key_value_heads))
         return sorted({head // self.queries_per_group for head in heads})
 
     def narrowed(self, heads: Sequence[int]) -> Site:

@@ -20,6 +20,7 @@ from methods.heads.finding.layouts import (
 from methods.heads.finding.linear import Linear, features, is_linear
 from methods.heads.finding.site import Site
 from methods.heads.finding.verify import verify_model, verify_site
+from methods.heads.mechanisms.shared_keys import reuses, source_of, stores
 from methods.heads.mechanisms.wide_norms import wide_norms
 
 
@@ -60,19 +61,31 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
     """Describe the attention module at ``path`` and check that the shapes of its projections fit together."""
     module = modules[path]
     name = type(module).__name__
-    for linear in (part(path, each) for each in (*layout.paths(), *layout.follow)):
+    projections = layout.projections(path, modules)
+    for linear in (*projections.values(), *(part(path, each) for each in layout.follow)):
         if linear in modules and not is_linear(modules[linear]):
             kind = type(modules[linear]).__name__
             raise UnsupportedArchitecture(f"{name} at {path}: {linear} is a {kind}, not a plain linear layer")
     widths = _widths(path, module, layout)
     head_dim = widths["value"]
-    num_heads = features(cast(Linear, modules[output := part(path, layout.output)]))[0] // head_dim
-    outputs = {each: features(cast(Linear, modules[part(path, each)]))[1] for each in layout.paths()[:3]}
-    beside = [role for role in ROLES if getattr(layout, role) == layout.value]  # of one projection
+    output = projections.pop("output")
+    num_heads = features(cast(Linear, modules[output]))[0] // head_dim
+    outputs = {each: features(cast(Linear, modules[each]))[1] for each in projections.values()}
+    rows_of = {  # roles that have rows of their own in each projection
+        each: [role for role in ROLES if projections[role] == each][: 1 if layout.order == "same" else 3]
+        for each in outputs
+    }
+    beside = rows_of[projections["value"]]
     of_queries = num_heads * widths["query"] if "query" in beside else 0
     width_of_group = sum(widths[role] for role in beside if role != "query")
-    num_key_value_heads = (outputs[layout.value] - of_queries) // width_of_group
+    num_key_value_heads = (outputs[projections["value"]] - of_queries) // width_of_group
     norms = {role: norm for norm, name in wide_norms(module).items() for role in ROLES if getattr(layout, role) == name}
+    given = {role: outputs[projections[role]] // widths[role] for role in norms}
+    if reuses(module):
+        given |= dict.fromkeys(("key", "value"), num_key_value_heads)
+    places = _places(module, given)
+    if reuses(module):
+        num_key_value_heads = len(places["key"])
     layers = _layers(path, module)
     site = Site(
         name=path,
@@ -82,20 +95,24 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
         num_heads=num_heads,
         num_key_value_heads=num_key_value_heads,
         head_dim=head_dim,
-        projections={role: part(path, getattr(layout, role)) for role in ROLES},
+        projections={role: projections[role] for role in ROLES},
         output=output,
         layout=layout,
         widths=widths,
         norms={role: f"{path}.{norm}" for role, norm in norms.items()},
-        places=_places(module, {role: outputs[getattr(layout, role)] // widths[role] for role in norms}),
+        places=places,
         per_head=tuple(each for each in layout.per_head if module._parameters.get(each) is not None),
         followers=tuple(each for name in layout.follow if (each := part(path, name)) in modules),
+        source=source_of(path, modules) if reuses(module) else "",
+        stores=stores(module),
     )
     expected = {"query heads": (num_heads, site.queries_per_group * num_key_value_heads)}
     for each in site.followers:
         expected[f"outputs of {each}"] = features(cast(Linear, modules[each]))[1], num_heads * head_dim
     for each, found in outputs.items():
-        roles = [role for role in ROLES if getattr(layout, role) == each]
+        roles = rows_of[each]
+        if site.source and roles[0] != "query":
+            continue  # checked where they are its own
         if norms.keys() & set(roles):
             expected[f"heads after the norm of {each}"] = len(site.places[roles[0]]), site.heads_of(roles[0])
             for name, parameter in modules[site.norms[roles[0]]].named_parameters():
@@ -130,7 +147,7 @@ def _widths(path: str, module: nn.Module, layout: Layout) -> dict[str, int]:
 
 
 def _places(module: nn.Module, given: dict[str, int]) -> dict[str, tuple[int, ...]]:
-    """Of the heads that each role's norm is given, so many, those that are left after some were removed."""
+    """Those of the heads in each role's projection, so many, that are left after some were removed."""
     left: list[int] | None = vars(module).get("kept_heads")
     places = {}
     for role, number in given.items():

@@ -22,6 +22,7 @@ from methods.heads.finding.layouts import (
 from methods.heads.finding.linear import is_linear
 from methods.heads.finding.numbers import may_count_heads
 from methods.heads.finding.site import Site
+from methods.heads.mechanisms.shared_keys import SHARED
 
 # Arguments of an attention module's forward that have no entry per head.
 ARGUMENTS = {
@@ -65,6 +66,7 @@ def verify_site(site: Site, module: nn.Module) -> None:
         - ARGUMENTS
         - set(site.layout.arguments)
         - set(site.layout.by_head)
+        - ({SHARED} if hasattr(module, "is_kv_shared_layer") else set())
         - ({"position_bias"} if site.layout.position_bias else set())
     ):
         _refuse(site, module, f"takes {', '.join(sorted(unknown))}", "whether those have an entry per head")
@@ -134,7 +136,6 @@ def needs_heads(module: nn.Module) -> bool:
 
 def _check_parameters(site: Site, module: nn.Module) -> None:
     known = {*site.projections.values(), *site.followers, site.output, *site.norms.values()}
-    known |= {f"{site.name}.{name}" for name in site.layout.before}
     within_head = {(width,) for width in site.widths.values()}
     for name, parameter in module.named_parameters():
         owner = f"{site.name}.{name}".rpartition(".")[0]
@@ -145,6 +146,8 @@ def _check_parameters(site: Site, module: nn.Module) -> None:
         of_heads = name in site.layout.biases and parameter.shape == (site.num_heads * site.head_dim,)
         own_table = child in site.layout.tables and parameter.shape[1:] == (site.num_heads,)
         shared_by_heads = parameter.shape in within_head and owner != site.name  # a norm within the head
+        if name.partition(".")[0] in site.layout.before:
+            continue
         expected = after_output or bias_table or of_query_heads or of_heads or own_table or shared_by_heads
         if owner not in known and not expected:
             _refuse(site, module, f"has a parameter {name} of shape {tuple(parameter.shape)}", "which heads use it")

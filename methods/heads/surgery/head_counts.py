@@ -15,6 +15,7 @@ from methods.heads.finding.site import Site
 from methods.heads.finding.verify import needs_heads
 from methods.heads.mechanisms.arguments import slice_arguments
 from methods.heads.mechanisms.quarters import split_anywhere
+from methods.heads.mechanisms.shared_keys import select_shared
 from methods.heads.mechanisms.wide_norms import select_heads
 from methods.heads.mechanisms.width_of_input import narrow_input
 from methods.heads.surgery.no_heads import count_cached_tokens, forward_without_heads
@@ -44,6 +45,8 @@ def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
         slice_arguments(module, site.layout.by_head)
     if site.layout.position_bias:
         _slice_position_bias(module, site)
+    if site.source and len(groups) < site.num_key_value_heads:
+        select_shared(module, site.narrowed(kept).places["key"])
     for role, path in site.norms.items() if len(kept) < site.num_heads else ():
         select_heads(model.get_submodule(path), site.narrowed(kept).places[role], site.widths[role])
     if site.num_heads and not kept:
@@ -56,6 +59,10 @@ def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
 def check_runs_without_heads(model: nn.Module, site: Site) -> None:
     """Raise UnsupportedArchitecture if the site cannot run without any head."""
     module = model.get_submodule(site.name)
+    if site.stores:  # attention functions take no keys without queries
+        raise UnsupportedArchitecture(
+            f"{type(module).__name__} at {site.name} computes keys and values for other layers: keep a head"
+        )
     if (not needs_heads(module) and not site.norms) or site.layout.position_bias:  # T5 needs it only for that bias
         return
     if site.layout.needs_heads and site.layout.output.startswith("../"):

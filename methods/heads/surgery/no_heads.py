@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import Cache, EncoderDecoderCache
+from transformers.cache_utils import Cache, EncoderDecoderCache
 
 from methods.heads.finding.linear import features
 from methods.heads.finding.site import Site
@@ -35,9 +35,11 @@ def forward_without_heads(self: Any, *args: Any, **kwargs: Any) -> tuple[torch.T
     if site.layout.output.startswith("../"):
         return hidden_states.new_zeros(*hidden_states.shape[:-1], 0), None
     output = self.get_submodule(site.layout.output)
-    result = hidden_states.new_zeros(*hidden_states.shape[:-1], features(output)[1])
-    if output.bias is not None:
-        result = result + output.bias
+    shape = hidden_states.shape[:-1]
+    if isinstance(output, nn.Linear):
+        result = output(hidden_states.new_zeros(*shape, 0))  # run, as somebody may watch it
+    else:  # Conv1D, which cannot reshape what has no entries
+        result = hidden_states.new_zeros(*shape, features(output)[1]) + output.bias
     after = getattr(self, site.layout.after) if site.layout.after and hasattr(self, site.layout.after) else None
     result = after(result) if after else result
     if "residual" in given:  # Bloom adds what goes around its attention within it

@@ -91,13 +91,15 @@ def _narrow_site(model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.
     narrowed: dict[int, nn.Parameter] = {}
     for path in dict.fromkeys(site.projections.values()):
         roles = [role for role in site.projections if site.projections[role] == path]
-        if kept and site.norms.keys() & set(roles):
-            continue  # the norm needs the outputs of all heads
+        if any(site.keeps(role) and (kept or role not in site.norms) for role in roles):
+            continue  # a norm or another layer needs them
         if all(left.heads_of(role) == site.heads_of(role) for role in roles):
             continue  # the only key/value head, which stays with some of its query heads
         sources = torch.cat([site.rows(role, kept if role == "query" else groups) for role in roles])
         targets = torch.cat([left.rows(role, list(range(left.heads_of(role)))) for role in roles])
-        narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), sources[targets.argsort()])
+        outputs = sources.new_empty(len(targets.unique()))
+        outputs[targets] = sources
+        narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), outputs)
     heads, columns = torch.tensor(kept, dtype=torch.long), site.columns(kept)
     if not kept:  # nor is there anything left to normalise
         norms = [each for path in site.norms.values() for each in model.get_submodule(path).parameters()]

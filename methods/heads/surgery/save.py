@@ -1,4 +1,7 @@
-"""Saving a smaller model and loading it again, also if its layers differ in shape."""
+"""Saving a smaller model and loading it again, also if its layers differ in shape.
+
+What builds models takes two seconds to import, so that is done where one is built.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,13 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-import transformers
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers import AutoConfig, GenerationConfig, PretrainedConfig, PreTrainedModel
-from transformers.initialization import no_init_weights
 
 from methods.heads.finding.layouts import UnsupportedArchitecture
 from methods.heads.finding.mlps import find_mlps
@@ -25,6 +25,9 @@ from methods.heads.finding.sites import find_sites
 from methods.heads.surgery.head_counts import kept_heads
 from methods.heads.surgery.neurons import remove_neurons
 from methods.heads.surgery.remove import keep_heads, replace_parameters
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
 
 FORMAT = 1
 WEIGHTS, BUFFERS, PRUNING = "model.safetensors", "buffers.safetensors", "pruning.json"
@@ -57,7 +60,7 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> bool:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as temporary:
         folder = Path(temporary) / path.name
         folder.mkdir()
-        uniform = _uniform_config(model)
+        uniform = uniform_config(model)
         config = uniform or copy.deepcopy(model.config)
         config.architectures, config.dtype = [type(model).__name__], model.dtype
         config.save_pretrained(folder)
@@ -77,6 +80,8 @@ def load_pruned(path: str | Path) -> PreTrainedModel:
 
     Raises ValueError for a folder that ``save_pruned`` did not write, or that is damaged.
     """
+    from transformers import GenerationConfig
+
     path = Path(path)
     try:
         pruning = json.loads((path / PRUNING).read_text())
@@ -117,6 +122,10 @@ def _named(model: nn.Module) -> dict[str, torch.Tensor]:
 
 def _skeleton(pruning: dict[str, Any], device: str) -> PreTrainedModel:
     """A model with the saved shapes; its parameters are on the meta device, without values."""
+    import transformers
+    from transformers import AutoConfig, PreTrainedModel
+    from transformers.initialization import no_init_weights
+
     model_class = getattr(transformers, pruning["class"])
     if not (isinstance(model_class, type) and issubclass(model_class, PreTrainedModel)):
         raise ValueError(f"{pruning['class']} is not a model class of transformers")
@@ -139,7 +148,8 @@ def _checked(site: Site, heads: list[int]) -> list[int]:
     if heads != sorted(set(heads)) or not set(heads) <= set(range(site.num_heads)):
         raise ValueError(f"{site.name} cannot have heads {heads}")
     groups = [head // site.queries_per_group for head in heads]
-    if len({groups.count(group) for group in groups}) > 1:
+    some = range(site.num_key_value_heads) if site.stores else groups
+    if len({groups.count(group) for group in some}) > 1:
         raise ValueError(f"{site.name} has unequal groups with heads {heads}")
     return heads
 
@@ -158,8 +168,10 @@ def _fill(model: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
     replace_parameters(model, filled, in_place=True)
 
 
-def _uniform_config(model: PreTrainedModel) -> PretrainedConfig | None:
+def uniform_config(model: PreTrainedModel) -> PretrainedConfig | None:
     """A configuration that builds the smaller model; None if the architecture has none."""
+    from transformers import AutoConfig
+
     sites, widths = find_sites(model), set(_widths(model).values())
     shapes = {(site.num_heads, site.num_key_value_heads, site.head_dim) for site in sites}
     if len(shapes) != 1 or len(widths) != 1 or 0 in (sites[0].num_heads, *widths):

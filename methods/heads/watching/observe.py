@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import PretrainedConfig
+from transformers.configuration_utils import PretrainedConfig
 
 from methods.heads.finding.head_map import HeadMap
 from methods.heads.finding.layouts import ROLES
@@ -209,7 +209,8 @@ def _watch_gradients(
 
         return hook
 
-    stack.callback(model.get_submodule(site.name).register_forward_pre_hook(begin).remove)
+    first = model.get_submodule(site.source or site.name)  # the keys of another layer are computed before
+    stack.callback(first.register_forward_pre_hook(begin).remove)
     for path in dict.fromkeys(site.projections.values()):
         stack.callback(model.get_submodule(path).register_forward_hook(project(path)).remove)
     stack.callback(current.clear)

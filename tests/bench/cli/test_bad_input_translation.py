@@ -86,7 +86,7 @@ def test_a_part_without_weights(refused, tmp_path):
     assert lost.dim() == 2
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     assert refused(model=folder) == (
-        f"{folder}: MarianMTModel translates nothing: no trained weights for model.decoder.layers.0.fc1.weight"
+        f"{folder}: the weights do not match config.json: none of the right shape for model.decoder.layers.0.fc1.weight"
     )
 
 

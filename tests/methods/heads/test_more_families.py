@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers as t
 
-from methods.heads import HeadMap, gated, load_pruned, remove_heads, save_pruned
+from methods.heads import HeadMap, UnsupportedArchitecture, gated, load_pruned, observed, remove_heads, save_pruned
 
 SIZES = {
     "vocab_size": 40,
@@ -43,6 +43,11 @@ LINEAR = {
     **{f"linear_{name}": 4 for name in ("num_value_heads", "key_head_dim", "value_head_dim", "head_dim", "num_heads")},
     **{"linear_num_key_heads": 2, "linear_conv_kernel_dim": 2},
 }
+SHARED = {
+    **{"num_hidden_layers": 5, "num_kv_shared_layers": 2, "head_dim": 6, "sliding_window": 5},
+    **{"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 40},
+    "layer_types": [f"{kind}_attention" for kind in ("sliding", "sliding", "full", "sliding", "full")],
+}
 OPTIONS: dict[str, dict[str, Any]] = {
     # norms over the width of all heads
     "olmo3": WINDOW,
@@ -60,6 +65,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     # an output gate beside the queries
     "qwen3_5_text": LINEAR | WIDTH,
     "qwen3_5_moe_text": LINEAR | WIDTH | EXPERTS,
+    # keys and values of earlier layers
+    "gemma3n_text": SHARED | {"laurel_rank": 4, "activation_sparsity_pattern": None},
+    "gemma4_text": SHARED | {"global_head_dim": 8, "attention_k_eq_v": True, "num_global_key_value_heads": 1},
     # latent attention
     "deepseek_v2": LATENT | EXPERTS | {"q_lora_rank": None},
     "glm4_moe_lite": LATENT | EXPERTS,
@@ -69,6 +77,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "mistral4": LATENT | EXPERTS,
     "youtu": LATENT,
     "axk1": LATENT | EXPERTS,
+    "deepseek_v32": LATENT | EXPERTS | {"index_n_heads": 2, "index_head_dim": 6, "index_topk": 4},
 }
 
 
@@ -84,6 +93,12 @@ def build(model_type: str) -> t.PreTrainedModel:
     return model
 
 
+def heads_for_others(heads: HeadMap) -> torch.Tensor:
+    """The last unit of each layer whose keys and values other layers read, which cannot run without any head."""
+    last = torch.cat([heads.site_of_unit.diff(), torch.ones(1)]).bool()
+    return last & torch.tensor([site.stores for site in heads.sites])[heads.site_of_unit]
+
+
 @pytest.mark.parametrize("model_type", OPTIONS)
 @torch.no_grad()
 def test_gated_equals_removed_and_comes_back(zoo, model_type, tmp_path):
@@ -92,6 +107,7 @@ def test_gated_equals_removed_and_comes_back(zoo, model_type, tmp_path):
     real = batch["attention_mask"].bool()
     whole = model(**batch)[0][real]
     for name, mask in zoo.masks(heads).items():
+        mask |= heads_for_others(heads)
         with gated(model, mask, heads):
             expected = model(**batch)[0][real]
         smaller = remove_heads(model, mask, heads)
@@ -101,8 +117,9 @@ def test_gated_equals_removed_and_comes_back(zoo, model_type, tmp_path):
             zoo.assert_close(model(**batch)[0][real], expected, what=name)
         assert mask.all() == torch.allclose(expected, whole), f"{name}: heads of no effect show nothing"
         if isinstance(model, t.GenerationMixin):
-            steps = [smaller.generate(**batch, max_new_tokens=5, use_cache=cache).tolist() for cache in (True, False)]
-            assert steps[0] == steps[1], name
+            with gated(model, mask, heads):
+                tokens = model.generate(**batch, max_new_tokens=5)
+            assert torch.equal(smaller.generate(**batch, max_new_tokens=5), tokens), name
         save_pruned(smaller, tmp_path / name)
         loaded = load_pruned(tmp_path / name)
         assert torch.equal(loaded(**batch)[0][real], actual) and HeadMap.of(loaded).sites == HeadMap.of(smaller).sites
@@ -113,7 +130,46 @@ def test_gated_equals_removed_and_comes_back(zoo, model_type, tmp_path):
 def test_gated_equals_removed_in_bfloat16(zoo, model_type):
     model, batch = build(model_type).bfloat16(), zoo.batch("llama", "right")
     heads, real = HeadMap.of(model), batch["attention_mask"].bool()
-    mask = zoo.masks(heads)["no head in the first site"]
+    mask = zoo.masks(heads)["no head in the first site"] | heads_for_others(heads)
     with gated(model, mask, heads):
         expected = model(**batch)[0][real]
     zoo.assert_close(remove_heads(model, mask, heads)(**batch)[0][real].float(), expected.float(), torch.bfloat16)
+
+
+def test_a_layer_whose_keys_others_read_keeps_a_head_and_all_keys():
+    model = build("gemma3n_text")
+    heads = HeadMap.of(model)
+    assert [site.source[-11:] for site in heads.sites] == ["", "", "", "1.self_attn", "2.self_attn"]
+    assert heads.shape == (2, 2, 2, 2, 2)  # groups, but query heads in the layers 1 and 2
+    assert [unit.heads for unit in heads.units if unit.site in (0, 1)] == [(0, 1), (2, 3), (0, 2), (1, 3)]
+    smaller = remove_heads(model, torch.arange(len(heads)) % 2 == 0, heads)
+    rows = [layer.self_attn.k_proj.out_features for layer in smaller.model.layers[:3]]
+    assert rows == [6, 12, 12]
+    with pytest.raises(UnsupportedArchitecture, match="for other layers: keep a head"):
+        remove_heads(model, heads.site_of_unit != 1, heads)
+
+
+@pytest.mark.parametrize("model_type", ["gemma3n_text", "gemma4_text"])
+def test_gradients_where_keys_are_shared(model_type):
+    """Each layer that reads keys and values is given the whole gradient of the projections that they come from."""
+    model = build(model_type)
+    whole = HeadMap.of(model)
+    smaller = remove_heads(model, torch.arange(len(whole)) % 5 != 4, whole)
+    ids = torch.randint(3, 40, (1, 7), generator=torch.Generator().manual_seed(1))
+    found = {}
+
+    def add(site: int, inputs: dict[str, torch.Tensor], grads: dict[str, torch.Tensor]) -> None:
+        assert site not in {index for index, _ in found}
+        for role in ("query", "key", "value"):
+            found[site, role] = torch.einsum("btd,bthe->hed", inputs[role], grads[role]).flatten(0, 1)
+
+    heads = HeadMap.of(smaller)
+    with observed(smaller, heads, gradients=add):
+        smaller(ids)[0].norm().backward()
+    assert len(found) == 3 * len(heads.sites)
+    smaller(ids)[0].norm().backward()
+    for (index, role), gradient in found.items():
+        site = heads.sites[index]
+        rows = site.rows(role, list(range(site.heads_of(role))))
+        expected = smaller.get_submodule(site.projections[role]).weight.grad[rows]
+        torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item())

@@ -11,9 +11,9 @@ from methods.recovery.recover import held_out_texts, recover
 from tests.methods.heads.conftest import ENCODER_DECODERS, FAMILIES, Zoo
 from tests.methods.recovery.oracle import slow
 
-# Not one plain stack, or blocks that return more than the next one's input; or, in Gemma 2, a norm between the
-# projection and the sum.
-OUTPUT_ALONE = {*ENCODER_DECODERS, "albert", "gemma2"}
+# Not one plain stack, or blocks without heads; or, in Gemma 2 and OLMo 2, a norm between the projection and the sum.
+OUTPUT_ALONE = {*ENCODER_DECODERS, "albert", "gemma2", "olmo2", "qwen3-next"}
+# Blocks that return more than the next one's input.
 OUTPUT_ALONE |= {"deberta", "deberta-v2", "deberta-v3", "roformer", "xlm", "flaubert"}
 OUTPUT_ALONE |= {"gptj", "codegen", "falcon", "falcon-grouped", "falcon-alibi", "bloom"}
 # Pads its texts to whole windows, so batches do not say which of its tokens are padding.

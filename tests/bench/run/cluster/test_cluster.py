@@ -198,3 +198,16 @@ def test_a_node_that_is_killed_costs_no_cell(place, nodes, peace):
     assert run.result() == 0, run.output.read_text()
     assert place.results() == peace
     assert strays(place) == [] and not alive(run.pid)
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_gone_is_one_line(place, nodes):
+    """The last test, as it ends the cluster."""
+    run = nodes.run(place, *FLAGS)
+    assert wait_until(lambda: "\n[2/" in run.output.read_text(), 300)
+    os.kill(nodes.head, signal.SIGKILL)
+    assert run.result() == 2, run.output.read_text()
+    said = run.output.read_text().splitlines()[-1]
+    assert said.startswith(f"headbench: error: the cluster at {nodes.address} is gone (")
+    assert said.endswith("; finished cells are kept: run the command again to continue")
+    assert place.records() and strays(place) == []
