@@ -33,9 +33,10 @@ class HeadMap:
     every mask, gate and importance has one entry per unit, in that order. The order depends only on the architecture.
 
     With ``unit="group"`` a unit is one key/value head with all its query heads; with ``unit="query"`` it is the i-th
-    query head of every key/value group of a site. If every query head has its own key/value head (MHA), both are
-    single heads. A layer whose keys and values others read (Gemma 3n) has the latter, as it keeps all groups. Tied
-    layers (ALBERT) are one site, so a unit is one head index in all of them.
+    query head of every key/value group of a site. If every query head has its own key/value head (MHA), or a site has
+    but one key/value head, which goes with the last query head (MQA), both are single heads. A layer whose keys and
+    values others read (Gemma 3n) has the latter, as it keeps all groups. Tied layers (ALBERT) are one site, so a unit
+    is one head index in all of them.
 
     With ``kinds`` the map has only sites of these kinds. Whatever takes it leaves all other attention as it is: nothing
     of that is removed, gated or observed.
@@ -203,6 +204,8 @@ def _of_kinds(sites: tuple[Site, ...], kinds: tuple[str, ...]) -> tuple[Site, ..
 
 def _heads_of_units(site: Site, unit: str) -> list[tuple[int, ...]]:
     size = site.queries_per_group
+    if site.num_key_value_heads == 1:
+        return [(head,) for head in range(site.num_heads)]
     if not site.stores and (unit == "group" or size == 1):
         return [tuple(range(i * size, (i + 1) * size)) for i in range(site.num_key_value_heads)]
     return [tuple(range(i, site.num_heads, size)) for i in range(size)]

@@ -21,6 +21,9 @@ ROLES = ("query", "key", "value")
 # Attributes in which attention modules store the width of one head.
 HEAD_DIM = ("attention_head_size", "head_dim", "head_size", "key_value_proj_dim")
 
+# Arguments of attention to contents and to relative positions apart (DeBERTa).
+DISENTANGLED = ("query_states", "relative_pos", "rel_embeddings")
+
 # Names in a path that show that a site attends to another sequence.
 CROSS_ATTENTION = ("crossattention", "cross_attention", "cross_attn", "encoder_attn", "EncDecAttention")
 
@@ -37,8 +40,9 @@ class Layout:
 
     Roles with the same name share one fused projection. ``order`` says how its rows are ordered: by "roles", the
     queries of all heads, then all keys, then all values; by "groups", the queries of the first key/value head, its key
-    and its value, then those of the next; or keys and values are the "same" rows. Names cannot tell these apart, so a
-    fused layout applies only to the ``classes`` that it was checked for.
+    and its value, then those of the next; in "quarters", as in ``mechanisms.quarters``; or keys and values are the
+    "same" rows. Names cannot tell these apart, so a fused layout applies only to the ``classes`` that it was checked
+    for.
     """
 
     query: str
@@ -47,6 +51,19 @@ class Layout:
     output: str
     order: str = "roles"  # of the rows of a fused projection
     classes: tuple[str, ...] = ()  # empty: any class
+    follow: tuple[str, ...] = ()  # more linear layers, where there are any, with outputs for every query head
+    biases: tuple[str, ...] = ()  # parameters of the module itself, added to the queries, keys or values of all heads
+    tables: tuple[str, ...] = ()  # embeddings, where there are any, with one entry for every query head
+    arguments: tuple[str, ...] = ()  # arguments of its forward, beside the usual ones, without an entry per head
+    by_head: tuple[str, ...] = ()  # arguments with an entry for each query head of the unpruned model
+    numbers: tuple[str, ...] = ()  # integers that its forward reads and that do not depend on the number of heads
+    totals: tuple[str, ...] = ()  # attributes with the width of all query heads, beside those of ``geometry``
+    off: tuple[str, ...] = ()  # flags of the module that must not be set
+    causal: bool = False  # attends to no later position, though the module has no attribute that says so
+    input_width: bool = False  # shapes its contexts by the width of its input
+    time_first: bool = False  # its projections run on (T, B, d)
+    scales_in_place: bool = False  # changes what its query projection gives in place
+    windows: bool = False  # has no attention maps (B, H, T, S), as tokens attend to their neighbours only
     position_bias: bool = False  # takes a bias (1 or B, heads, T, S) computed for all heads of the unpruned model
     reads_config: bool = False  # reads its number of query heads from the configuration shared by all layers
     needs_heads: bool = False  # its forward fails when no head is left
@@ -95,24 +112,77 @@ LAYOUTS = (
     # DeepSeek V2 and V3; their small models have no latent state for queries
     Layout("q_b_proj", **LATENT),
     Layout("q_proj", **LATENT),
-    # BERT, RoBERTa, XLM-RoBERTa, CamemBERT, ELECTRA
-    Layout("query", "key", "value", "../output.dense"),
+    # Longformer
+    Layout(
+        *("query", "key", "value", "../output.dense"),
+        follow=("query_global", "key_global", "value_global"),
+        arguments=("is_index_masked", "is_index_global_attn", "is_global_attn"),
+        numbers=("one_sided_attn_window_size",),
+        totals=("embed_dim",),
+        input_width=True,
+        time_first=True,
+        scales_in_place=True,
+        windows=True,
+        needs_heads=True,
+        classes=("LongformerSelfAttention",),
+    ),
+    # BERT, RoBERTa, XLM-RoBERTa, CamemBERT, ELECTRA, RoFormer, BigBird with full attention
+    Layout("query", "key", "value", "../output.dense", arguments=("sinusoidal_pos",)),
+    # DeBERTa
+    Layout(
+        *("in_proj", "in_proj", "in_proj", "../output.dense"),
+        order="groups",
+        follow=("pos_proj", "pos_q_proj"),
+        biases=("q_bias", "v_bias"),
+        arguments=DISENTANGLED,
+        needs_heads=True,
+        classes=("DisentangledSelfAttention",),
+    ),
+    # DeBERTa-v2, DeBERTa-v3
+    Layout(
+        *("query_proj", "key_proj", "value_proj", "../output.dense"),
+        follow=("pos_key_proj", "pos_query_proj"),
+        arguments=DISENTANGLED,
+        numbers=("pos_ebd_size",),
+        needs_heads=True,
+    ),
     # ALBERT
     Layout("query", "key", "value", "dense"),
+    # XLM, FlauBERT
+    Layout(
+        *("q_lin", "k_lin", "v_lin", "out_lin"),
+        arguments=("input", "kv", "cache"),
+        numbers=("dim",),
+        needs_heads=True,
+        classes=("MultiHeadAttention",),
+    ),
     # DistilBERT
     Layout("q_lin", "k_lin", "v_lin", "out_lin"),
     # Qwen3-Next, Qwen3.5
     Layout("q_proj", "k_proj", "v_proj", "o_proj", output_gate=True, classes=OUTPUT_GATES),
     # Llama, Mistral, Qwen2, Qwen3, Gemma 2, ViT, OLMo 2, gpt-oss
     Layout("q_proj", "k_proj", "v_proj", "o_proj", per_head=("sinks",)),
+    # ModernBERT decoder
+    Layout("q_proj", "k_proj", "v_proj", "Wo"),
     # Gemma 4 where keys serve as values
     Layout("q_proj", "k_proj", "k_proj", "o_proj", order="same", classes=("Gemma4TextAttention",)),
     # Phi
     Layout("q_proj", "k_proj", "v_proj", "dense"),
-    # BART, Marian, OPT, GPT-Neo
+    # BART, Marian, OPT, GPT-Neo, GPT-J
     Layout("q_proj", "k_proj", "v_proj", "out_proj", needs_heads=True, after="resid_dropout"),
-    # T5, mT5, MPNet
-    Layout("q", "k", "v", "o", position_bias=True, classes=("T5Attention", "MT5Attention", "MPNetSelfAttention")),
+    # T5, mT5, Switch, MPNet
+    Layout(
+        *("q", "k", "v", "o"),
+        position_bias=True,
+        classes=("T5Attention", "MT5Attention", "SwitchTransformersAttention", "MPNetSelfAttention"),
+    ),
+    # UMT5, where every layer has a bias of its own
+    Layout(
+        *("q", "k", "v", "o"),
+        tables=("relative_attention_bias",),
+        needs_heads=True,
+        classes=("UMT5Attention",),
+    ),
     # Phi-3
     Layout("qkv_proj", "qkv_proj", "qkv_proj", "o_proj", classes=("Phi3Attention",), reads_config=True),
     # ModernBERT
@@ -123,21 +193,63 @@ LAYOUTS = (
         order="groups",
         classes=("GPTNeoXAttention",),
     ),
+    # Falcon, with and without grouped queries
+    Layout(
+        *("query_key_value", "query_key_value", "query_key_value", "dense"),
+        order="groups",
+        by_head=("alibi", "attention_mask"),
+        needs_heads=True,
+        classes=("FalconAttention",),
+    ),
+    # Bloom
+    Layout(
+        *("query_key_value", "query_key_value", "query_key_value", "dense"),
+        order="groups",
+        arguments=("residual",),
+        by_head=("alibi",),
+        numbers=("hidden_size", "pretraining_tp"),
+        off=("slow_but_exact",),
+        causal=True,
+        needs_heads=True,
+        classes=("BloomAttention",),
+    ),
+    # CodeGen
+    Layout(
+        *("qkv_proj", "qkv_proj", "qkv_proj", "out_proj"),
+        order="quarters",
+        causal=True,
+        needs_heads=True,
+        after="resid_dropout",
+        classes=("CodeGenAttention",),
+    ),
+    # GPT-BigCode, with one key/value head or as many as queries
+    Layout(
+        *("c_attn", "c_attn", "c_attn", "c_proj"),
+        order="groups",
+        totals=("embed_dim",),
+        needs_heads=True,
+        after="resid_dropout",
+        classes=("GPTBigCodeAttention",),
+    ),
     # GPT-2: cross attention, then self attention
     Layout("q_attn", "c_attn", "c_attn", "c_proj", needs_heads=True, after="resid_dropout", classes=("GPT2Attention",)),
     Layout("c_attn", "c_attn", "c_attn", "c_proj", needs_heads=True, after="resid_dropout", classes=("GPT2Attention",)),
 )
 
 
-def geometry(num_heads: int, num_key_value_heads: int, head_dim: int) -> dict[str, int]:
-    """Attributes in which attention modules store their geometry, with the values they must have; a module has some."""
+def geometry(num_heads: int, num_key_value_heads: int, head_dim: int, totals: tuple[str, ...] = ()) -> dict[str, int]:
+    """Attributes in which attention modules store their geometry, with the values they must have; a module has some.
+
+    totals: more of them that store the width of all query heads.
+    """
     # With no head left it is 1 and not 0, as attention kernels divide by it.
     queries_per_group = num_heads // num_key_value_heads if num_key_value_heads else 1
     return {
         **dict.fromkeys(("num_attention_heads", "num_heads", "n_heads"), num_heads),
-        "num_key_value_heads": num_key_value_heads,
+        **dict.fromkeys(("num_key_value_heads", "num_kv_heads", "kv_heads"), num_key_value_heads),
         "num_key_value_groups": queries_per_group,
-        **dict.fromkeys(("all_head_size", "inner_dim", "split_size"), num_heads * head_dim),
+        "kv_dim": num_key_value_heads * head_dim,
+        **dict.fromkeys(("all_head_size", "inner_dim", "split_size", *totals), num_heads * head_dim),
     }
 
 

@@ -8,12 +8,16 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
+# Subclasses of torch's that compute the same, in two steps.
+SAME = {"transformers.models.falcon.modeling_falcon.FalconLinear"}
+
 Linear = nn.Linear | Conv1D
 
 
 def is_linear(module: nn.Module) -> bool:
     """Whether ``module`` is a plain linear layer; a subclass (adapters, quantisation) may compute something else."""
-    return type(module) in (nn.Linear, Conv1D)
+    kind = type(module)
+    return kind in (nn.Linear, Conv1D) or f"{kind.__module__}.{kind.__qualname__}" in SAME
 
 
 def features(linear: Linear) -> tuple[int, int]:

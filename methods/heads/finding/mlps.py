@@ -33,6 +33,7 @@ MLP_LAYOUTS = (
     MlpLayout(("Wi",), "Wo", halves=True),  # ModernBERT
     MlpLayout(("c_fc",), "c_proj"),  # GPT-2
     MlpLayout(("dense_h_to_4h",), "dense_4h_to_h"),  # GPT-NeoX
+    MlpLayout(("fc_in",), "fc_out"),  # GPT-J, CodeGen
     MlpLayout(("fc1",), "fc2"),  # Phi, OPT, BART, Marian, ViT
     MlpLayout(("wi_0", "wi_1"), "wo"),  # T5 with gates, mT5
     MlpLayout(("wi",), "wo"),  # T5

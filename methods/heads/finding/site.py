@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
+from torch import nn
 
 from methods.heads.finding.layouts import ROLES, Layout
+from methods.heads.mechanisms.quarters import rows_in_quarters
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,8 @@ class Site:
 
     ``layers`` lists every layer that runs the module: more than one where layers are tied (ALBERT). ``projections``
     maps "query", "key" and "value" to the dotted paths of their modules, which are the same path where the projection
-    is fused; ``output`` is the path of the output projection.
+    is fused; ``output`` is the path of the output projection. ``followers`` are the paths of more linear layers with
+    outputs for every query head.
 
     ``widths`` gives the outputs of the projection for one head of each role. For a role whose projection is normalised
     over all heads at once, ``norms`` has the path of that norm. ``places`` says, for a role whose projection keeps the
@@ -40,6 +43,7 @@ class Site:
     norms: dict[str, str] = field(default_factory=dict, repr=False, hash=False)
     places: dict[str, tuple[int, ...]] = field(default_factory=dict, repr=False, hash=False)
     per_head: tuple[str, ...] = field(default=(), repr=False)  # its parameters with one entry per query head
+    followers: tuple[str, ...] = field(default=(), repr=False)
     source: str = field(default="", repr=False)
     stores: bool = field(default=False, repr=False)
     never_empty: bool = False  # it cannot run without any head, so one of its units always stays
@@ -65,6 +69,8 @@ class Site:
         if role in self.places:
             heads = [self.places[role][head] for head in heads]
         places = torch.tensor(heads, dtype=torch.long)
+        if self.layout.order == "quarters":
+            return rows_in_quarters(role, self._of_heads(places), self.num_heads * self.head_dim)
         if self.layout.order == "groups":
             number = {"query": self.queries_per_group, "key": 1, "value": 1}  # of each role's heads in a group
             of_group, offset = (sum(number[each] * self.widths[each] for each in some) for some in (fused, before))
@@ -91,6 +97,19 @@ class Site:
             outputs = outputs[..., self.rows(role, list(range(number)))]
         return outputs.unflatten(-1, (number, width))
 
+    def columns(self, heads: Sequence[int]) -> torch.Tensor:
+        """Indices of the output projection's inputs for ``heads``: LongTensor (len(heads) * head_dim,)."""
+        return self._of_heads(torch.tensor(heads, dtype=torch.long))
+
+    def biases(self, module: nn.Module) -> list[nn.Parameter]:
+        """The parameters of the site's module that are added to all heads' queries, keys or values: (H * d_h,) each."""
+        return [module.get_parameter(name) for name in self.layout.biases]
+
+    def tables(self, module: nn.Module) -> list[nn.Embedding]:
+        """The embeddings of the site's module with one entry for every query head."""
+        children = (module._modules.get(name) for name in self.layout.tables)
+        return [child for child in children if isinstance(child, nn.Embedding)]
+
     def groups_of(self, heads: Sequence[int]) -> list[int]:
         """The key/value heads that stay with these query heads, ascending."""
         if self.stores:
@@ -103,7 +122,6 @@ class Site:
         places = {role: tuple(places[head] for head in left[role]) for role, places in self.places.items()}
         return replace(self, num_heads=len(heads), num_key_value_heads=len(left["key"]), places=places)
 
-    def columns(self, heads: Sequence[int]) -> torch.Tensor:
-        """Indices of the output projection's inputs for ``heads``: LongTensor (len(heads) * head_dim,)."""
-        first = torch.tensor(heads, dtype=torch.long) * self.head_dim
-        return (first[:, None] + torch.arange(self.head_dim)).flatten()
+    def _of_heads(self, places: torch.Tensor) -> torch.Tensor:
+        """Indices of the entries of the heads at ``places``, (n,): LongTensor (n * head_dim,)."""
+        return (places[:, None] * self.head_dim + torch.arange(self.head_dim)).flatten()

@@ -16,6 +16,7 @@ from methods.heads.finding.layouts import (
     UnsupportedArchitecture,
     geometry,
     match_layout,
+    part,
 )
 from methods.heads.finding.linear import Linear, features, is_linear
 from methods.heads.finding.site import Site
@@ -88,8 +89,8 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
     module = modules[path]
     name = type(module).__name__
     projections = layout.projections(path, modules)
-    for linear in projections.values():
-        if not is_linear(modules[linear]):
+    for linear in (*projections.values(), *(part(path, each) for each in layout.follow)):
+        if linear in modules and not is_linear(modules[linear]):
             kind = type(modules[linear]).__name__
             raise UnsupportedArchitecture(f"{name} at {path}: {linear} is a {kind}, not a plain linear layer")
     widths = _widths(path, module, layout)
@@ -115,7 +116,7 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
     layers = _layers(path, module)
     site = Site(
         name=path,
-        kind=_kind(path, module),
+        kind=_kind(path, module, layout),
         layer=layers[0],
         layers=layers,
         num_heads=num_heads,
@@ -128,10 +129,13 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
         norms={role: f"{path}.{norm}" for role, norm in norms.items()},
         places=places,
         per_head=tuple(each for each in layout.per_head if module._parameters.get(each) is not None),
+        followers=tuple(each for name in layout.follow if (each := part(path, name)) in modules),
         source=source_of(path, modules) if reuses(module) else "",
         stores=stores(module),
     )
     expected = {"query heads": (num_heads, site.queries_per_group * num_key_value_heads)}
+    for each in site.followers:
+        expected[f"outputs of {each}"] = features(cast(Linear, modules[each]))[1], num_heads * head_dim
     for each, found in outputs.items():
         roles = rows_of[each]
         if site.source and roles[0] != "query":
@@ -143,7 +147,7 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
         else:
             expected[f"outputs of {each}"] = found, sum(site.heads_of(role) * widths[role] for role in roles)
     expected[f"inputs of {layout.output}"] = features(cast(Linear, modules[output]))[0], num_heads * head_dim
-    for each, wanted in geometry(num_heads, num_key_value_heads, head_dim).items():
+    for each, wanted in geometry(num_heads, num_key_value_heads, head_dim, layout.totals).items():
         if hasattr(module, each):
             expected[each] = getattr(module, each), wanted
     for each, (found, wanted) in expected.items():
@@ -182,11 +186,12 @@ def _places(module: nn.Module, given: dict[str, int]) -> dict[str, tuple[int, ..
     return places
 
 
-def _kind(path: str, module: nn.Module) -> str:
+def _kind(path: str, module: nn.Module, layout: Layout) -> str:
     names = path.split(".")
     if any(name in names for name in CROSS_ATTENTION):
         return "cross"
-    return "decoder" if getattr(module, "is_causal", False) or "decoder" in names else "encoder"
+    causal = layout.causal or getattr(module, "is_causal", False) or "decoder" in names
+    return "decoder" if causal else "encoder"
 
 
 def _layers(path: str, module: nn.Module) -> tuple[int, ...]:

@@ -50,6 +50,7 @@ NUMBERS = {
     "layer_idx",
     "sliding_window",
     "rotary_ndims",
+    "rotary_dim",
     "relative_attention_num_buckets",
     "relative_attention_max_distance",
 }
@@ -63,15 +64,23 @@ def verify_site(site: Site, module: nn.Module) -> None:
     if (
         unknown := arguments_of(type(module).forward)
         - ARGUMENTS
+        - set(site.layout.arguments)
+        - set(site.layout.by_head)
         - ({SHARED} if hasattr(module, "is_kv_shared_layer") else set())
         - ({"position_bias"} if site.layout.position_bias else set())
     ):
         _refuse(site, module, f"takes {', '.join(sorted(unknown))}", "whether those have an entry per head")
-    if "embed_dim" in inspect.unwrap(type(module).forward).__code__.co_varnames:
+    if not site.layout.input_width and "embed_dim" in inspect.unwrap(type(module).forward).__code__.co_varnames:
         _refuse(site, module, "shapes its contexts by the width of its input", "how to shape those of fewer heads")
+    if site.layout.order == "quarters" and site.head_dim % 4:
+        _refuse(site, module, f"has heads of width {site.head_dim}", "how to split them into quarters")
+    for flag in site.layout.off:
+        if getattr(module, flag, False):
+            _refuse(site, module, f"has {flag} set", "how that splits its heads")
     classes = type(module).__mro__
     read = _names_read(classes)
     numbers = {name for name, value in vars(module).items() if type(value) is int} - NUMBERS - set(geometry(1, 1, 1))
+    numbers -= {*site.layout.numbers, *site.layout.totals}
     if unknown := frozenset(name for name in read & numbers if may_count_heads(classes, name)):
         _refuse(site, module, f"reads {', '.join(sorted(unknown))}", "whether they depend on the number of heads")
     if not site.layout.reads_config and (unknown := (read & COUNTS) - set(vars(module))):
@@ -99,7 +108,7 @@ def verify_model(modules: dict[str, nn.Module], paths: list[tuple[str, nn.Module
                 f"{type(module).__name__} at {path} has a relative position bias per head, which cannot be "
                 "pruned exactly"
             )
-    projections = {path for site in sites for path in (*site.projections.values(), site.output)}
+    projections = {path for site in sites for path in (*site.projections.values(), *site.followers, site.output)}
     owners: dict[int, str] = {}
     for path, module in paths:
         for parameter in module._parameters.values():
@@ -119,8 +128,11 @@ def runs_without_heads(site: Site, module: nn.Module) -> bool:
         return False
     if (not needs_heads(module) and not site.norms) or site.layout.position_bias:  # T5 needs heads only for that bias
         return True
+    if site.layout.needs_heads and site.layout.output.startswith("../"):
+        return True  # its parent goes on with no contexts
     # It can be replaced if nothing follows its output projection but what the layout names.
-    parts = {name.partition(".")[0] for name in (*site.layout.paths(), site.layout.after, "attn_dropout")}
+    parts = {name.partition(".")[0] for name in (*site.layout.paths(), *site.layout.tables, site.layout.after)}
+    parts |= {"attn_dropout", "attention_dropout"}
     parts |= {*site.layout.before, *(path.rpartition(".")[2] for path in site.norms.values())}
     return is_replaced(site, module) and {name for name, _ in module.named_children()} <= parts
 
@@ -143,7 +155,7 @@ def needs_heads(module: nn.Module) -> bool:
 
 
 def _check_parameters(site: Site, module: nn.Module) -> None:
-    known = {*site.projections.values(), site.output, *site.norms.values()}
+    known = {*site.projections.values(), *site.followers, site.output, *site.norms.values()}
     within_head = {(width,) for width in site.widths.values()}
     for name, parameter in module.named_parameters():
         owner = f"{site.name}.{name}".rpartition(".")[0]
@@ -151,10 +163,13 @@ def _check_parameters(site: Site, module: nn.Module) -> None:
         after_output = child == "LayerNorm"  # ALBERT's, over the hidden size
         bias_table = site.layout.position_bias and child == "relative_attention_bias"  # kept whole
         of_query_heads = name in site.per_head and parameter.shape == (site.num_heads,)
+        of_heads = name in site.layout.biases and parameter.shape == (site.num_heads * site.head_dim,)
+        own_table = child in site.layout.tables and parameter.shape[1:] == (site.num_heads,)
         shared_by_heads = parameter.shape in within_head and owner != site.name  # a norm within the head
         if name.partition(".")[0] in site.layout.before:
             continue
-        if owner not in known and not (after_output or bias_table or of_query_heads or shared_by_heads):
+        expected = after_output or bias_table or of_query_heads or of_heads or own_table or shared_by_heads
+        if owner not in known and not expected:
             _refuse(site, module, f"has a parameter {name} of shape {tuple(parameter.shape)}", "which heads use it")
 
 

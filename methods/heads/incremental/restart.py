@@ -84,7 +84,7 @@ class Restart:
         self._tried = False
         self._top_in_parts: bool | None = None  # whether the top block may run at one position; None until tried
         self._readers = [first_token, last_token]
-        self._wrapped = False  # whether a block returns a tuple with one tensor
+        self._beside: tuple[None, ...] | None = None  # what blocks return beside one tensor; None if not in a tuple
 
     def changed(self, site: int) -> None:
         """Say that the site with this index, and perhaps others above it, runs differently from now on."""
@@ -201,15 +201,16 @@ class Restart:
             if index == now.start - 1:
                 assert now.hidden is not None
                 hidden = now.previous = now.hidden
-            return (hidden,) if self._wrapped else hidden
+            return hidden if self._beside is None else (hidden, *self._beside)
         version = getattr(hidden, "_version", None)
         is_top = index == len(self._blocks) - 1
         if is_top and now.read is not None:
             output = run_at(now.read, self._top_attention, forward, args, kwargs, now.trial)
         else:
             output = forward(*args, **kwargs)
-        self._wrapped = isinstance(output, tuple)
-        result = output[0] if self._wrapped and len(output) == 1 else output
+        alone = isinstance(output, tuple) and all(each is None for each in output[1:])
+        self._beside = output[1:] if alone else None
+        result = output if self._beside is None else output[0]
         chained = isinstance(hidden, Tensor) and hidden._version == version and (not index or hidden is now.previous)
         # Restarting is safe only if each block takes the (B, T, d) of the one before, and does not change it.
         if not (chained and isinstance(result, Tensor) and result.dim() == 3):

@@ -55,7 +55,8 @@ def run_at(
     if trial:
         return output
     length = hidden.shape[1]
-    return (place(positions, output[0], length),) if isinstance(output, tuple) else place(positions, output, length)
+    placed = place(positions, output[0] if isinstance(output, tuple) else output, length)
+    return (placed, *output[1:]) if isinstance(output, tuple) else placed
 
 
 def take(positions: Tensor, values: Tensor) -> Tensor:

@@ -13,25 +13,36 @@ from methods.heads.finding.layouts import geometry
 from methods.heads.finding.linear import Linear, update_features
 from methods.heads.finding.site import Site
 from methods.heads.finding.verify import is_replaced
+from methods.heads.mechanisms.arguments import slice_arguments
+from methods.heads.mechanisms.quarters import split_anywhere
 from methods.heads.mechanisms.shared_keys import select_shared
 from methods.heads.mechanisms.wide_norms import select_heads
+from methods.heads.mechanisms.width_of_input import narrow_input
 from methods.heads.surgery.no_heads import count_cached_tokens, forward_without_heads
 
 
 def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
     """Adjust a site, whose weights are cut already, to having only the query heads ``kept``."""
-    for path in {*site.projections.values(), site.output}:
+    for path in {*site.projections.values(), *site.followers, site.output}:
         update_features(cast(Linear, model.get_submodule(path)))
     module: Any = model.get_submodule(site.name)
+    for table in site.tables(module):
+        table.embedding_dim = len(kept)
     module.unpruned_heads = unpruned_heads(module, site)
     former = kept_heads(module, site)
     module.kept_heads = [former[head] for head in kept]
     groups = site.groups_of(kept)
-    for name, value in geometry(len(kept), len(groups), site.head_dim).items():
+    for name, value in geometry(len(kept), len(groups), site.head_dim, site.layout.totals).items():
         if hasattr(module, name):
             setattr(module, name, value)
     if site.layout.reads_config:
         module.config = SiteConfig(module.config, len(kept))
+    if site.layout.order == "quarters":
+        split_anywhere(module)
+    if site.layout.input_width:
+        narrow_input(module)
+    if site.layout.by_head:
+        slice_arguments(module, site.layout.by_head)
     if site.layout.position_bias:
         _slice_position_bias(module, site)
     if site.source and len(groups) < site.num_key_value_heads:

@@ -8,24 +8,32 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 from transformers.cache_utils import Cache, EncoderDecoderCache
 
 from methods.heads.finding.linear import features
 from methods.heads.finding.site import Site
 
 LAYER_INDEX = ("layer_idx", "layer_id")  # attributes in which attention modules store their place in the cache
-SOURCES = ("key_value_states", "encoder_hidden_states")  # arguments with the sequence that cross attention attends to
+SOURCES = (
+    "key_value_states",
+    "encoder_hidden_states",
+    "kv",
+)  # arguments with the sequence that cross attention attends to
 
 
 def forward_without_heads(self: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
-    """The output of attention when no head is left: the output projection's bias."""
+    """The output of attention when no head is left: the output projection's bias, or no contexts for its parent."""
     site: Site = self.site_without_heads
-    given = dict(zip(list(inspect.signature(type(self).forward).parameters)[1:], args, strict=False)) | kwargs
-    hidden_states = given["hidden_states"]  # (B, T, d)
+    names = list(inspect.signature(type(self).forward).parameters)[1:]
+    given = dict(zip(names, args, strict=False)) | kwargs
+    hidden_states = given[names[0]]  # (B, T, d)
     if all(given.get(name) is None for name in SOURCES):
         for cache in _caches(args, kwargs)[:1]:  # of self-attention
             nothing = hidden_states.new_zeros(len(hidden_states), 0, hidden_states.shape[1], site.head_dim)
             cache.update(nothing, nothing, next(getattr(self, name) for name in LAYER_INDEX if hasattr(self, name)))
+    if site.layout.output.startswith("../"):
+        return hidden_states.new_zeros(*hidden_states.shape[:-1], 0), None
     output = self.get_submodule(site.layout.output)
     shape = hidden_states.shape[:-1]
     if isinstance(output, nn.Linear):
@@ -33,7 +41,10 @@ def forward_without_heads(self: Any, *args: Any, **kwargs: Any) -> tuple[torch.T
     else:  # Conv1D, which cannot reshape what has no entries
         result = hidden_states.new_zeros(*shape, features(output)[1]) + output.bias
     after = getattr(self, site.layout.after) if site.layout.after and hasattr(self, site.layout.after) else None
-    return (after(result) if after else result), None
+    result = after(result) if after else result
+    if "residual" in given:  # Bloom adds what goes around its attention within it
+        result = given["residual"] + F.dropout(result, self.hidden_dropout, self.training)
+    return result, None
 
 
 def count_cached_tokens(module: nn.Module, args: tuple, kwargs: dict[str, Any], output: Any) -> None:

@@ -91,20 +91,27 @@ def _shared(parameter: nn.Parameter) -> nn.Parameter:
 
 def _narrow_site(model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.Parameter]:
     """A site's parameters cut down to the query heads ``kept``, by the id of the parameter that each replaces."""
-    groups = site.groups_of(kept)
-    rows: dict[str, torch.Tensor] = {}  # path of a projection -> outputs that stay
-    for role, path in site.projections.items():
-        if site.keeps(role) and (kept or role not in site.norms):
-            continue  # a norm or another layer needs them
-        of_role = site.rows(role, kept if role == "query" else groups)
-        rows[path] = torch.cat([rows[path], of_role]).unique() if path in rows else of_role
+    left, groups = site.narrowed(kept), site.groups_of(kept)
     narrowed: dict[int, nn.Parameter] = {}
-    for path, outputs in rows.items():
+    for path in dict.fromkeys(site.projections.values()):
+        roles = [role for role in site.projections if site.projections[role] == path]
+        if any(site.keeps(role) and (kept or role not in site.norms) for role in roles):
+            continue  # a norm or another layer needs them
+        if all(left.heads_of(role) == site.heads_of(role) for role in roles):
+            continue  # the only key/value head, which stays with some of its query heads
+        sources = torch.cat([site.rows(role, kept if role == "query" else groups) for role in roles])
+        targets = torch.cat([left.rows(role, list(range(left.heads_of(role)))) for role in roles])
+        outputs = sources.new_empty(len(targets.unique()))
+        outputs[targets] = sources
         narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), outputs)
-    heads = torch.tensor(kept, dtype=torch.long)
+    heads, columns = torch.tensor(kept, dtype=torch.long), site.columns(kept)
     if not kept:  # nor is there anything left to normalise
         norms = [each for path in site.norms.values() for each in model.get_submodule(path).parameters()]
         narrowed |= {id(each): select(each, 0, heads) for each in norms}
-    of_heads = [model.get_parameter(f"{site.name}.{name}") for name in site.per_head]
-    narrowed |= {id(each): select(each, 0, heads) for each in of_heads}
-    return narrowed | select_inputs(cast(Linear, model.get_submodule(site.output)), site.columns(kept))
+    for path in site.followers:
+        narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), columns)
+    module = model.get_submodule(site.name)
+    narrowed |= {id(each): select(each, 0, heads) for each in map(module.get_parameter, site.per_head)}
+    narrowed |= {id(each): select(each, 0, columns) for each in site.biases(module)}
+    narrowed |= {id(each.weight): select(each.weight, 1, heads) for each in site.tables(module)}
+    return narrowed | select_inputs(cast(Linear, model.get_submodule(site.output)), columns)

@@ -41,7 +41,8 @@ def observed(
         "value": the projection's input (B, T, d), detached, and the gradient at its output (B, T, heads, width), where
         heads is H for the query and the number of key/value heads for the others, and width is d_h but for latent
         attention and for queries that come with a gate (``Site.widths``). In cross attention T is the
-        source's length for key and value. No parameter requires a gradient inside, so none gets one.
+        source's length for key and value; where positions run through the same projections (DeBERTa-v3), they follow
+        the tokens. No parameter requires a gradient inside, so none gets one.
     neurons(name, values): input of the down projection of the feed-forward layer of that name, (B, T, width) or, in
         OPT, (B * T, width), after the gates entered before, with its graph. Once for each call of the layer.
 
@@ -62,6 +63,8 @@ def observed(
             if not site.num_heads:
                 continue
             module = model.get_submodule(site.name)
+            if attention is not None and site.layout.windows:
+                raise ValueError(f"{type(module).__name__} attends within windows and has no maps of all tokens")
             if attention is not None:
                 stack.callback(module.register_forward_pre_hook(_ask_for_attention, with_kwargs=True).remove)
                 stack.callback(module.register_forward_hook(_attention_hook(index, attention)).remove)
@@ -148,14 +151,27 @@ class _Call:
 
     def __init__(self, deliver: Callable[[Tensors, Tensors], None]) -> None:
         self.deliver = deliver
-        self.inputs: Tensors = {}
-        self.grads: Tensors = {}
+        self.inputs: dict[tuple[str, int], torch.Tensor] = {}  # by role, and by how often the projection ran before
+        self.grads: dict[tuple[str, int], torch.Tensor] = {}
 
-    def receive(self, grads: Tensors) -> None:
+    def receive(self, grads: dict[tuple[str, int], torch.Tensor]) -> None:
         self.grads.update(grads)
         if self.grads.keys() == self.inputs.keys():
             grads, self.grads = self.grads, {}  # so that a second backward through the same graph starts from none
-            self.deliver(self.inputs, grads)
+            self.deliver(_joined(self.inputs), _joined(grads))
+
+
+def _joined(values: dict[tuple[str, int], torch.Tensor]) -> Tensors:
+    """For each role, what its projection had to do with, one run after the other: (B, T, ...)."""
+    runs = {role: [values[key] for key in sorted(values) if key[0] == role] for role in ROLES}
+    return {role: torch.cat(parts, 1) if len(parts) > 1 else parts[0] for role, parts in runs.items()}
+
+
+class _OfExamples(torch.Tensor):
+    """Projected positions, one copy for each example already, so that each has a gradient of its own."""
+
+    def repeat(self, *sizes: int) -> torch.Tensor:  # type: ignore[override]
+        return self.as_subclass(torch.Tensor)
 
 
 def _watch_gradients(
@@ -170,6 +186,7 @@ def _watch_gradients(
         roles = [role for role in ROLES if site.projections[role] == path]
 
         def split(grad: torch.Tensor) -> Tensors:
+            grad = grad.transpose(0, 1) if site.layout.time_first else grad
             return {role: site.of_heads(role, grad) for role in roles}
 
         def hook(module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
@@ -178,10 +195,17 @@ def _watch_gradients(
             if not output.requires_grad:  # nothing before this site requires a gradient: backward may stop here
                 output = output.detach().requires_grad_()
             call = current[0]
-            of_tokens = args[0].detach()
-            call.inputs |= dict.fromkeys(roles, of_tokens.flatten(1, 2) if of_tokens.dim() == 4 else of_tokens)
-            output.register_hook(lambda grad: call.receive(split(grad)))
-            return output
+            run = sum(role == roles[0] for role, _ in call.inputs)
+            keys = [(role, run) for role in roles]
+            inputs = args[0].detach().transpose(0, 1) if site.layout.time_first else args[0].detach()
+            inputs = inputs.flatten(1, 2) if inputs.dim() == 4 else inputs
+            if run:  # positions, which are the same for all examples
+                batch = len(call.inputs[roles[0], 0])
+                inputs = inputs.expand(batch, -1, -1)
+                output = output.expand(batch, -1, -1).as_subclass(_OfExamples)
+            call.inputs |= dict.fromkeys(keys, inputs)
+            output.register_hook(lambda grad: call.receive(dict(zip(keys, split(grad).values(), strict=True))))
+            return output.clone() if site.layout.scales_in_place and output.is_leaf else output
 
         return hook
 

@@ -20,10 +20,13 @@ SMALL = {"vocab_size": 40, "hidden_size": 24, "num_hidden_layers": 3, "num_atten
 LABELS = {"num_labels": 3, "pad_token_id": 0, "bos_token_id": None, "eos_token_id": None}
 DECODER = {**SMALL, **LABELS, "max_position_embeddings": 32}
 ENCODER = {**DECODER, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+DISENTANGLED = {**ENCODER, "relative_attention": True, "pos_att_type": "c2p|p2c", "type_vocab_size": 0}
 
-
+XLM = {"vocab_size": 40, "emb_dim": 24, "n_layers": 3, "n_heads": 4, "max_position_embeddings": 32, "n_langs": 1}
+XLM |= {"dropout": 0.0, "attention_dropout": 0.0, "pad_index": 0, "num_labels": 3, "pad_token_id": 0}
 ROPE_ON_4_OF_6 = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.7}
 NO_GPT2_DROPOUT = {"attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0}
+GPT = {"vocab_size": 40, **NO_GPT2_DROPOUT, **LABELS}
 Build = Callable[[], t.PreTrainedModel]
 
 
@@ -34,7 +37,7 @@ def _distilbert() -> t.PreTrainedModel:
     return t.DistilBertForSequenceClassification(config)
 
 
-def _t5(config_class: type, model_class: type) -> Build:
+def _t5(config_class: type, model_class: type, **options: Any) -> Build:
     config = config_class(
         vocab_size=40,
         d_model=24,
@@ -47,8 +50,18 @@ def _t5(config_class: type, model_class: type) -> Build:
         relative_attention_max_distance=8,
         feed_forward_proj="gated-gelu",  # without the kinks of ReLU, at which finite differences fail
         decoder_start_token_id=0,
+        **options,
     )
     return lambda: model_class(config)
+
+
+def _switch() -> t.PreTrainedModel:
+    """Without experts and ReLU, as neither is smooth."""
+    model_class = t.SwitchTransformersForConditionalGeneration
+    config = _t5(t.SwitchTransformersConfig, model_class, num_decoder_layers=3)().config
+    config.encoder_sparse_step = config.decoder_sparse_step = 0
+    config.dense_act_fn = "gelu_new"
+    return model_class(config)
 
 
 def _bart(config_class: type, model_class: type) -> Build:
@@ -83,6 +96,12 @@ def _bert_to_gpt2() -> t.PreTrainedModel:
     return model
 
 
+def _falcon(**options: Any) -> t.PreTrainedModel:
+    sizes = {name: size for name, size in SMALL.items() if name != "intermediate_size"}
+    config = t.FalconConfig(ffn_hidden_size=20, attention_dropout=0.0, **sizes, **LABELS, **options)
+    return t.FalconForSequenceClassification(config)
+
+
 def _vit() -> t.PreTrainedModel:
     sizes = {name: size for name, size in SMALL.items() if name != "vocab_size"}
     config = t.ViTConfig(**sizes, num_labels=3, image_size=8, patch_size=4, hidden_dropout_prob=0.0)
@@ -99,12 +118,22 @@ LATENT = {
     **{"q_lora_rank": 10, "kv_lora_rank": 8, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5},
     "first_k_dense_replace": 3,  # no experts
 }
-ENCODER_DECODERS = {"bart", "marian", "t5", "mt5", "bert-to-gpt2"}
-GROUPED = {"phi", "phi3", "llama-gqa", "mistral", "qwen2", "qwen3", "gemma2", "olmo2", "mimo-v2-flash", "qwen3-next"}
+ENCODER_DECODERS = {"umt5", "switch", "bart", "marian", "t5", "mt5", "bert-to-gpt2"}
+GROUPED = {"falcon-grouped", "phi", "phi3", "llama-gqa", "mistral", "qwen2", "qwen3", "gemma2"}
+GROUPED |= {"olmo2", "mimo-v2-flash", "qwen3-next"}
 # Some of their layers compute in float32 whatever the model's dtype.
-FLOAT32_INSIDE = {"modernbert", "phi3", "llama", "llama-gqa", "mistral", "qwen2", "qwen3", "gemma2", "t5", "mt5"}
-FLOAT32_INSIDE |= {"olmo2", "mimo-v2-flash", "qwen3-next", "deepseek-v3"}
-EAGER_ONLY = {"mpnet", "gemma2", "mimo-v2-flash"}  # MPNet has no other, nor have Gemma 2's soft cap and MiMo's sinks
+FLOAT32_INSIDE = {
+    *("deberta", "modernbert", "modernbert-decoder", "phi3", "llama", "llama-gqa", "mistral", "qwen2", "qwen3"),
+    *("gemma2", "t5", "mt5"),
+    *("longformer", "gptj", "codegen", "bloom", "xlm", "flaubert", "umt5", "switch"),
+    *("olmo2", "mimo-v2-flash", "qwen3-next", "deepseek-v3"),
+}
+DEBERTA = {"deberta", "deberta-v2", "deberta-v3"}
+# Most have no other attention, as have Gemma 2's soft cap and MiMo's sinks.
+EAGER_ONLY = {
+    *("longformer", "roformer", "big-bird", "xlm", "flaubert", "mpnet", "gemma2", "gptj", "codegen", "bloom", "switch"),
+    *("mimo-v2-flash", *DEBERTA),
+}
 
 FAMILIES: dict[str, Build] = {
     "bert": lambda: t.BertForSequenceClassification(t.BertConfig(**ENCODER)),
@@ -115,16 +144,49 @@ FAMILIES: dict[str, Build] = {
     "albert": lambda: t.AlbertForSequenceClassification(
         t.AlbertConfig(embedding_size=8, classifier_dropout_prob=0.0, **ENCODER)
     ),
+    "deberta": lambda: t.DebertaForSequenceClassification(t.DebertaConfig(**DISENTANGLED)),
+    "deberta-v2": lambda: t.DebertaV2ForSequenceClassification(t.DebertaV2Config(**DISENTANGLED)),
+    "deberta-v3": lambda: t.DebertaV2ForSequenceClassification(
+        t.DebertaV2Config(share_att_key=True, position_buckets=4, norm_rel_ebd="layer_norm", **DISENTANGLED)
+    ),
+    "roformer": lambda: t.RoFormerForSequenceClassification(t.RoFormerConfig(rotary_value=True, **ENCODER)),
+    "big-bird": lambda: t.BigBirdForSequenceClassification(t.BigBirdConfig(attention_type="original_full", **ENCODER)),
+    "xlm": lambda: t.XLMForSequenceClassification(t.XLMConfig(**XLM)),
+    "flaubert": lambda: t.FlaubertForSequenceClassification(t.FlaubertConfig(**XLM)),
+    "longformer": lambda: t.LongformerForSequenceClassification(
+        t.LongformerConfig(attention_window=[4, 8, 4], **ENCODER)
+    ),
     "distilbert": _distilbert,
     "mpnet": lambda: t.MPNetForSequenceClassification(t.MPNetConfig(**ENCODER)),
     "modernbert": lambda: t.ModernBertForSequenceClassification(
         t.ModernBertConfig(local_attention=4, attention_bias=True, cls_token_id=None, sep_token_id=None, **DECODER)
+    ),
+    "modernbert-decoder": lambda: t.ModernBertDecoderForSequenceClassification(
+        t.ModernBertDecoderConfig(local_attention=4, attention_bias=True, **DECODER | {"bos_token_id": 1})
     ),
     "vit": _vit,
     "gpt2": lambda: t.GPT2ForSequenceClassification(
         t.GPT2Config(vocab_size=40, n_embd=24, n_layer=3, n_head=4, n_positions=32, **NO_GPT2_DROPOUT, **LABELS)
     ),
     "gpt-neox": lambda: t.GPTNeoXForSequenceClassification(t.GPTNeoXConfig(**DECODER)),
+    "gptj": lambda: t.GPTJForSequenceClassification(
+        t.GPTJConfig(rotary_dim=4, n_embd=24, n_layer=3, n_head=4, n_inner=20, n_positions=32, **GPT)
+    ),
+    "codegen": lambda: t.CodeGenForCausalLM(
+        t.CodeGenConfig(rotary_dim=2, n_embd=32, n_layer=3, n_head=8, n_inner=20, n_positions=32, n_ctx=32, **GPT)
+    ),
+    "gpt-bigcode": lambda: t.GPTBigCodeForSequenceClassification(
+        t.GPTBigCodeConfig(n_embd=24, n_layer=3, n_head=4, n_inner=20, n_positions=32, **GPT)
+    ),
+    "gpt-bigcode-mha": lambda: t.GPTBigCodeForSequenceClassification(
+        t.GPTBigCodeConfig(n_embd=24, n_layer=3, n_head=4, n_inner=20, n_positions=32, multi_query=False, **GPT)
+    ),
+    "falcon": lambda: _falcon(),
+    "falcon-grouped": lambda: _falcon(new_decoder_architecture=True, num_kv_heads=2),
+    "falcon-alibi": lambda: _falcon(alibi=True, multi_query=False, parallel_attn=False, bias=True),
+    "bloom": lambda: t.BloomForSequenceClassification(
+        t.BloomConfig(vocab_size=40, hidden_size=24, n_layer=3, n_head=4, hidden_dropout=0.0, **LABELS)
+    ),
     "opt": lambda: t.OPTForSequenceClassification(
         t.OPTConfig(ffn_dim=20, activation_function="gelu", word_embed_proj_dim=24, dropout=0.0, **DECODER)
     ),
@@ -159,6 +221,8 @@ FAMILIES: dict[str, Build] = {
     "t5": _t5(t.T5Config, t.T5ForConditionalGeneration),
     "bert-to-gpt2": _bert_to_gpt2,
     "mt5": _t5(t.MT5Config, t.MT5ForConditionalGeneration),
+    "umt5": _t5(t.UMT5Config, t.UMT5ForConditionalGeneration),
+    "switch": _switch,
 }
 
 
@@ -173,8 +237,13 @@ class Zoo:
             for name, parameter in model.named_parameters():
                 if name.endswith(("bias", "sinks")) or parameter.dim() == 2:
                     parameter.normal_(std=0.2)
-        model.set_attn_implementation("eager" if family in EAGER_ONLY else attention)
+        self.set_attention(model, "eager" if family in EAGER_ONLY else attention)
         return model.to(dtype).eval()
+
+    def set_attention(self, model: t.PreTrainedModel, attention: str) -> None:
+        model.set_attn_implementation(attention)
+        if model.config._attn_implementation != attention:  # Falcon refuses, but reads it at each pass
+            model.config._attn_implementation_internal = attention
 
     def batch(self, family: str, padding: str = "right") -> dict[str, torch.Tensor]:
         """Four sentences of 3 to 7 tokens, padded on one side, or four images; and four unpadded targets."""
@@ -196,6 +265,10 @@ class Zoo:
 
     def computes_in_float32(self, family: str) -> bool:
         return family in FLOAT32_INSIDE
+
+    def has_maps(self, family: str) -> bool:
+        """Whether each token attends to all, so that there are attention maps to observe."""
+        return family != "longformer"
 
     def masks(self, heads: HeadMap) -> dict[str, torch.Tensor]:
         """Masks that every family must bear."""

@@ -108,7 +108,10 @@ def error(model: t.PreTrainedModel, heads: HeadMap) -> float | None:
         return found if found < 1e-4 else off(actual, logits(model, use_cache=True))
 
 
-@pytest.mark.parametrize("model_type", ["falcon_h1", "git", "rembert", "megatron-bert", "gpt_neo", "gpt2"])
+TYPES = ("falcon_h1", "git", "rembert", "megatron-bert", "gpt_neo", "gpt2", "modernbert-decoder", "roformer")
+
+
+@pytest.mark.parametrize("model_type", TYPES)
 def test_the_first_layer_without_heads(model_type):
     found = supported(model_type)
     assert found is not None

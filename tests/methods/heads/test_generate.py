@@ -14,6 +14,12 @@ ROPE_ON_4_OF_6 = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary
 DECODERS = {
     "gpt2": (t.GPT2Config, t.GPT2LMHeadModel, {"n_positions": 32}),
     "gpt-neox": (t.GPTNeoXConfig, t.GPTNeoXForCausalLM, {}),
+    "gptj": (t.GPTJConfig, t.GPTJForCausalLM, {"rotary_dim": 4, "n_positions": 32}),
+    "codegen": (t.CodeGenConfig, t.CodeGenForCausalLM, {"hidden_size": 32, "rotary_dim": 4, "n_positions": 32}),
+    "gpt-bigcode": (t.GPTBigCodeConfig, t.GPTBigCodeForCausalLM, {"n_positions": 32}),
+    "falcon": (t.FalconConfig, t.FalconForCausalLM, {}),
+    "falcon-alibi": (t.FalconConfig, t.FalconForCausalLM, {"alibi": True, "multi_query": False}),
+    "bloom": (t.BloomConfig, t.BloomForCausalLM, {}),
     "opt": (t.OPTConfig, t.OPTForCausalLM, {"ffn_dim": 20, "word_embed_proj_dim": 24, "max_position_embeddings": 32}),
     "phi": (t.PhiConfig, t.PhiForCausalLM, {"num_key_value_heads": 2, "rope_parameters": ROPE_ON_4_OF_6}),
     "phi3": (t.Phi3Config, t.Phi3ForCausalLM, {"num_key_value_heads": 2}),
@@ -31,7 +37,7 @@ def _decoder(name):
 
 
 @pytest.mark.parametrize("beams", [1, 2])
-@pytest.mark.parametrize("name", [*DECODERS, "bart", "marian", "t5", "mt5"])
+@pytest.mark.parametrize("name", [*DECODERS, "bart", "marian", "t5", "mt5", "umt5", "switch"])
 def test_generation_with_a_cache(zoo, name, beams):
     torch.manual_seed(0)
     model = (_decoder(name) if name in DECODERS else zoo.model(name)).eval()

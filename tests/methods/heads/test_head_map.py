@@ -95,13 +95,14 @@ def test_unknown_architectures_are_refused(zoo):
 @pytest.mark.parametrize(
     ("model_type", "reason"),
     [
-        ("bloom", "not checked to work the same way"),  # its position bias has a slope for each head
-        ("gptj", "reads rotary_dim"),
+        ("persimmon", "not checked to work the same way"),
+        ("big_bird", "takes band_mask"),  # sparse attention draws random blocks for each head in turn
+        ("led", "by the width of its input"),
+        ("longt5", "not checked to work the same way"),
         ("laguna", "parameter g_proj.weight"),  # a gate for each head
         ("blt", "parameter q_norm.weight"),  # of the input, not of the queries
         ("swin", "relative_position_bias_table"),
         ("bros", "takes bbox_pos_emb"),
-        ("deberta-v2", "has no attention module"),
         ("siglip_vision_model", "looks like attention"),  # the pooling head is torch's own attention
     ],
 )
@@ -112,6 +113,35 @@ def test_what_depends_on_heads_elsewhere_is_refused(model_type, reason):
     with pytest.raises(UnsupportedArchitecture, match=reason) as error:
         HeadMap.of(model)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (t.BloomConfig(n_layer=1, slow_but_exact=True), "slow_but_exact set"),
+        (t.CodeGenConfig(n_embd=60, n_layer=1, n_head=4, rotary_dim=4), "has heads of width 15"),
+        (t.GPTBigCodeConfig(n_layer=1, multi_query=False, add_cross_attention=True), "crossattention"),
+        (t.DebertaConfig(num_hidden_layers=1, talking_head=True), "parameter head_logits_proj.weight"),
+    ],
+    ids=lambda value: getattr(value, "model_type", ""),
+)
+def test_settings_that_split_heads_otherwise_are_refused(config, reason):
+    with torch.device("meta"):
+        model = t.AutoModel.from_config(config)
+    with pytest.raises(UnsupportedArchitecture, match=reason):
+        HeadMap.of(model)
+
+
+@pytest.mark.parametrize("name", ["falcon", "gpt-bigcode"])
+@pytest.mark.parametrize("by", ["group", "query"])
+def test_query_heads_that_share_one_key_head_go_one_by_one(zoo, name, by):
+    model = zoo.model(name)
+    heads = HeadMap.of(model, by)
+    assert [each.heads for each in heads.units[:4]] == [(0,), (1,), (2,), (3,)]
+    assert {(site.num_heads, site.num_key_value_heads) for site in heads.sites} == {(4, 1)}
+    mask = torch.tensor([False, True, False, False, *[False] * 4, *[True] * 4])
+    fewer = HeadMap.of(remove_heads(model, mask, heads), by)
+    assert [(site.num_heads, site.num_key_value_heads) for site in fewer.sites] == [(1, 1), (0, 0), (4, 1)]
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -193,6 +223,7 @@ SMALL = {
     [
         t.LlamaConfig(attention_dropout=0, **SMALL),
         t.SmolLM3Config(**SMALL),
+        t.GPTJConfig(vocab_size=40, n_embd=24, n_layer=2, n_head=4, rotary_dim=4, bos_token_id=1, eos_token_id=2),
         t.Llama4TextConfig(intermediate_size_mlp=20, num_local_experts=2, **SMALL),
         t.GPTNeoConfig(
             vocab_size=40, hidden_size=24, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]]

@@ -13,6 +13,11 @@ from tests.methods.recovery.oracle import slow
 
 # Not one plain stack, or blocks without heads; or, in Gemma 2 and OLMo 2, a norm between the projection and the sum.
 OUTPUT_ALONE = {*ENCODER_DECODERS, "albert", "gemma2", "olmo2", "qwen3-next"}
+# Blocks that return more than the next one's input.
+OUTPUT_ALONE |= {"deberta", "deberta-v2", "deberta-v3", "roformer", "xlm", "flaubert"}
+OUTPUT_ALONE |= {"gptj", "codegen", "falcon", "falcon-grouped", "falcon-alibi", "bloom"}
+# Pads its texts to whole windows, so batches do not say which of its tokens are padding.
+PADS_ITSELF = {"longformer"}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +38,7 @@ def batch(zoo, family, number):
     return Batch(inputs, torch.zeros(4, dtype=torch.long))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", sorted(FAMILIES.keys() - PADS_ITSELF))
 @pytest.mark.parametrize("how", ["scale", "lstsq"])
 def test_recovered_models_give_the_logits_of_the_formulas(zoo, tiny, family, how):
     model = zoo.model(family, dtype=torch.float64).requires_grad_(False)
