@@ -16,7 +16,7 @@ from tests.methods.heads.sweep import check_exact
     [
         ("llava", (4, 4, 4, 4), []),
         ("clip", (4, 4, 4, 4), []),
-        ("paligemma", (4, 4, 1, 1), []),
+        ("paligemma", (4, 4, 4, 4), []),
         ("qwen2_vl", (2, 2), ["visual"]),
         ("qwen2_5_vl", (2, 2), ["visual"]),
         ("gemma3", (2, 2), ["vision_tower"]),
