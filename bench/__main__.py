@@ -55,8 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(f"{where}{error.strerror or error}{resume}")
     except ValueError as error:
         # Importing the class would import torch; if the error is one, its module is loaded already.
-        layouts = sys.modules.get("methods.heads.finding.layouts")
-        if layouts is None or not isinstance(error, layouts.UnsupportedArchitecture):
+        layout = sys.modules.get("methods.heads.finding.layout")
+        if layout is None or not isinstance(error, layout.UnsupportedArchitecture):
             raise
         return _complain(str(error))
 

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from methods import Batch, View, scorer
 from methods.heads import Site
-from methods.heads.finding.layouts import ROLES
 from methods.heads.incremental import LengthGroup
+from methods.heads.orders.fused import ROLES
 
 COMBINE = {
     "sum": lambda matrices: matrices.sum(0),

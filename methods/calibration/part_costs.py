@@ -11,8 +11,8 @@ from torch import Tensor
 from methods.calibration.once import once
 from methods.contract.view import View
 from methods.heads import Mlp, Site, find_mlps, observed
-from methods.heads.finding.layouts import ROLES
 from methods.heads.finding.linear import Linear, features
+from methods.heads.orders.fused import ROLES
 
 
 def parameter_costs(view: View) -> tuple[Tensor, dict[str, int]]:

@@ -3,10 +3,11 @@
 Models come in; head maps, gated or smaller models and observations go out. Knows no method that scores heads.
 """
 
-from methods.heads.finding.head_map import HeadMap, Unit
-from methods.heads.finding.layouts import UnsupportedArchitecture
+from methods.heads.finding.head_map import HeadMap
+from methods.heads.finding.layout import UnsupportedArchitecture
 from methods.heads.finding.mlps import Mlp, find_mlps
 from methods.heads.finding.site import Site
+from methods.heads.finding.units import Unit
 from methods.heads.incremental import restarting
 from methods.heads.surgery.count import count_megabytes, count_parameters
 from methods.heads.surgery.head_counts import kept_heads, unpruned_heads

@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import nn
 
-from methods.heads.finding.layouts import UnsupportedArchitecture
+from methods.heads.finding.layout import UnsupportedArchitecture
 from methods.heads.finding.site import Site
 from methods.heads.finding.sites import find_sites, survey
+from methods.heads.finding.units import UNITS, Unit, heads_of_units
 
-UNITS = ("group", "query")
 KINDS = ("encoder", "decoder", "cross")
-
-
-@dataclass(frozen=True)
-class Unit:
-    """The smallest thing that can be removed exactly: query heads ``heads`` of site ``site``."""
-
-    site: int  # index into HeadMap.sites
-    heads: tuple[int, ...]  # query heads, ascending
 
 
 @dataclass(frozen=True)
@@ -69,7 +62,7 @@ class HeadMap:
             raise UnsupportedArchitecture(f"{type(model).__name__} has no {missing[0]} attention, only {has}")
         chosen = tuple(kind for kind in KINDS if kind in kinds) if 0 < len(set(kinds)) < len(present) else ()
         sites = _of_kinds(every, chosen)
-        units = [Unit(index, heads) for index, site in enumerate(sites) for heads in _heads_of_units(site, unit)]
+        units = [Unit(index, heads) for index, site in enumerate(sites) for heads in heads_of_units(site, unit)]
         return cls(sites, tuple(units), unit, chosen, left_alone)
 
     def __len__(self) -> int:
@@ -138,6 +131,17 @@ class HeadMap:
         order = torch.cat(self.part_removable(ranked))
         return torch.zeros(len(self), dtype=torch.bool).index_fill(0, order[len(order) - keep :], True)
 
+    @property
+    def description(self) -> dict[str, Any]:
+        """All that was found, as plain data: the same for two models if what is done to their heads is the same."""
+        return {
+            "sites": [site.description for site in self.sites],
+            "units": [[unit.site, list(unit.heads)] for unit in self.units],
+            "unit": self.unit,
+            "kinds": list(self.kinds),
+            "left alone": sorted(self.left_alone),
+        }
+
     def name(self, unit: int) -> str:
         """A unit's name for people: ``head 2 of bert.encoder.layer.0.attention.self``."""
         heads = ", ".join(map(str, self.units[unit].heads))
@@ -200,12 +204,3 @@ class HeadMap:
 
 def _of_kinds(sites: tuple[Site, ...], kinds: tuple[str, ...]) -> tuple[Site, ...]:
     return tuple(site for site in sites if not kinds or site.kind in kinds)
-
-
-def _heads_of_units(site: Site, unit: str) -> list[tuple[int, ...]]:
-    size = site.queries_per_group
-    if site.num_key_value_heads == 1:
-        return [(head,) for head in range(site.num_heads)]
-    if not site.stores and (unit == "group" or size == 1):
-        return [tuple(range(i * size, (i + 1) * size)) for i in range(site.num_key_value_heads)]
-    return [tuple(range(i, site.num_heads, size)) for i in range(size)]

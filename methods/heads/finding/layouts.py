@@ -6,88 +6,12 @@ covers every model with the same layout. Entries are tried in order.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from torch import nn
-
-from methods.heads.mechanisms.shared_keys import source_of
-
-ROLES = ("query", "key", "value")
-
-# Attributes in which attention modules store the width of one head.
-HEAD_DIM = ("attention_head_size", "head_dim", "head_size", "key_value_proj_dim")
+from methods.heads.finding.layout import Layout
 
 # Arguments of attention to contents and to relative positions apart (DeBERTa).
 DISENTANGLED = ("query_states", "relative_pos", "rel_embeddings")
-
-# Names in a path that show that a site attends to another sequence.
-CROSS_ATTENTION = ("crossattention", "cross_attention", "cross_attn", "encoder_attn", "EncDecAttention")
-
-
-class UnsupportedArchitecture(ValueError):
-    """The model has attention that cannot be pruned exactly, as far as is known."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Names of an attention module's projections, relative to the module; a leading ``../`` starts at its parent.
-
-    The query projection is a child of the module itself.
-
-    Roles with the same name share one fused projection. ``order`` says how its rows are ordered: by "roles", the
-    queries of all heads, then all keys, then all values; by "groups", the queries of the first key/value head, its key
-    and its value, then those of the next; in "quarters", as in ``mechanisms.quarters``; or keys and values are the
-    "same" rows. Names cannot tell these apart, so a fused layout applies only to the ``classes`` that it was checked
-    for.
-    """
-
-    query: str
-    key: str
-    value: str
-    output: str
-    order: str = "roles"  # of the rows of a fused projection
-    classes: tuple[str, ...] = ()  # empty: any class
-    follow: tuple[str, ...] = ()  # more linear layers, where there are any, with outputs for every query head
-    biases: tuple[str, ...] = ()  # parameters of the module itself, added to the queries, keys or values of all heads
-    tables: tuple[str, ...] = ()  # embeddings, where there are any, with one entry for every query head
-    arguments: tuple[str, ...] = ()  # arguments of its forward, beside the usual ones, without an entry per head
-    by_head: tuple[str, ...] = ()  # arguments with an entry for each query head of the unpruned model
-    numbers: tuple[str, ...] = ()  # integers that its forward reads and that do not depend on the number of heads
-    totals: tuple[str, ...] = ()  # attributes with the width of all query heads, beside those of ``geometry``
-    off: tuple[str, ...] = ()  # flags of the module that must not be set
-    causal: bool = False  # attends to no later position, though the module has no attribute that says so
-    input_width: bool = False  # shapes its contexts by the width of its input
-    time_first: bool = False  # its projections run on (T, B, d)
-    scales_in_place: bool = False  # changes what its query projection gives in place
-    windows: bool = False  # has no attention maps (B, H, T, S), as tokens attend to their neighbours only
-    position_bias: bool = False  # takes a bias (1 or B, heads, T, S) computed for all heads of the unpruned model
-    reads_config: bool = False  # reads its number of query heads from the configuration shared by all layers
-    needs_heads: bool = False  # its forward fails when no head is left
-    widths: tuple[str, ...] = ()  # attributes with the outputs per head of query, key and value; empty: HEAD_DIM
-    output_gate: bool = False  # each head of the query projection is followed by a gate of its context, as wide
-    per_head: tuple[str, ...] = ()  # its parameters that, where it has them, have one entry per query head
-    before: tuple[str, ...] = ()  # modules that compute what all heads share from the input
-    after: str = ""  # module, where there is one, applied to the output projection's result (only if needs_heads)
-
-    def projections(self, path: str, modules: Mapping[str, nn.Module]) -> dict[str, str]:
-        """Paths of the projections of queries, keys and values and of the output, for the module at ``path``."""
-        source = source_of(path, modules)
-        own = {"query": part(path, self.query), "output": part(path, self.output)}
-        return own | {"key": part(source, self.key), "value": part(source, self.value)}
-
-    def paths(self) -> tuple[str, str, str, str]:
-        """Names of the query, key, value and output projections."""
-        return self.query, self.key, self.value, self.output
-
-    @property
-    def fused(self) -> bool:
-        """Whether one module computes several of query, key and value."""
-        return len({self.query, self.key, self.value}) < 3
-
 
 OUTPUT_GATES = ("Qwen3NextAttention", "Qwen3_5Attention", "Qwen3_5MoeAttention")
 
@@ -235,63 +159,3 @@ LAYOUTS = (
     Layout("q_attn", "c_attn", "c_attn", "c_proj", needs_heads=True, after="resid_dropout", classes=("GPT2Attention",)),
     Layout("c_attn", "c_attn", "c_attn", "c_proj", needs_heads=True, after="resid_dropout", classes=("GPT2Attention",)),
 )
-
-
-def geometry(num_heads: int, num_key_value_heads: int, head_dim: int, totals: tuple[str, ...] = ()) -> dict[str, int]:
-    """Attributes in which attention modules store their geometry, with the values they must have; a module has some.
-
-    totals: more of them that store the width of all query heads.
-    """
-    # With no head left it is 1 and not 0, as attention kernels divide by it.
-    queries_per_group = num_heads // num_key_value_heads if num_key_value_heads else 1
-    return {
-        **dict.fromkeys(("num_attention_heads", "num_heads", "n_heads"), num_heads),
-        **dict.fromkeys(("num_key_value_heads", "num_kv_heads", "kv_heads"), num_key_value_heads),
-        "num_key_value_groups": queries_per_group,
-        "kv_dim": num_key_value_heads * head_dim,
-        **dict.fromkeys(("all_head_size", "inner_dim", "split_size", *totals), num_heads * head_dim),
-    }
-
-
-def is_linear_attention(module: nn.Module) -> bool:
-    """Whether the heads of ``module`` keep a state instead of attending to tokens: these are left as they are.
-
-    transformers hands such a module its state as ``cache_params``, except for MiniMax's lightning attention.
-    """
-    return "cache_params" in arguments_of(type(module).forward) or "LightningAttention" in type(module).__name__
-
-
-@cache
-def arguments_of(forward: Callable[..., Any]) -> frozenset[str]:
-    """Names of the arguments of a class's forward, ``self`` included."""
-    return frozenset(inspect.signature(forward).parameters)
-
-
-def part(path: str, name: str) -> str:
-    """Dotted path of the module that a layout calls ``name``, for the attention module at ``path``."""
-    while name.startswith("../"):
-        path, name = path.rpartition(".")[0], name.removeprefix("../")
-    return f"{path}.{name}" if path else name
-
-
-def match_layout(path: str, modules: dict[str, nn.Module]) -> Layout | None:
-    """The layout of the module at ``path``; None if it is no attention module, or one of linear attention.
-
-    Raises UnsupportedArchitecture if the names match a layout that holds only for classes other than this one.
-    """
-    children = modules[path]._modules  # most modules have no child with the name of a query, which is quickly seen
-    fitting = [
-        layout
-        for layout in LAYOUTS
-        if layout.query in children and all(each in modules for each in layout.projections(path, modules).values())
-    ]
-    if not fitting or is_linear_attention(modules[path]):
-        return None
-    name = type(modules[path]).__name__
-    for layout in fitting:
-        if not layout.classes or name in layout.classes:
-            return layout
-    raise UnsupportedArchitecture(
-        f"{name} at {path} has the projections of {', '.join(fitting[0].classes)}, but was not checked to work the "
-        "same way; if it does, add its name to methods/heads/finding/layouts.py"
-    )

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from torch import nn
 
-from methods.heads.finding.layouts import UnsupportedArchitecture
+from methods.heads.finding.layout import UnsupportedArchitecture
 from methods.heads.finding.linear import Linear, features, is_linear
 
 

@@ -7,23 +7,19 @@ from typing import Any, cast
 
 from torch import nn
 
-from methods.heads.finding.layouts import (
-    CROSS_ATTENTION,
-    HEAD_DIM,
-    LAYOUTS,
-    ROLES,
-    Layout,
-    UnsupportedArchitecture,
-    geometry,
-    match_layout,
-    part,
-)
+from methods.heads.finding.layout import HEAD_DIM, Layout, UnsupportedArchitecture, part
+from methods.heads.finding.layouts import LAYOUTS
 from methods.heads.finding.linear import Linear, features, is_linear
+from methods.heads.finding.match import match_layout
+from methods.heads.finding.shared_keys import reuses, source_of, stores
 from methods.heads.finding.site import Site
 from methods.heads.finding.towers import parts_of
-from methods.heads.finding.verify import runs_without_heads, verify_model, verify_site
-from methods.heads.mechanisms.shared_keys import reuses, source_of, stores
-from methods.heads.mechanisms.wide_norms import wide_norms
+from methods.heads.finding.verify import is_replaced, runs_without_heads, verify_model, verify_site
+from methods.heads.finding.wide_norms import wide_norms
+from methods.heads.orders.fused import ROLES
+
+# Names in a path that show that a site attends to another sequence.
+CROSS_ATTENTION = ("crossattention", "cross_attention", "cross_attn", "encoder_attn", "EncDecAttention")
 
 
 def find_sites(model: nn.Module) -> tuple[Site, ...]:
@@ -78,7 +74,8 @@ def _sites_of(paths: list[str], modules: dict[str, nn.Module]) -> list[Site]:
         if layout := match_layout(path, modules):
             site = _site(path, layout, modules)
             verify_site(site, modules[path])
-            sites.append(replace(site, never_empty=not runs_without_heads(site, modules[path])))
+            runs, replaced = runs_without_heads(site, modules[path]), is_replaced(site, modules[path])
+            sites.append(replace(site, never_empty=not runs, replaced=replaced))
     if sites or "" not in paths:  # else there is nothing known in the whole model, which is said first
         verify_model({path: modules[path] for path in paths}, [], sites)
     return sites
@@ -132,6 +129,7 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
         followers=tuple(each for name in layout.follow if (each := part(path, name)) in modules),
         source=source_of(path, modules) if reuses(module) else "",
         stores=stores(module),
+        counts={each: counted for each, counted in layout.counts.items() if hasattr(module, each)},
     )
     expected = {"query heads": (num_heads, site.queries_per_group * num_key_value_heads)}
     for each in site.followers:
@@ -147,9 +145,8 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
         else:
             expected[f"outputs of {each}"] = found, sum(site.heads_of(role) * widths[role] for role in roles)
     expected[f"inputs of {layout.output}"] = features(cast(Linear, modules[output]))[0], num_heads * head_dim
-    for each, wanted in geometry(num_heads, num_key_value_heads, head_dim, layout.totals).items():
-        if hasattr(module, each):
-            expected[each] = getattr(module, each), wanted
+    for each, wanted in site.attributes().items():
+        expected[each] = getattr(module, each), wanted
     for each, (found, wanted) in expected.items():
         if found != wanted:
             raise UnsupportedArchitecture(

@@ -12,17 +12,11 @@ from types import CodeType
 
 from torch import nn
 
-from methods.heads.finding.layouts import (
-    HEAD_DIM,
-    UnsupportedArchitecture,
-    arguments_of,
-    geometry,
-    is_linear_attention,
-)
+from methods.heads.finding.layout import COUNTS, HEAD_DIM, UnsupportedArchitecture
 from methods.heads.finding.linear import is_linear
+from methods.heads.finding.match import arguments_of, is_linear_attention
 from methods.heads.finding.numbers import may_count_heads
 from methods.heads.finding.site import Site
-from methods.heads.mechanisms.shared_keys import SHARED
 
 # Arguments of an attention module's forward that have no entry per head.
 ARGUMENTS = {
@@ -55,7 +49,7 @@ NUMBERS = {
     "relative_attention_max_distance",
 }
 # Attributes, of a module or of its configuration, that do.
-COUNTS = {*geometry(1, 1, 1), "num_kv_heads", "n_head", "num_heads", "embed_dim", "hidden_size", "d_model", "n_embd"}
+OF_HEADS = {*COUNTS, "num_kv_heads", "n_head", "num_heads", "embed_dim", "hidden_size", "d_model", "n_embd"}
 
 
 def verify_site(site: Site, module: nn.Module) -> None:
@@ -66,7 +60,7 @@ def verify_site(site: Site, module: nn.Module) -> None:
         - ARGUMENTS
         - set(site.layout.arguments)
         - set(site.layout.by_head)
-        - ({SHARED} if hasattr(module, "is_kv_shared_layer") else set())
+        - ({"shared_kv_states"} if hasattr(module, "is_kv_shared_layer") else set())
         - ({"position_bias"} if site.layout.position_bias else set())
     ):
         _refuse(site, module, f"takes {', '.join(sorted(unknown))}", "whether those have an entry per head")
@@ -79,11 +73,11 @@ def verify_site(site: Site, module: nn.Module) -> None:
             _refuse(site, module, f"has {flag} set", "how that splits its heads")
     classes = type(module).__mro__
     read = _names_read(classes)
-    numbers = {name for name, value in vars(module).items() if type(value) is int} - NUMBERS - set(geometry(1, 1, 1))
+    numbers = {name for name, value in vars(module).items() if type(value) is int} - NUMBERS - set(COUNTS)
     numbers -= {*site.layout.numbers, *site.layout.totals}
     if unknown := frozenset(name for name in read & numbers if may_count_heads(classes, name)):
         _refuse(site, module, f"reads {', '.join(sorted(unknown))}", "whether they depend on the number of heads")
-    if not site.layout.reads_config and (unknown := (read & COUNTS) - set(vars(module))):
+    if not site.layout.reads_config and (unknown := (read & OF_HEADS) - set(vars(module))):
         _refuse(site, module, f"reads {', '.join(sorted(unknown))}", "how to change those for a single layer")
 
 

@@ -1,4 +1,4 @@
 """What attention modules have besides projections that depends on their heads, one file for each.
 
-Takes modules and positions of heads; knows no models, sites or layouts.
+Takes the description of a site, cuts its parameters and adjusts its module; which sites there are is known before.
 """

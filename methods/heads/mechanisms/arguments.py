@@ -7,13 +7,23 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import nn
+
+from methods.heads.finding.site import Site
+from methods.heads.mechanisms.mechanism import Mechanism
 
 
-def slice_arguments(module: Any, names: tuple[str, ...]) -> None:
-    """Give the module, of each argument in ``names``, the part for the heads that it has kept."""
-    if not hasattr(module, "sliced_arguments"):  # not done at an earlier removal
-        module.sliced_arguments = names
-        module.register_forward_pre_hook(partial(_slice, names), with_kwargs=True)
+class Arguments(Mechanism):
+    """Gives the module, of each such argument, the part for the heads that it has kept."""
+
+    def applies(self, site: Site) -> bool:
+        return bool(site.layout.by_head)
+
+    def adjust(self, model: nn.Module, site: Site, kept: list[int]) -> None:
+        module: Any = model.get_submodule(site.name)
+        if not hasattr(module, "sliced_arguments"):  # not done at an earlier removal
+            module.sliced_arguments = site.layout.by_head
+            module.register_forward_pre_hook(partial(_slice, site.layout.by_head), with_kwargs=True)
 
 
 def _slice(names: tuple[str, ...], module: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:

@@ -1,8 +1,4 @@
-"""Fused projections in four parts, as CodeGen was trained on four chips: queries, values and keys of some heads each.
-
-Each part of the model's own projection holds whole heads. With fewer heads it holds a quarter of all their entries
-instead, which is the same where the heads are a multiple of four.
-"""
+"""Fused projections in four parts (CodeGen), which begin and end within a head when some heads are gone."""
 
 from __future__ import annotations
 
@@ -10,23 +6,21 @@ from types import MethodType
 from typing import Any
 
 import torch
+from torch import nn
 
-PARTS = 4
-ROLES = ("query", "value", "key")  # in their order within a part
-
-
-def rows_in_quarters(role: str, entries: torch.Tensor, width: int) -> torch.Tensor:
-    """Rows of the fused projection for ``entries`` of ``role``, numbered through all heads: LongTensor, as given.
-
-    width: entries of all heads together, a multiple of 4.
-    """
-    quarter = max(1, width // PARTS)
-    return (entries // quarter * len(ROLES) + ROLES.index(role)) * quarter + entries % quarter
+from methods.heads.finding.site import Site
+from methods.heads.mechanisms.mechanism import Mechanism
 
 
-def split_anywhere(module: Any) -> None:
-    """Let the module put its heads together from quarters that begin and end within a head."""
-    module._split_heads = MethodType(_split_heads, module)
+class Quarters(Mechanism):
+    """Lets the module put its heads together from quarters that begin and end within a head."""
+
+    def applies(self, site: Site) -> bool:
+        return site.layout.order == "quarters"
+
+    def adjust(self, model: nn.Module, site: Site, kept: list[int]) -> None:
+        module: Any = model.get_submodule(site.name)
+        module._split_heads = MethodType(_split_heads, module)
 
 
 def _split_heads(self: Any, x: torch.Tensor, heads: int, head_dim: int, mp_num: int) -> torch.Tensor:

@@ -7,46 +7,29 @@ that reuses them takes those of its own remaining key/value heads. Both are exac
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
+from methods.heads.finding.site import Site
+from methods.heads.mechanisms.mechanism import Mechanism
+
 SHARED = "shared_kv_states"  # argument with the keys and values, (B, heads, T, d_h) each, by type of layer
 
 
-def stores(module: nn.Module) -> bool:
-    """Whether other layers attend to the keys and values of the module."""
-    return bool(vars(module).get("store_full_length_kv"))
+class SharedKeys(Mechanism):
+    """Makes a module attend to only some of the key/value heads that its source stores."""
 
+    def applies(self, site: Site) -> bool:
+        return bool(site.source)
 
-def reuses(module: nn.Module) -> bool:
-    """Whether the module attends to the keys and values of another layer."""
-    return bool(vars(module).get("is_kv_shared_layer"))
-
-
-def source_of(path: str, modules: Mapping[str, nn.Module]) -> str:
-    """Path of the module whose keys and values the one at ``path`` attends to: mostly its own.
-
-    It is the last one before that stores them for its type of layer. Empty if there is none.
-    """
-    module = modules[path]
-    if not reuses(module):
-        return path
-    earlier = list(modules)[: list(modules).index(path)]
-    same = [
-        each
-        for each in earlier
-        if stores(modules[each]) and vars(modules[each]).get("layer_type") == vars(module).get("layer_type")
-    ]
-    return same[-1] if same else ""
-
-
-def select_shared(module: Any, groups: Sequence[int]) -> None:
-    """Make ``module`` attend to only the key/value heads ``groups`` of those that its source stores."""
-    if not hasattr(module, "shared_groups"):
-        module.register_forward_pre_hook(_select, with_kwargs=True)
-    module.shared_groups = list(groups)
+    def adjust(self, model: nn.Module, site: Site, kept: list[int]) -> None:
+        if len(site.groups_of(kept)) == site.num_key_value_heads:
+            return
+        module: Any = model.get_submodule(site.name)
+        if not hasattr(module, "shared_groups"):
+            module.register_forward_pre_hook(_select, with_kwargs=True)
+        module.shared_groups = list(site.narrowed(kept).places["key"])
 
 
 def _select(module: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:

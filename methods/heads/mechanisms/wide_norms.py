@@ -6,29 +6,30 @@ the norm goes on over all of them; it hands on those of the heads that are left.
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
+from methods.heads.finding.linear import select
+from methods.heads.finding.site import Site
+from methods.heads.mechanisms.mechanism import Mechanism
 
-def wide_norms(module: nn.Module) -> dict[str, str]:
-    """Names of the children of ``module`` that are given all outputs of another child, and of those others.
 
-    They are found in the module's code as ``self.norm(self.projection(...))``; a norm within each head is given a view
-    of the outputs by heads instead. Children that change no output (dropout in evaluation mode, Identity) are left out.
-    """
-    return {
-        outer: inner
-        for outer, inner in _applied_to(type(module).forward).items()
-        if not isinstance(module._modules.get(outer), nn.Dropout | nn.Identity | None)
-    }
+class WideNorms(Mechanism):
+    """Makes norms hand on only the heads that are left; when none is, nothing is left to normalise either."""
+
+    def applies(self, site: Site) -> bool:
+        return bool(site.norms)
+
+    def cut(self, model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.Parameter]:
+        norms = [each for path in site.norms.values() for each in model.get_submodule(path).parameters()]
+        return {} if kept else {id(each): select(each, 0, torch.tensor(kept, dtype=torch.long)) for each in norms}
+
+    def adjust(self, model: nn.Module, site: Site, kept: list[int]) -> None:
+        for role, path in site.norms.items() if len(kept) < site.num_heads else ():
+            select_heads(model.get_submodule(path), site.narrowed(kept).places[role], site.widths[role])
 
 
 def select_heads(norm: Any, places: Sequence[int], width: int) -> None:
@@ -40,24 +41,3 @@ def select_heads(norm: Any, places: Sequence[int], width: int) -> None:
 
 def _select(norm: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
     return output.unflatten(-1, (-1, norm.width_of_head))[..., norm.places, :].flatten(-2)
-
-
-@cache
-def _applied_to(forward: Callable[..., Any]) -> dict[str, str]:
-    """For each attribute of ``self`` that ``forward`` calls on the result of another alone: the name of that other."""
-    try:
-        code = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(forward))))
-    except OSError:  # made without a source file
-        return {}
-    given: dict[str, set[str | None]] = defaultdict(set)
-    for node in ast.walk(code):
-        if isinstance(node, ast.Call) and (name := _own(node.func)):
-            first = node.args[0] if len(node.args) == 1 and not node.keywords else None
-            given[name].add(_own(first.func) if isinstance(first, ast.Call) else None)
-    return {name: inner for name, (inner, *others) in given.items() if inner and not others}
-
-
-def _own(node: ast.AST) -> str | None:
-    """The name of an attribute of ``self``; None for anything else."""
-    owned = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
-    return node.attr if owned else None  # type: ignore[attr-defined]

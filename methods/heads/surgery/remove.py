@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from methods.heads.finding.head_map import HeadMap
-from methods.heads.finding.layouts import UnsupportedArchitecture
-from methods.heads.finding.linear import Linear, select, select_inputs, select_outputs
+from methods.heads.finding.layout import UnsupportedArchitecture
+from methods.heads.finding.linear import Linear, select_inputs, select_outputs
 from methods.heads.finding.site import Site
+from methods.heads.mechanisms.every import mechanisms_of
 from methods.heads.surgery.head_counts import update_head_counts
 
 
@@ -104,14 +105,6 @@ def _narrow_site(model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.
         outputs = sources.new_empty(len(targets.unique()))
         outputs[targets] = sources
         narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), outputs)
-    heads, columns = torch.tensor(kept, dtype=torch.long), site.columns(kept)
-    if not kept:  # nor is there anything left to normalise
-        norms = [each for path in site.norms.values() for each in model.get_submodule(path).parameters()]
-        narrowed |= {id(each): select(each, 0, heads) for each in norms}
-    for path in site.followers:
-        narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), columns)
-    module = model.get_submodule(site.name)
-    narrowed |= {id(each): select(each, 0, heads) for each in map(module.get_parameter, site.per_head)}
-    narrowed |= {id(each): select(each, 0, columns) for each in site.biases(module)}
-    narrowed |= {id(each.weight): select(each.weight, 1, heads) for each in site.tables(module)}
-    return narrowed | select_inputs(cast(Linear, model.get_submodule(site.output)), columns)
+    for mechanism in mechanisms_of(site):
+        narrowed |= mechanism.cut(model, site, kept)
+    return narrowed | select_inputs(cast(Linear, model.get_submodule(site.output)), site.columns(kept))

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from methods.heads.finding.layouts import UnsupportedArchitecture
+from methods.heads.finding.layout import UnsupportedArchitecture
 from methods.heads.finding.mlps import find_mlps
 from methods.heads.finding.site import Site
 from methods.heads.finding.sites import find_sites

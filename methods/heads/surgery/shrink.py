@@ -9,7 +9,10 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from methods.heads.finding.head_map import HeadMap, Unit
+from methods.heads.finding.head_map import HeadMap
+from methods.heads.finding.site import Site
+from methods.heads.finding.units import Unit
+from methods.heads.mechanisms.every import mechanisms_of
 from methods.heads.surgery.remove import keep_heads
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -33,8 +36,7 @@ def shrink(model: nn.Module, mask: torch.Tensor, heads: HeadMap) -> HeadMap:
     checked, as finding its sites takes longer than a forward pass. Raises as ``remove_heads`` does.
     """
     left = heads.kept(mask)
-    # Layers that pass a position bias on, as T5's do, get one of another width even if they lose no head.
-    changed = tuple(s for s in heads.sites if len(left[s.name]) < s.num_heads or s.layout.position_bias)
+    changed = tuple(s for s in heads.sites if len(left[s.name]) < s.num_heads or _adjusted_anyway(s))
     keep_heads(model, changed, left, in_place=True)
     units = [
         Unit(unit.site, tuple(left[heads.sites[unit.site].name].index(head) for head in unit.heads))
@@ -42,3 +44,7 @@ def shrink(model: nn.Module, mask: torch.Tensor, heads: HeadMap) -> HeadMap:
         if keep
     ]
     return replace(heads, sites=tuple(site.narrowed(left[site.name]) for site in heads.sites), units=tuple(units))
+
+
+def _adjusted_anyway(site: Site) -> bool:
+    return any(mechanism.at_every_site for mechanism in mechanisms_of(site))

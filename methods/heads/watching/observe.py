@@ -12,9 +12,9 @@ from torch import nn
 from transformers.configuration_utils import PretrainedConfig
 
 from methods.heads.finding.head_map import HeadMap
-from methods.heads.finding.layouts import ROLES
 from methods.heads.finding.mlps import find_mlps
 from methods.heads.finding.site import Site
+from methods.heads.orders.fused import ROLES
 
 Tensors = dict[str, torch.Tensor]
 

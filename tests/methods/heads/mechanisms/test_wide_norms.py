@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from methods.heads import HeadMap, remove_heads
-from methods.heads.mechanisms.wide_norms import select_heads, wide_norms
+from methods.heads.finding.wide_norms import wide_norms
+from methods.heads.mechanisms.wide_norms import select_heads
 
 
 class _Attention(nn.Module):

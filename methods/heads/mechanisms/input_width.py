@@ -9,13 +9,23 @@ import inspect
 from typing import Any
 
 import torch
+from torch import nn
+
+from methods.heads.finding.site import Site
+from methods.heads.mechanisms.mechanism import Mechanism
 
 
-def narrow_input(module: Any) -> None:
-    """Let the module take its first argument for as wide as its attribute ``embed_dim``."""
-    if not hasattr(module, "input_is_narrowed"):  # not done at an earlier removal
-        module.input_is_narrowed = True
-        module.register_forward_pre_hook(_narrow, with_kwargs=True)
+class InputWidth(Mechanism):
+    """Lets the module take its first argument for as wide as its attribute ``embed_dim``."""
+
+    def applies(self, site: Site) -> bool:
+        return site.layout.input_width
+
+    def adjust(self, model: nn.Module, site: Site, kept: list[int]) -> None:
+        module: Any = model.get_submodule(site.name)
+        if not hasattr(module, "input_is_narrowed"):  # not done at an earlier removal
+            module.input_is_narrowed = True
+            module.register_forward_pre_hook(_narrow, with_kwargs=True)
 
 
 def _narrow(module: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
