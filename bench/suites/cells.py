@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.records.errors import InputError
 from bench.records.protocol import PROTOCOL
-from bench.suites.keys import method_part, shared_code
+from bench.suites.keys import heads_part, method_part, shared_code
 from bench.suites.parse import MethodSpec
 from bench.suites.plugins import plugin_fault
 from bench.suites.suite import Suite
@@ -107,14 +107,14 @@ def _cells_of(spec: TaskSpec, suite: Suite, device: str) -> Iterator[Cell]:
     removed = tuple(suite.removed(len(heads), heads.removable))
     model_name += " by query head" if spec.unit == "query" else ""
     model_name += f" in {' and '.join(heads.kinds)} attention" if heads.kinds else ""
+    of_heads = heads_part(model, heads)
     for seed, fingerprint in fingerprints.items():
         shared = {
             "protocol": PROTOCOL,
             "code": shared_code(),
             "task": [type(task).version, fingerprint],
             "seeds": list(task.seeds(seed)),
-            "unit": spec.unit,
-            "kinds": heads.kinds,
+            "heads": of_heads,
             "removed": removed,
             "calibration": [suite.calibration, source],
             "generate": suite.generate,

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import cache
 from typing import Any
+
+from torch import nn
 
 from bench.suites.parse import MethodSpec
 from methods import METHODS
 from methods.contract.registry import RECOVER
+from methods.heads import HeadMap, UnsupportedArchitecture, find_mlps
+from methods.heads.mechanisms.every import modules_used
 from tasks.digest import digest_of_source, modules_below, source_of
 
 # Code that the result of every method passes through.
@@ -27,12 +32,41 @@ SHARED = (
     "tasks.seeds",
 )
 NOT_A_METHODS_OWN = ("methods.heads", "methods.contract")  # in the shared part of a key, or without effect
+# Code of methods.heads that comes to nothing but a description, which is in the key: of heads and neurons found.
+FINDING = {
+    f"methods.heads.finding.{name}"
+    for name in (
+        *("layout", "layouts", "match", "mlps", "numbers", "shared_keys", "site", "sites", "towers", "units", "verify"),
+        "wide_norms",
+    )
+}
+# Of these packages, code counts only where it is used; "every" lists them.
+WHERE_USED = ("methods.heads.mechanisms.", "methods.heads.orders.")
+ALWAYS_USED = ("methods.heads.mechanisms.mechanism", "methods.heads.orders.fused")
 
 
 @cache
 def shared_code() -> str:
-    """Digest of the code that the result of every method passes through."""
-    return digest_of_source(*modules_below("methods.heads"), *SHARED)
+    """Digest of the code that the result of every method passes through, on any model."""
+    heads = [name for name in modules_below("methods.heads") if name not in FINDING and not _where_used(name)]
+    return digest_of_source(*heads, *ALWAYS_USED, *SHARED)
+
+
+def heads_part(model: nn.Module, heads: HeadMap) -> dict[str, Any]:
+    """The part of a key that belongs to a model's heads and neurons: what was found, and code for its peculiarities.
+
+    So code that finds them, or that other models need, changes no key as long as the same is found.
+    """
+    try:
+        mlps = [asdict(mlp) for mlp in find_mlps(model)]
+    except UnsupportedArchitecture:  # a method that removes neurons says so
+        mlps = []
+    used: set[str] = set().union(*(_reached(name, _where_used) for name in modules_used(heads.sites)))
+    return {"heads": heads.description, "neurons": mlps, "code": digest_of_source(*sorted(used))}
+
+
+def _where_used(name: str) -> bool:
+    return name.startswith(WHERE_USED)
 
 
 def method_part(spec: MethodSpec, training: float) -> list[Any]:
@@ -51,15 +85,23 @@ def method_part(spec: MethodSpec, training: float) -> list[Any]:
 def modules_of(module: str) -> tuple[str, ...]:
     """``module`` and everything it imports, directly or not, from its own package, without code that methods share."""
     package = module.partition(".")[0]
+
+    def own(name: str) -> bool:
+        shared = any(name == part or name.startswith(f"{part}.") for part in NOT_A_METHODS_OWN)
+        return name.partition(".")[0] == package and name != package and not shared
+
+    return tuple(sorted(_reached(module, own)))
+
+
+def _reached(module: str, own: Callable[[str], bool]) -> set[str]:
+    """``module`` and everything that it imports, directly or not, and that is its ``own``."""
     found, queue = {module}, [module]
     while queue:
         for name in _imported(queue.pop()):
-            own = name.partition(".")[0] == package and name != package
-            shared = any(name == part or name.startswith(f"{part}.") for part in NOT_A_METHODS_OWN)
-            if own and not shared and name not in found and source_of(name):
+            if own(name) and name not in found and source_of(name):
                 found.add(name)
                 queue.append(name)
-    return tuple(sorted(found))
+    return found
 
 
 def _imported(module: str) -> Iterator[str]:

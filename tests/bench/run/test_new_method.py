@@ -109,8 +109,13 @@ def edit(monkeypatch):
 
 SHARED = (
     "methods.heads.watching.gate",
+    "methods.heads.watching.observe",
     "methods.heads.surgery.remove",
-    "methods.heads.finding.sites",
+    "methods.heads.surgery.neurons",
+    "methods.heads.finding.head_map",
+    "methods.heads.finding.geometry",
+    "methods.heads.mechanisms.mechanism",
+    "methods.heads.orders.roles",
     "methods.contract.schedule",
     "bench.measure.evaluate",
 )
@@ -148,6 +153,22 @@ def test_code_that_every_method_runs_on_changes_every_key(keys, edit, module):
     edit(module, lambda source: source + "\nNEW = 1\n")
     after = keys()
     assert all(after[name] != before[name] for name in before)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "methods.heads.finding.layouts",
+        "methods.heads.finding.verify",
+        "methods.heads.mechanisms.every",
+        "methods.heads.mechanisms.position_bias",
+        "methods.heads.orders.quarters",
+    ],
+)
+def test_code_for_other_architectures_changes_no_key(keys, edit, module):
+    before = keys()
+    edit(module, lambda source: source + "\nNEW = 1\n")
+    assert keys() == before
 
 
 @pytest.mark.parametrize("module", ["methods.michel", "methods.heads.watching.gate", "methods.contract.schedule"])
