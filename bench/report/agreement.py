@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -9,7 +10,7 @@ import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from bench.analysis.stats.orders import kendall_tau, overlap
+from bench.analysis.stats.orders import pair_signs, removed_first
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board
@@ -50,12 +51,9 @@ def agreement(board: Board, task: TaskKey) -> Agreement | None:
     labels = sorted(orders)
     units = next(iter(orders[labels[0]].values())).shape[1]
     first = max(1, count_at(LEVEL, units))
-    tau, shared = (np.full((len(labels), len(labels)), np.nan) for _ in range(2))
-    for (i, one), (j, other) in combinations(enumerate(labels), 2):
-        if both := sorted(orders[one].keys() & orders[other].keys()):
-            pairs = [(orders[one][seed], orders[other][seed]) for seed in both]
-            tau[i, j] = tau[j, i] = np.mean([kendall_tau(a, b).mean() for a, b in pairs])
-            shared[i, j] = shared[j, i] = np.mean([overlap(a, b, first).mean() for a, b in pairs])
+    by_seed = [orders[label] for label in labels]
+    tau = _products(by_seed, pair_signs) / (units * (units - 1) / 2 or np.nan)
+    shared = _products(by_seed, lambda of_seed: removed_first(of_seed, first)) / first
     order = order_by_similarity(tau)
     return Agreement(
         labels=tuple(labels[place] for place in order),
@@ -65,6 +63,23 @@ def agreement(board: Board, task: TaskKey) -> Agreement | None:
         units=units,
         unordered=tuple(sorted(cells.keys() - orders.keys())),
     )
+
+
+def _products(orders: Sequence[Mapping[int, np.ndarray]], vectors: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """For each two methods the mean, over seeds and draws, of the product of their orders' vectors.
+
+    orders: of each method by seed, (draws, units). Tau and the share in common are such products, up to a factor, and
+    the mean over draws is the product of means: each order is looked at once, however many methods there are. Returns
+    (methods, methods), NaN on the diagonal and where two methods share no seed.
+    """
+    sums, seeds = np.zeros((len(orders), len(orders))), np.zeros((len(orders), len(orders)))
+    for seed in sorted(set().union(*orders)):
+        some = [place for place, own in enumerate(orders) if seed in own]
+        means = np.array([vectors(orders[place][seed]).mean(0) for place in some])
+        sums[np.ix_(some, some)] += means @ means.T
+        seeds[np.ix_(some, some)] += 1
+    np.fill_diagonal(seeds, 0)
+    return np.divide(sums, seeds, out=np.full_like(sums, np.nan), where=seeds > 0)
 
 
 def pairs(board: Board, task: TaskKey, found: Agreement) -> Table:

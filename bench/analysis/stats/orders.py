@@ -11,7 +11,7 @@ def kendall_tau(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     1 is the same order, -1 the reverse, 0 what unrelated orders give on average; NaN with a single unit. Orders have no
     ties. Raises ValueError if the units are not the same.
     """
-    before_a, before_b = _before(a), _before(b)
+    before_a, before_b = pair_signs(a), pair_signs(b)
     if a.shape[1] != b.shape[1]:
         raise ValueError(f"expected orders of the same units, not of {a.shape[1]} and {b.shape[1]}")
     pairs = before_a.shape[1]
@@ -37,7 +37,7 @@ def overlap(a: np.ndarray, b: np.ndarray, k: int) -> np.ndarray:
     units = a.shape[1]
     if not 1 <= k <= units or b.shape[1] != units:
         raise ValueError(f"expected k from 1 to {units} and orders of as many units, not {k} and {b.shape[1]}")
-    return _first(a, k) @ _first(b, k).T / k
+    return removed_first(a, k) @ removed_first(b, k).T / k
 
 
 def stability(orders: np.ndarray) -> float:
@@ -50,13 +50,13 @@ def stability(orders: np.ndarray) -> float:
     return float(tau.mean((1, 3))[~np.eye(seeds, dtype=bool)].mean()) if seeds > 1 else float("nan")
 
 
-def _before(orders: np.ndarray) -> np.ndarray:
+def pair_signs(orders: np.ndarray) -> np.ndarray:
     """For each pair of units i < j, 1.0 where i is removed before j and -1.0 where after: (orders, pairs)."""
     position = np.argsort(orders, axis=1)
     first, second = np.triu_indices(orders.shape[1], 1)
     return np.sign(position[:, second] - position[:, first]).astype(float)
 
 
-def _first(orders: np.ndarray, k: int) -> np.ndarray:
+def removed_first(orders: np.ndarray, k: int) -> np.ndarray:
     """Which units are among the ``k`` removed first, (orders, units), as 0.0 and 1.0."""
     return (np.argsort(orders, axis=1) < k).astype(float)
