@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from torch import nn
-from transformers import PreTrainedModel
 
 
 def parts_of(model: nn.Module, modules: Mapping[str, nn.Module]) -> dict[str, list[str]]:
@@ -31,6 +30,8 @@ def _text_towers(model: nn.Module, modules: Mapping[str, nn.Module]) -> list[str
         return []
     if type(text) is type(config):
         return []
+    from transformers import PreTrainedModel  # takes two seconds
+
     models = {path: each for path, each in modules.items() if isinstance(each, PreTrainedModel)}
     return [path for path, each in models.items() if type(each.config) is type(text)]
 
