@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from torch import nn
@@ -93,18 +93,14 @@ class Layout:
 
     @property
     def description(self) -> dict[str, Any]:
-        """All fields that matter after finding and are not as by default, as plain data."""
-        return differing(self, self.FOR_FINDING)
+        """All fields that matter after finding, as plain data; what is empty or false is left out."""
+        return set_fields(self, self.FOR_FINDING)
 
 
-def differing(described: Any, without: Collection[str] = ()) -> dict[str, Any]:
-    """The fields of a dataclass that have another value than by default, but for those named in ``without``."""
-    found = {}
-    for each in fields(described):
-        default = each.default if each.default_factory is MISSING else each.default_factory()
-        if each.name not in without and (value := getattr(described, each.name)) != default:
-            found[each.name] = value
-    return found
+def set_fields(described: Any, without: Collection[str] = ()) -> dict[str, Any]:
+    """The fields of a dataclass that are not empty, zero or false, but for those named in ``without``."""
+    values = {each.name: getattr(described, each.name) for each in fields(described) if each.name not in without}
+    return {name: value for name, value in values.items() if value}
 
 
 def part(path: str, name: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from methods.heads.finding.geometry import Geometry
-from methods.heads.finding.layout import differing
+from methods.heads.finding.layout import set_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,5 +28,5 @@ class Site(Geometry):
 
     @property
     def description(self) -> dict[str, Any]:
-        """All that was found and is not as by default, as plain data."""
-        return differing(self) | {"layout": self.layout.description}
+        """All that was found, as plain data; what is empty, zero or false is left out."""
+        return set_fields(self) | {"layout": self.layout.description}
