@@ -19,7 +19,7 @@ class Site:
     ``layers`` lists every layer that runs the module: more than one where layers are tied (ALBERT). ``projections``
     maps "query", "key" and "value" to the dotted paths of their modules, which are the same path where the projection
     is fused; ``output`` is the path of the output projection. ``followers`` are the paths of more linear layers with
-    outputs for every query head.
+    outputs for every query head: one, or as many as its context has.
 
     ``widths`` gives the outputs of the projection for one head of each role. For a role whose projection is normalised
     over all heads at once, ``norms`` has the path of that norm. ``places`` says, for a role whose projection keeps the

@@ -10,7 +10,7 @@ from torch import nn
 
 from methods.heads.finding.head_map import HeadMap
 from methods.heads.finding.layouts import UnsupportedArchitecture
-from methods.heads.finding.linear import Linear, select, select_inputs, select_outputs
+from methods.heads.finding.linear import Linear, features, select, select_inputs, select_outputs
 from methods.heads.finding.site import Site
 from methods.heads.surgery.head_counts import update_head_counts
 
@@ -109,7 +109,8 @@ def _narrow_site(model: nn.Module, site: Site, kept: list[int]) -> dict[int, nn.
         norms = [each for path in site.norms.values() for each in model.get_submodule(path).parameters()]
         narrowed |= {id(each): select(each, 0, heads) for each in norms}
     for path in site.followers:
-        narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), columns)
+        follower = cast(Linear, model.get_submodule(path))
+        narrowed |= select_outputs(follower, heads if features(follower)[1] == site.num_heads else columns)
     module = model.get_submodule(site.name)
     narrowed |= {id(each): select(each, 0, heads) for each in map(module.get_parameter, site.per_head)}
     narrowed |= {id(each): select(each, 0, columns) for each in site.biases(module)}
