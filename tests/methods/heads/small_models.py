@@ -64,10 +64,14 @@ WIDTHS = (
 )
 # What some model types need beside that to be built or to run.
 NEEDED: dict[str, dict[str, Any]] = {
+    "bamba": {"attn_layer_indices": [1]},
     "diffusion_gemma_text": {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": INNER},
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1},
     "gemma3n_text": {"num_kv_shared_layers": 0},
+    "granitemoehybrid": {"layer_types": ["mamba", "attention"], "mamba_d_head": 16},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "mistral4": {"qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "qk_head_dim": 8},
+    "recurrent_gemma": {"block_types": ["recurrent", "attention"]},
     "step3p5": {"sliding_window": 4},
     "xmod": {"default_language": "en_XX"},
 }
