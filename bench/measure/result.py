@@ -78,7 +78,8 @@ def arrays_of(draws: Draws, trains: bool) -> dict[str, np.ndarray]:
     outcomes: (draws, levels, N) bool. ``nats.PART``, where texts are scored: their negative log-likelihoods, (draws,
     levels, M) float32, and ``bytes.PART``: their lengths, (M,) int32. ``scores.DRAW``: importances that a scorer gave,
     (scorings, units) float32, NaN for units that were removed before. Where neurons are removed ``neurons.DRAW.LAYER``:
-    their removal order, (width,) int32, or of a joint method ``neurons.LAYER``: those kept, (levels, width) bool.
+    their removal order, (width,) int16 or, of many, int32; of a joint method ``neurons.LAYER``: those kept, (levels,
+    width) bool.
     """
     outcomes = [[level.evaluation.outcomes for level in levels] for _, levels in draws]
     first = outcomes[0][0]
@@ -92,9 +93,14 @@ def arrays_of(draws: Draws, trains: bool) -> dict[str, np.ndarray]:
         arrays |= _neurons_kept(draws[0][1])
     for number, (draw, _) in enumerate(draws):
         if path := draw.trajectory:
-            arrays |= {f"neurons.{number}.{name}": order.int() for name, order in (path.neurons or {}).items()}
+            arrays |= {f"neurons.{number}.{name}": _short(order) for name, order in (path.neurons or {}).items()}
             arrays |= {f"scores.{number}": path.scores.float()} if path.scores is not None else {}
     return {name: values.numpy() for name, values in arrays.items()}
+
+
+def _short(order: Tensor) -> Tensor:
+    """An order of neurons, (width,), in as few bytes as hold it: it is most of a record where all draws have one."""
+    return order.to(torch.int16 if len(order) <= 2**15 else torch.int32)
 
 
 def _neurons_kept(levels: Sequence[Level]) -> dict[str, Tensor]:

@@ -32,6 +32,7 @@ class Progress:
         self._shown = ""  # the line on the terminal that is to be replaced
         self._next: dict[int, float] = {}  # by index of a job: its seconds at which it is named next
         self._asked = False
+        self._ended = False
         self._former: Any = None
 
     def __enter__(self) -> Progress:
@@ -55,6 +56,8 @@ class Progress:
 
     def watch(self, busy: Sequence[Busy], left: str = "") -> None:
         """Show what the workers are at; answer a Ctrl-C. left: the time left, in words."""
+        if self._ended:  # it was raised where nothing can be, such as in code that frees an object of Ray's
+            raise KeyboardInterrupt
         if self._asked:
             self._clear()
             self._ask([worker for worker in busy if not isinstance(worker.job, TrainJob)])
@@ -75,6 +78,7 @@ class Progress:
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         if self._asked or not (self._live and self._questions.isatty()):
+            self._ended = True
             raise KeyboardInterrupt
         self._asked = True
 

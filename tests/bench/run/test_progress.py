@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import pty
@@ -126,6 +127,19 @@ def test_ctrl_c_twice_ends_the_run_and_once_where_nobody_can_answer():
         with pytest.raises(KeyboardInterrupt), Progress(questions, status):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_ends_the_run_though_it_comes_where_nothing_can_be_raised():
+    class Freed:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+
+    with pytest.raises(KeyboardInterrupt), Progress(io.StringIO(), io.StringIO()) as progress:
+        Freed()
+        gc.collect()
+        progress.watch([])
 
 
 def test_a_cell_is_skipped_on_a_terminal_and_the_run_goes_on(place, package):
