@@ -49,6 +49,7 @@ def result_of(
         units=len(view.heads),
         shape=list(view.heads.shape),
         never_empty=list(view.heads.never_empty),
+        left_alone=dict(view.heads.left_alone),
         removed=list(removed),
         orders=orders or None,
         ties=[path.ties for path in paths] or None,

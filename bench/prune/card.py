@@ -102,6 +102,7 @@ class Pruned:
     kinds: Sequence[str] = ()  # of attention that heads were removed from; empty for all
     uneven: float | None = None  # quality with as many units, chosen freely; None unless every layer keeps as many
     never_empty: int = 0  # attention modules that cannot run without any head
+    left_alone: Sequence[str] = ()  # parts of a composite model whose attention is not understood
 
 
 def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> str:
@@ -159,6 +160,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
             *sites,
             "",
             *([_held(pruned), ""] if pruned.never_empty else []),
+            *([_left_alone(pruned), ""] if pruned.left_alone else []),
             *(["Neurons kept, by feed-forward layer:", "", *neurons, ""] if neurons else []),
             *(_onnx(pruned, onnx) if onnx else []),
             LOAD.format(path=name),
@@ -212,6 +214,11 @@ def _held(pruned: Pruned) -> str:
         f"{pruned.never_empty} of {len(pruned.kept)} attention modules cannot run without any head, so the best unit "
         "of each stays, whatever its rank among all."
     )
+
+
+def _left_alone(pruned: Pruned) -> str:
+    """Which parts have other heads, which stay."""
+    return f"All heads of {', '.join(pruned.left_alone)} stay, as attention there is not understood."
 
 
 def _price(pruned: Pruned, uneven: float) -> str:

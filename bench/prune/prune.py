@@ -122,6 +122,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         command=again,
         uneven=uneven,
         never_empty=len(view.heads.never_empty),
+        left_alone=tuple(view.heads.left_alone),
     )
     text = _save(smaller, task, pruned, out, options.export)
     print(text.partition("## Load it")[0].rstrip())

@@ -156,6 +156,11 @@ class Result(Part):
         description="indices of the attention modules that cannot run without any head: one unit of each stays, also "
         "where as many as possible are removed, and is last in a removal order",
     )
+    left_alone: dict[str, str] = Field(
+        {},
+        description="parts of a composite model, beside its text tower, whose attention is not understood, by path, "
+        "and why: their heads are no units and stay",
+    )
     removed: list[Units] = Field(min_length=2, description="units removed at each level, (levels,)")
     orders: list[list[Units]] | None = Field(
         None, description="removal order of the units, (draws, units), first removed first; null for chosen masks"

@@ -17,6 +17,7 @@ def notes(records: Sequence[Record]) -> list[str]:
     found += (
         _targets_missed(done)
         + _never_empty(done)
+        + _left_alone(done)
         + _cut(done)
         + _ties(done)
         + _fewer_seeds(done)
@@ -53,6 +54,16 @@ def _never_empty(records: Sequence[FinishedRecord]) -> list[str]:
         f"head and keep one unit each: at most {record.result.units - len(modules)} of {record.result.units} units go"
         for record in records
         if (modules := record.result.never_empty)
+    }
+    return sorted(found)
+
+
+def _left_alone(records: Sequence[FinishedRecord]) -> list[str]:
+    """Models with parts whose attention is not understood."""
+    found = {
+        f"{record.cell.model}: heads of {', '.join(parts)} are no units and stay, as their attention is not understood"
+        for record in records
+        if (parts := record.result.left_alone)
     }
     return sorted(found)
 

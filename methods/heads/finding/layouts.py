@@ -15,6 +15,14 @@ DISENTANGLED = ("query_states", "relative_pos", "rel_embeddings")
 
 OUTPUT_GATES = ("Qwen3NextAttention", "Qwen3_5Attention", "Qwen3_5MoeAttention")
 
+# These multiply each head's context by a projection of the input, with an entry for each of its own or one for all.
+GATED_CONTEXTS = (
+    *("AfmoeAttention", "Lfm3Attention", "LagunaAttention", "Step3p7Attention"),
+    *("MuseGlimmerTextAttention", "MuseSparkTextAttention"),
+)
+
+GPT2 = ("GPT2Attention", "DecisionTransformerGPT2Attention", "ImageGPTAttention")
+
 # DeepSeek's latent attention: the keys and values of all heads are computed from one latent state, which is what a
 # cache holds. Each head's rows of the one projection are its keys, then its values.
 LATENT: Any = {
@@ -32,23 +40,45 @@ LATENT: Any = {
     ),
 }
 
+# Longformer's attention to the tokens around each, and of some tokens to all.
+WINDOWS: Any = {
+    "follow": ("query_global", "key_global", "value_global"),
+    "arguments": ("is_index_masked", "is_index_global_attn", "is_global_attn"),
+    "numbers": ("one_sided_attn_window_size",),
+    "totals": ("embed_dim",),
+    "input_width": True,
+    "time_first": True,
+    "scales_in_place": True,
+    "windows": True,
+    "needs_heads": True,
+}
+
 LAYOUTS = (
     # DeepSeek V2 and V3; their small models have no latent state for queries
     Layout("q_b_proj", **LATENT),
     Layout("q_proj", **LATENT),
-    # Longformer
+    # Longformer, and the encoder of LED
+    Layout(*("query", "key", "value", "../output.dense"), **WINDOWS, classes=("LongformerSelfAttention",)),
+    Layout(*("query", "key", "value", "../output"), **WINDOWS, classes=("LEDEncoderSelfAttention",)),
+    # LayoutLMv3
     Layout(
         *("query", "key", "value", "../output.dense"),
-        follow=("query_global", "key_global", "value_global"),
-        arguments=("is_index_masked", "is_index_global_attn", "is_global_attn"),
-        numbers=("one_sided_attn_window_size",),
-        totals=("embed_dim",),
-        input_width=True,
-        time_first=True,
-        scales_in_place=True,
-        windows=True,
+        by_head=("rel_pos", "rel_2d_pos"),
         needs_heads=True,
-        classes=("LongformerSelfAttention",),
+        classes=("LayoutLMv3SelfAttention",),
+    ),
+    # MobileBERT
+    Layout(
+        *("query", "key", "value", "../output.dense"),
+        arguments=("query_tensor", "key_tensor", "value_tensor"),
+        classes=("MobileBertSelfAttention",),
+    ),
+    # CANINE
+    Layout(
+        *("query", "key", "value", "../output.dense"),
+        arguments=("from_tensor", "to_tensor"),
+        needs_heads=True,
+        classes=("CanineSelfAttention",),
     ),
     # BERT, RoBERTa, XLM-RoBERTa, CamemBERT, ELECTRA, RoFormer, BigBird with full attention
     Layout("query", "key", "value", "../output.dense", arguments=("sinusoidal_pos",)),
@@ -84,6 +114,8 @@ LAYOUTS = (
     Layout("q_lin", "k_lin", "v_lin", "out_lin"),
     # Qwen3-Next, Qwen3.5
     Layout("q_proj", "k_proj", "v_proj", "o_proj", output_gate=True, classes=OUTPUT_GATES),
+    # AFMoE, LFM3, Laguna, Step 3.5
+    Layout("q_proj", "k_proj", "v_proj", "o_proj", follow=("gate_proj", "g_proj"), classes=GATED_CONTEXTS),
     # Llama, Mistral, Qwen2, Qwen3, Gemma 2, ViT, OLMo 2, gpt-oss
     Layout("q_proj", "k_proj", "v_proj", "o_proj", per_head=("sinks",)),
     # ModernBERT decoder
@@ -92,13 +124,38 @@ LAYOUTS = (
     Layout("q_proj", "k_proj", "k_proj", "o_proj", order="same", classes=("Gemma4TextAttention",)),
     # Phi
     Layout("q_proj", "k_proj", "v_proj", "dense"),
+    # XGLM
+    Layout(
+        *("q_proj", "k_proj", "v_proj", "out_proj"),
+        totals=("embed_dim",),
+        causal=True,
+        needs_heads=True,
+        classes=("XGLMAttention",),
+    ),
+    # TrOCR, and the decoder of LED, which is never empty
+    Layout(
+        *("q_proj", "k_proj", "v_proj", "out_proj"),
+        totals=("embed_dim",),
+        input_width=True,
+        needs_heads=True,
+        classes=("TrOCRAttention",),
+    ),
+    Layout(
+        *("q_proj", "k_proj", "v_proj", "out_proj"),
+        totals=("embed_dim",),
+        input_width=True,
+        classes=("LEDDecoderAttention",),
+    ),
     # BART, Marian, OPT, GPT-Neo, GPT-J
     Layout("q_proj", "k_proj", "v_proj", "out_proj", needs_heads=True, after="resid_dropout"),
     # T5, mT5, Switch, MPNet
     Layout(
         *("q", "k", "v", "o"),
         position_bias=True,
-        classes=("T5Attention", "MT5Attention", "SwitchTransformersAttention", "MPNetSelfAttention"),
+        classes=(
+            *("T5Attention", "MT5Attention", "SwitchTransformersAttention", "MPNetSelfAttention"),
+            *("UdopAttention", "Pop2PianoAttention"),
+        ),
     ),
     # UMT5, where every layer has a bias of its own
     Layout(
@@ -137,6 +194,23 @@ LAYOUTS = (
         needs_heads=True,
         classes=("BloomAttention",),
     ),
+    # Persimmon
+    Layout(
+        *("query_key_value", "query_key_value", "query_key_value", "dense"),
+        order="groups",
+        numbers=("hidden_size",),
+        needs_heads=True,
+        classes=("PersimmonAttention",),
+    ),
+    # MPT
+    Layout(
+        *("Wqkv", "Wqkv", "Wqkv", "out_proj"),
+        by_head=("position_bias",),
+        numbers=("hidden_size", "max_seq_length"),
+        causal=True,
+        needs_heads=True,
+        classes=("MptAttention",),
+    ),
     # CodeGen
     Layout(
         *("qkv_proj", "qkv_proj", "qkv_proj", "out_proj"),
@@ -156,6 +230,6 @@ LAYOUTS = (
         classes=("GPTBigCodeAttention",),
     ),
     # GPT-2: cross attention, then self attention
-    Layout("q_attn", "c_attn", "c_attn", "c_proj", needs_heads=True, after="resid_dropout", classes=("GPT2Attention",)),
-    Layout("c_attn", "c_attn", "c_attn", "c_proj", needs_heads=True, after="resid_dropout", classes=("GPT2Attention",)),
+    Layout("q_attn", "c_attn", "c_attn", "c_proj", needs_heads=True, after="resid_dropout", classes=GPT2),
+    Layout("c_attn", "c_attn", "c_attn", "c_proj", needs_heads=True, after="resid_dropout", classes=GPT2),
 )

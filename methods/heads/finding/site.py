@@ -14,7 +14,7 @@ class Site(Geometry):
     """One attention module of a model.
 
     ``output`` is the path of the output projection. ``followers`` are the paths of more linear layers with outputs for
-    every query head.
+    every query head: one, or as many as its context has.
     """
 
     name: str  # dotted path of the attention module

@@ -133,7 +133,8 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
     )
     expected = {"query heads": (num_heads, site.queries_per_group * num_key_value_heads)}
     for each in site.followers:
-        expected[f"outputs of {each}"] = features(cast(Linear, modules[each]))[1], num_heads * head_dim
+        found = features(cast(Linear, modules[each]))[1]
+        expected[f"outputs of {each}"] = found, num_heads if found == num_heads else num_heads * head_dim
     for each, found in outputs.items():
         roles = rows_of[each]
         if site.source and roles[0] != "query":

@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from methods.heads.finding.linear import Linear, select, select_outputs, update_features
+from methods.heads.finding.linear import Linear, features, select, select_outputs, update_features
 from methods.heads.finding.site import Site
 from methods.heads.mechanisms.mechanism import Mechanism
 
@@ -23,7 +23,8 @@ class Parameters(Mechanism):
         module = model.get_submodule(site.name)
         narrowed: dict[int, nn.Parameter] = {}
         for path in site.followers:
-            narrowed |= select_outputs(cast(Linear, model.get_submodule(path)), columns)
+            follower = cast(Linear, model.get_submodule(path))
+            narrowed |= select_outputs(follower, heads if features(follower)[1] == site.num_heads else columns)
         narrowed |= {id(each): select(each, 0, heads) for each in map(module.get_parameter, site.per_head)}
         narrowed |= {id(each): select(each, 0, columns) for each in map(module.get_parameter, site.layout.biases)}
         return narrowed | {id(each.weight): select(each.weight, 1, heads) for each in _tables(module, site)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -149,13 +150,19 @@ def _neurons_hook(name: str, callback: Callable[[str, torch.Tensor], None]) -> C
 class _Call:
     """One call of a site: its projections' inputs, and the gradients at their outputs until all are known."""
 
-    def __init__(self, deliver: Callable[[Tensors, Tensors], None]) -> None:
-        self.deliver = deliver
+    def __init__(self, site: Site, deliver: Callable[[Tensors, Tensors], None]) -> None:
+        self.site, self.deliver = site, deliver
         self.inputs: dict[tuple[str, int], torch.Tensor] = {}  # by role, and by how often the projection ran before
         self.grads: dict[tuple[str, int], torch.Tensor] = {}
+        self.hooks: dict[tuple[str, int], weakref.ref[Callable]] = {}  # on the outputs; each goes with its output
 
     def receive(self, grads: dict[tuple[str, int], torch.Tensor]) -> None:
         self.grads.update(grads)
+        for role, run in self.inputs.keys() - self.grads.keys():
+            if self.hooks[role, run]() is None:  # the module uses no such output (DeBERTa-v3), so no gradient comes
+                inputs = self.inputs[role, run]
+                sizes = self.site.heads_of(role), self.site.widths[role]
+                self.grads[role, run] = inputs.new_zeros(*inputs.shape[:2], *sizes)
         if self.grads.keys() == self.inputs.keys():
             grads, self.grads = self.grads, {}  # so that a second backward through the same graph starts from none
             self.deliver(_joined(self.inputs), _joined(grads))
@@ -180,7 +187,7 @@ def _watch_gradients(
     current: list[_Call] = []  # the running call of the site, if any
 
     def begin(module: nn.Module, args: Any) -> None:
-        current[:] = [_Call(lambda inputs, grads: callback(index, inputs, grads))]
+        current[:] = [_Call(site, lambda inputs, grads: callback(index, inputs, grads))]
 
     def project(path: str) -> Callable:
         roles = [role for role in ROLES if site.projections[role] == path]
@@ -204,7 +211,12 @@ def _watch_gradients(
                 inputs = inputs.expand(batch, -1, -1)
                 output = output.expand(batch, -1, -1).as_subclass(_OfExamples)
             call.inputs |= dict.fromkeys(keys, inputs)
-            output.register_hook(lambda grad: call.receive(dict(zip(keys, split(grad).values(), strict=True))))
+
+            def receive(grad: torch.Tensor) -> None:
+                call.receive(dict(zip(keys, split(grad).values(), strict=True)))
+
+            call.hooks |= dict.fromkeys(keys, weakref.ref(receive))
+            output.register_hook(receive)
             return output.clone() if site.layout.scales_in_place and output.is_leaf else output
 
         return hook

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -32,6 +33,20 @@ REASONS = (
     ("shares one weight", "weights that attention modules share"),
     (" require ", "projections whose shapes do not fit heads of one width"),
 )
+
+# Model types of the most downloaded models for texts, and of those that embed texts beside images or sounds. BigBird is
+# not among them: its sparse attention is refused, its full attention is supported.
+WELL_KNOWN = {
+    "encoders": "bert distilbert roberta xlm-roberta camembert mpnet electra albert deberta deberta-v2 modernbert "
+    "eurobert esm nomic_bert gte jina_embeddings_v3 longformer layoutlm layoutlmv3 mobilebert clip clip_text_model "
+    "siglip_text_model",
+    "encoders with decoders": "t5 mt5 umt5 t5gemma bart mbart m2m_100 marian pegasus whisper",
+    "decoders": "gpt2 gpt_neo gptj gpt_neox gpt_bigcode gpt_oss opt bloom falcon mpt codegen starcoder2 llama llama4 "
+    "mistral ministral mistral3 mixtral qwen2 qwen2_moe qwen2_vl qwen2_5_vl qwen3 qwen3_moe qwen3_next qwen3_vl "
+    "qwen3_5 qwen3_5_moe gemma gemma2 gemma3 gemma3_text gemma3n_text gemma4 gemma4_text phi phi3 phimoe deepseek_v2 "
+    "deepseek_v3 deepseek_v32 smollm3 olmo olmo2 olmo3 olmoe granite stablelm cohere cohere2 glm glm4 glm4_moe "
+    "minimax_m2 kimi_linear lfm2",
+}
 
 
 @dataclass(frozen=True)
@@ -74,44 +89,65 @@ def write(version: str, results: Iterable[Result], file: Path = FILE) -> None:
 def section(version: str, results: Sequence[Result]) -> str:
     """The part of the documentation that is made from the results, between its two marks."""
     of = {status: [each for each in results if each.status == status] for status in ("exact", "refused", "not built")}
-    exact = of["exact"]
+    exact = {each.model_type: each for each in of["exact"]}
+    letters: dict[str, list[str]] = defaultdict(list)
+    for name in exact:
+        letters[name[0].lower()].append(name)
+    known = {kind: [name for name in names.split() if name in exact] for kind, names in WELL_KNOWN.items()}
     notes = {
-        "never empty: one unit of some attention modules stays": [each for each in exact if each.never_empty],
-        "some modules were not reached by any input that was tried": [each for each in exact if each.reason],
+        "A unit of some attention modules stays, as they cannot run without any head": [
+            name for name, each in exact.items() if each.never_empty
+        ],
+        "Some attention modules were not reached by any input that was tried": [
+            name for name, each in exact.items() if each.reason
+        ],
+        "Heads of a part beside the text tower stay, as it is not understood": [
+            f"{name} ({each.left_alone.replace(' ', ', ')})" for name, each in exact.items() if each.left_alone
+        ],
     }
-    left = [f"{each.model_type} ({each.left_alone.replace(' ', ', ')})" for each in exact if each.left_alone]
     return "\n".join(
         [
             BEGIN,
-            f"Of the {len(results)} model types of transformers {version}, {len(exact)} are supported and exact, "
-            f"{len(of['refused'])} are refused, and {len(of['not built'])} were not built.",
+            *_wrapped(
+                f"Of the {len(results)} model types of transformers {version}, {len(exact)} are supported and exact, "
+                f"{len(of['refused'])} are refused, and {len(of['not built'])} were not built. Of the most downloaded "
+                "models for texts, these are supported:"
+            ),
             "",
-            "| supported and exact | model types |",
-            "| --- | --- |",
-            f"| {len(exact)} in all | {_names(exact)} |",
-            *(f"| {len(some)}: {note} | {_names(some)} |" for note, some in notes.items() if some),
-            *([f"| {len(left)}: a part beside the text tower is left alone | {', '.join(left)} |"] if left else []),
+            *(line for kind, names in known.items() for line in _item(kind, names)),
             "",
-            *_grouped("refused", of["refused"]),
-            *_grouped("not built", of["not built"]),
+            "### Supported and exact",
+            "",
+            *(line for letter in sorted(letters) for line in _item(letter.upper(), letters[letter])),
+            "",
+            "Of these:",
+            "",
+            *(line for note, names in notes.items() if names for line in _item(f"{note} ({len(names)})", names)),
+            "",
+            *_grouped("Refused", of["refused"]),
+            *_grouped("Not built", of["not built"]),
             END,
         ]
     )
 
 
-def _grouped(status: str, results: Sequence[Result]) -> list[str]:
-    """A table of results by reason, the most frequent first."""
-    groups: dict[str, list[Result]] = defaultdict(list)
+def _grouped(title: str, results: Sequence[Result]) -> list[str]:
+    """Lines of a section with the results by reason, the most frequent first."""
+    groups: dict[str, list[str]] = defaultdict(list)
     for result in results:
         said = (words for pattern, words in REASONS if re.search(pattern, result.reason))
-        groups[next(said, "another reason")].append(result)
+        groups[next(said, "another reason")].append(result.model_type)
     rows = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
-    lines = [f"| {len(some)}: {reason} | {_names(some)} |" for reason, some in rows]
-    return [f"| {status} | model types |", "| --- | --- |", *lines, ""]
+    lines = [line for why, names in rows for line in _item(f"{why[0].upper()}{why[1:]} ({len(names)})", names)]
+    return [f"### {title}", "", *lines, ""]
 
 
-def _names(results: Sequence[Result]) -> str:
-    return ", ".join(result.model_type for result in results)
+def _item(title: str, names: Sequence[str]) -> list[str]:
+    return _wrapped(f"- *{title}*: {', '.join(names)}", "  ")
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def documented(page: str) -> str:

@@ -39,7 +39,7 @@ WIDTHS = (
         "subsampling_conv_channels projector_hidden_size hidden_size_global",
     ),
     (16, "embedding_size kv_lora_rank q_lora_rank o_lora_rank qk_head_dim mamba_d_state"),
-    (2, "num_experts_per_tok top_k_experts moe_topk moe_k spatial_merge_size"),
+    (2, "num_experts_per_tok num_experts_per_token top_k_experts moe_topk moe_k spatial_merge_size"),
     (
         HEADS,
         "num_attention_heads n_head num_heads n_heads encoder_attention_heads decoder_attention_heads "
@@ -62,6 +62,19 @@ WIDTHS = (
     (PATCH, "patch_size"),
     (MELS, "num_mel_bins input_feat_per_channel"),
 )
+# What some model types need beside that to be built or to run.
+NEEDED: dict[str, dict[str, Any]] = {
+    "bamba": {"attn_layer_indices": [1]},
+    "diffusion_gemma_text": {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": INNER},
+    "dots1": {"n_routed_experts": 4, "n_shared_experts": 1},
+    "gemma3n_text": {"num_kv_shared_layers": 0},
+    "granitemoehybrid": {"layer_types": ["mamba", "attention"], "mamba_d_head": 16},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
+    "mistral4": {"qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "qk_head_dim": 8},
+    "recurrent_gemma": {"block_types": ["recurrent", "attention"]},
+    "step3p5": {"sliding_window": 4},
+    "xmod": {"default_language": "en_XX"},
+}
 
 
 def model_types() -> list[str]:
@@ -73,7 +86,7 @@ def small_config(model_type: str, narrow: bool = True) -> Any:
     """The default configuration with two layers and few words; if ``narrow``, also four heads of width 8."""
     default = t.CONFIG_MAPPING[model_type]().to_dict()
     sizes = _by_name(DEPTHS) | (_by_name(WIDTHS) if narrow else {})
-    return t.CONFIG_MAPPING[model_type].from_dict(_shrink(default, sizes))
+    return t.CONFIG_MAPPING[model_type].from_dict(_shrink(default, sizes) | NEEDED.get(model_type, {}))
 
 
 def _by_name(sizes: tuple[tuple[int, str], ...]) -> dict[str, int]:

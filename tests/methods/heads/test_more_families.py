@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -48,6 +49,12 @@ SHARED = {
     **{"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 40},
     "layer_types": [f"{kind}_attention" for kind in ("sliding", "sliding", "full", "sliding", "full")],
 }
+WHOLE = {"num_key_value_heads": 4}
+ENCODER_DECODER = {
+    **{"encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 20, "decoder_ffn_dim": 20},
+    **{"encoder_attention_heads": 4, "decoder_attention_heads": 4, "decoder_start_token_id": 1},
+}
+ROPE = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.7}  # on 4 of 6 entries
 OPTIONS: dict[str, dict[str, Any]] = {
     # norms over the width of all heads
     "olmo3": WINDOW,
@@ -77,6 +84,23 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "mistral4": LATENT | EXPERTS,
     "youtu": LATENT,
     "axk1": LATENT | EXPERTS,
+    # a gate of each head's context, from the input
+    "afmoe": WIDTH | WINDOW | {"num_dense_layers": 3},
+    "laguna": WIDTH | WINDOW | EXPERTS,
+    "lfm3": WIDTH | {"layer_types": ["full_attention"] * 3, "use_attention_gate": True},
+    "muse_spark_text": WIDTH | WINDOW | EXPERTS,
+    # arguments with an entry for each head
+    "layoutlmv3": WHOLE | {"coordinate_size": 4, "shape_size": 4, "visual_embed": False},
+    "mpt": WHOLE | {"expansion_ratio": 1, "max_seq_len": 32},
+    # contexts shaped by the width of the input, or by a number of their own
+    "led": WHOLE | ENCODER_DECODER | {"attention_window": [4, 8, 4]},
+    "trocr": WHOLE | ENCODER_DECODER,
+    "xglm": WHOLE | {"ffn_dim": 20},
+    # layers as in others, with other names for their arguments or modules
+    "canine": WHOLE | {"num_hash_buckets": 50, "local_transformer_stride": 8, "downsampling_rate": 2},
+    "imagegpt": WHOLE | {"n_inner": 20, "n_positions": 32},
+    "mobilebert": WHOLE | {"embedding_size": 8, "intra_bottleneck_size": 16},
+    "persimmon": WHOLE | {"qk_layernorm": True, "rope_parameters": ROPE},
     "deepseek_v32": LATENT | EXPERTS | {"index_n_heads": 2, "index_head_dim": 6, "index_topk": 4},
 }
 
@@ -93,10 +117,10 @@ def build(model_type: str) -> t.PreTrainedModel:
     return model
 
 
-def heads_for_others(heads: HeadMap) -> torch.Tensor:
-    """The last unit of each layer whose keys and values other layers read, which cannot run without any head."""
+def heads_that_stay(heads: HeadMap) -> torch.Tensor:
+    """The last unit of each layer that cannot run without any head."""
     last = torch.cat([heads.site_of_unit.diff(), torch.ones(1)]).bool()
-    return last & torch.tensor([site.stores for site in heads.sites])[heads.site_of_unit]
+    return last & torch.tensor([site.never_empty for site in heads.sites])[heads.site_of_unit]
 
 
 @pytest.mark.parametrize("model_type", OPTIONS)
@@ -107,14 +131,15 @@ def test_gated_equals_removed_and_comes_back(zoo, model_type, tmp_path):
     real = batch["attention_mask"].bool()
     whole = model(**batch)[0][real]
     for name, mask in zoo.masks(heads).items():
-        mask |= heads_for_others(heads)
+        mask |= heads_that_stay(heads)
         with gated(model, mask, heads):
             expected = model(**batch)[0][real]
         smaller = remove_heads(model, mask, heads)
         actual = smaller(**batch)[0][real]
         zoo.assert_close(actual, expected, what=name)
-        with zoo.zeroed(model, mask, heads):
-            zoo.assert_close(model(**batch)[0][real], expected, what=name)
+        if hasattr(sys.modules[type(model).__module__], "eager_attention_forward"):
+            with zoo.zeroed(model, mask, heads):
+                zoo.assert_close(model(**batch)[0][real], expected, what=name)
         assert mask.all() == torch.allclose(expected, whole), f"{name}: heads of no effect show nothing"
         if isinstance(model, t.GenerationMixin):
             with gated(model, mask, heads):
@@ -130,7 +155,7 @@ def test_gated_equals_removed_and_comes_back(zoo, model_type, tmp_path):
 def test_gated_equals_removed_in_bfloat16(zoo, model_type):
     model, batch = build(model_type).bfloat16(), zoo.batch("llama", "right")
     heads, real = HeadMap.of(model), batch["attention_mask"].bool()
-    mask = zoo.masks(heads)["no head in the first site"] | heads_for_others(heads)
+    mask = zoo.masks(heads)["no head in the first site"] | heads_that_stay(heads)
     with gated(model, mask, heads):
         expected = model(**batch)[0][real]
     zoo.assert_close(remove_heads(model, mask, heads)(**batch)[0][real].float(), expected.float(), torch.bfloat16)

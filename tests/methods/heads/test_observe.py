@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
 
 from methods.heads import HeadMap, gated, observed, remove_heads
 
@@ -111,6 +112,30 @@ def test_gradients_give_the_weight_gradient_of_each_sentence(zoo, family, paddin
             whole = projection.weight.grad if isinstance(projection, nn.Linear) else projection.weight.grad.T
             expected = whole[site.rows(role, list(range(site.heads_of(role))))]
             zoo.assert_close(gradient[row].T, expected, what=f"{site.name} {role}")
+
+
+@pytest.mark.parametrize("attends", [["c2p"], ["p2c"]])
+def test_projections_whose_output_is_not_used_have_a_gradient_of_zero(attends):
+    """DeBERTa-v3 projects its positions to queries and to keys, also where it reads only one of these."""
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    positions = {"relative_attention": True, "share_att_key": True, "position_buckets": 4, "pos_att_type": attends}
+    torch.manual_seed(0)
+    model = DebertaV2ForSequenceClassification(DebertaV2Config(vocab_size=20, **sizes, **positions)).eval()
+    ids = torch.randint(20, (3, 6))
+    found = {}
+
+    def add(site, inputs, grads):
+        found.update({role: torch.einsum("btd,bthe->hed", inputs[role], grads[role]).flatten(0, 1) for role in grads})
+        found["positions"] = grads["query" if attends == ["c2p"] else "key"][:, 6:]  # after the tokens
+
+    with observed(model, gradients=add):
+        for _ in range(2):  # the second pass starts anew
+            model(ids).logits.square().sum().backward()
+    assert found["positions"].shape[1] == 8 and found["positions"].eq(0).all()
+    model(ids).logits.square().sum().backward()
+    attention = model.deberta.encoder.layer[0].attention.self
+    for role in ("query", "key", "value"):
+        torch.testing.assert_close(found[role], getattr(attention, f"{role}_proj").weight.grad)
 
 
 def test_observing_a_model_without_heads_in_a_layer(zoo, family):

@@ -12,7 +12,7 @@ import transformers as t
 
 from methods.heads import HeadMap
 from tests.methods.heads import sweep
-from tests.methods.heads.model_types import PAGE, Result, documented, read, section, write
+from tests.methods.heads.model_types import PAGE, WELL_KNOWN, Result, documented, read, section, write
 from tests.methods.heads.small_models import build, model_types, randomize
 
 SAMPLE = 24
@@ -27,6 +27,16 @@ def test_nothing_in_the_file_is_wrong():
     assert not [each for each in results if each.reason.startswith("WRONG")]
     if version == t.__version__:
         assert [each.model_type for each in results] == model_types()
+
+
+def test_no_well_known_model_is_refused():
+    """MiniLM and other sentence encoders are bert, TinyLlama is llama, FLAN-T5 t5, NLLB m2m_100 and Phi 4 phi3."""
+    exact = {each.model_type for each in read()[1] if each.status == "exact"}
+    assert not {name for names in WELL_KNOWN.values() for name in names.split()} - exact
+
+
+def test_no_line_of_the_documentation_is_long():
+    assert max(map(len, section(*read()).splitlines())) <= 120
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path):
