@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -135,6 +135,11 @@ EAGER_ONLY = {
     *("mimo-v2-flash", *DEBERTA),
 }
 
+# Families whose attention modules are those of another family here, but for their names.
+LIKE_OTHERS = {
+    *("roberta", "xlm-roberta", "camembert", "electra", "big-bird", "flaubert"),
+    *("marian", "mt5", "switch", "mistral", "qwen2", "gpt-bigcode-mha"),
+}
 FAMILIES: dict[str, Build] = {
     "bert": lambda: t.BertForSequenceClassification(t.BertConfig(**ENCODER)),
     "roberta": lambda: t.RobertaForSequenceClassification(t.RobertaConfig(**ENCODER)),
@@ -322,12 +327,18 @@ def zoo() -> Zoo:
     return Zoo()
 
 
+def each(families: Iterable[str]) -> list[Any]:
+    """Parameters of a test of ``families``: those whose attention is like that of another are slow tests."""
+    return [pytest.param(family, marks=pytest.mark.slow) if family in LIKE_OTHERS else family for family in families]
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that takes a family runs for all of them; one that takes a unit as well, for each that has such units."""
     if {"family", "unit"} <= set(metafunc.fixturenames):
         pairs = [(family, "group") for family in FAMILIES] + [
             (family, "query") for family in FAMILIES if family in GROUPED
         ]
-        metafunc.parametrize(("family", "unit"), pairs)
+        slow = {family: [pytest.mark.slow] if family in LIKE_OTHERS else [] for family in FAMILIES}
+        metafunc.parametrize(("family", "unit"), [pytest.param(*pair, marks=slow[pair[0]]) for pair in pairs])
     elif "family" in metafunc.fixturenames:
-        metafunc.parametrize("family", list(FAMILIES))
+        metafunc.parametrize("family", each(FAMILIES))
