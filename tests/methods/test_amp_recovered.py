@@ -125,6 +125,7 @@ def test_what_is_removed_does_not_influence_training(tiny, architecture):
 
 @pytest.mark.parametrize("parts", ["both", "heads", "neurons"])
 @pytest.mark.parametrize("choice", ["amp", "inverse", "random"])
+@pytest.mark.slow
 def test_with_a_learning_rate_of_zero_only_the_choice_remains(tiny, architecture, choice, parts):
     removed = range(1, len(tiny.random_view(architecture).heads) + 1)
     score = partial(random_to_train if choice == "random" else amp, parts=parts)

@@ -46,6 +46,7 @@ def test_of_a_classifier_that_is_fine_tuned_or_trained_from_scratch(tiny_model, 
     is_where_training_starts(task, tmp_path / "cache")
 
 
+@pytest.mark.slow
 def test_of_the_built_in_language_model(tmp_path, monkeypatch):
     monkeypatch.setattr(abilities, "RECIPE", replace(abilities.RECIPE, learning_rate=0.0, max_steps=1))
     is_where_training_starts(LanguageModel(TaskSpec(task="harness")), tmp_path)

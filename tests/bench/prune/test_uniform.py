@@ -24,6 +24,7 @@ with torch.no_grad():
 
 
 @pytest.mark.parametrize("unit", ["group", "query"])
+@pytest.mark.slow
 def test_transformers_alone_loads_the_checkpoint(prune, tiny_qwen, tmp_path, elsewhere, capsys, unit):
     flags = ("--method", "magnitude", "--keep", "0.5", "--uniform", "--unit", unit)
     assert prune(*flags, model=tiny_qwen) == 0

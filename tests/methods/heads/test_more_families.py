@@ -125,6 +125,7 @@ def heads_that_stay(heads: HeadMap) -> torch.Tensor:
 
 @pytest.mark.parametrize("model_type", OPTIONS)
 @torch.no_grad()
+@pytest.mark.slow
 def test_gated_equals_removed_and_comes_back(zoo, model_type, tmp_path):
     model = build(model_type)
     heads, batch = HeadMap.of(model), zoo.batch("llama", "left")

@@ -19,7 +19,7 @@ from tests.methods.test_llm_pruner import slow as slow_llm_pruner
 from tests.methods.test_obs import slow_removal
 from tests.methods.test_tis import slow_tis
 
-pytestmark = pytest.mark.data
+pytestmark = [pytest.mark.data, pytest.mark.slow]
 
 
 def check(view, name, expected, rtol=1e-5, sites=None, **options):

@@ -108,6 +108,7 @@ def peace(tmp_path_factory, tiny_data, tiny_model) -> dict[str, Any]:
     return place.results()
 
 
+@pytest.mark.slow
 def test_records_are_those_of_one_machine_and_models_are_trained_once(place, nodes, peace):
     run = nodes.run(place, *FLAGS)
     assert run.result() == 0, run.output.read_text()
