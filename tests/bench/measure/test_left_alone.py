@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-import torch
-from transformers import AutoTokenizer, Gemma3Config, Gemma3ForSequenceClassification
+from transformers import Gemma3Config, Gemma3ForSequenceClassification
 
 from bench.__main__ import main
 from bench.records.schema import FinishedRecord
 from methods.heads import HeadMap, load_pruned
+from tests.fixtures.classifiers import save_classifier
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 16}
 
@@ -16,17 +16,13 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "i
 @pytest.fixture
 def gemma3(place, tiny_model):
     """A folder with a random Gemma 3 classifier, which may be given images, and its tokenizer."""
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    text = SIZES | {"num_key_value_heads": 4, "head_dim": 8, "vocab_size": len(tokenizer), "pad_token_id": 0}
-    images = SIZES | {"image_size": 16, "patch_size": 8}
-    config = Gemma3Config(text_config=text, vision_config=images, mm_tokens_per_image=4)
-    config.id2label, config.label2id = {0: "negative", 1: "positive"}, {"negative": 0, "positive": 1}
-    torch.manual_seed(0)
-    model = Gemma3ForSequenceClassification(config)
-    for part in (tokenizer, model):
-        part.save_pretrained(place.folder / "gemma3")
-    place.model = place.folder / "gemma3"
-    return place.model
+
+    def config(vocabulary: int) -> Gemma3Config:
+        text = SIZES | {"num_key_value_heads": 4, "head_dim": 8, "vocab_size": vocabulary, "pad_token_id": 0}
+        images = SIZES | {"image_size": 16, "patch_size": 8}
+        return Gemma3Config(text_config=text, vision_config=images, mm_tokens_per_image=4)
+
+    return save_classifier(place, tiny_model, Gemma3ForSequenceClassification, config)
 
 
 def test_the_record_and_the_leaderboard_say_which_part_stays_and_why(place, gemma3, capsys):

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import pytest
-import torch
-from transformers import AutoTokenizer, StableLmConfig, StableLmForSequenceClassification
+from transformers import StableLmConfig, StableLmForSequenceClassification
 
 from bench.__main__ import main
 from bench.analysis.knee import inflection
 from bench.records.schema import FinishedRecord, Result
 from methods.heads import HeadMap, load_pruned
+from tests.fixtures.classifiers import save_classifier
 
 
 @pytest.fixture
 def stablelm(place, tiny_model):
     """A folder with a random StableLM classifier (2 layers, 4 heads each) and its tokenizer."""
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4}
-    config = StableLmConfig(vocab_size=len(tokenizer), intermediate_size=16, pad_token_id=0, **sizes)
-    config.id2label, config.label2id = {0: "negative", 1: "positive"}, {"negative": 0, "positive": 1}
-    torch.manual_seed(0)
-    model = StableLmForSequenceClassification(config)
-    for part in (tokenizer, model):
-        part.save_pretrained(place.folder / "stablelm")
-    place.model = place.folder / "stablelm"
-    return place.model
+
+    def config(vocabulary: int) -> StableLmConfig:
+        return StableLmConfig(vocab_size=vocabulary, intermediate_size=16, pad_token_id=0, **sizes)
+
+    return save_classifier(place, tiny_model, StableLmForSequenceClassification, config)
 
 
 def test_the_record_says_what_stays_and_counts_what_goes(place, stablelm, capsys):
