@@ -156,7 +156,7 @@ def _check(parsers) -> None:
         "--baseline",
         type=types.path,
         metavar="DIR",
-        help="run with the cells of suite smoke to compare with (default: results; not used with --only or --on)",
+        help="run with the cells of suite smoke to compare with (default: results/mini; not used with --only or --on)",
     )
 
 

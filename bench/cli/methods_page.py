@@ -31,9 +31,9 @@ costs in forward and backward passes is measured in each run; see the columns of
 
 How to read comparisons:
 
-- The leaderboard parts methods that leave the weights alone, that **recover** weights without training, and that
-  **train**, and compares each with [controls of its kind](protocol.md#kinds-and-controls): `michel:recover=lstsq` with
-  `random:recover=lstsq`.
+- The leaderboard has a table each for methods that leave the weights alone, that **recover** weights without training,
+  and that **train**, and compares each with [controls of its kind](protocol.md#kinds-and-controls):
+  `michel:recover=lstsq` with `random:recover=lstsq`.
 - An **inverse** removes first what its score holds most important. The accuracy of a useful score collapses then.
 - **Joint methods** train on the training split, for a share of the steps in which the task trains its own model:
   `--training 0.1` in the default suite, 1 for a task of your own. They start from the trained model, so in total they

@@ -11,10 +11,10 @@ from bench.records.schema import RECORD, FailedRecord, FinishedRecord
 HEADER = """\
 # Records
 
-A cell leaves one record: a JSON file at `records/TASK/METHOD/SEED.json` below the folder of the run. Its arrays are in
-a file of the same name that ends in `.safetensors`: `outcomes`, whether each test example is answered right, (draws,
-levels, examples), as bits along the last axis, and whatever the method's scores were. Where quality is BLEU,
-`statistics.bleu` and `statistics.chrf` hold what each test example adds to the sums that these are computed from,
+A cell leaves one record: a JSON file at `records/TASK.DATA.MODEL/METHOD/seedN.json` below the folder of the run. Its
+arrays are in a file of the same name that ends in `.safetensors`: `outcomes`, whether each test example is answered
+right, (draws, levels, examples), as bits along the last axis, and whatever the method's scores were. Where quality is
+BLEU, `statistics.bleu` and `statistics.chrf` hold what each test example adds to the sums that these are computed from,
 (draws, levels, examples, numbers).
 
 A level is a number of units removed; a draw is one of the removal orders of a method that is random by nature. Both
