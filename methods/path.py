@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from methods import AtLeast, Batch, View, scorer
+from methods import AtLeast, Batch, OptionError, View, scorer
 from methods.calibration.gate_gradients import gradients_at, gradients_at_site
 from methods.calibration.quadratic import fit_quadratic
 from methods.calibration.random_gates import open_or_closed, partly_closed
@@ -50,15 +50,19 @@ def path(
     - ``along=random``: each gate of each text is 1 with probability a and else 0, for a at these midpoints. This is
       Owen's sampling of Shapley values, with a gradient for the difference that a unit makes.
 
-    ``signed=false`` takes the mean of absolute values of these integrals. With several rounds, the units removed so far
-    stay closed, and the importance is the place in the order of removal. Takes rounds * points passes (28 by default,
-    for any number of units), those of ``along=layer`` as many for each layer. The defaults were chosen on models of 16
-    heads, where ``order`` did as well as ``oracle-greedy``; on an encoder of 72 it did worse than ``michel``
-    (docs/path.md). Returns (units,).
+    ``signed=false`` takes the mean of absolute values of these integrals, which ``along=order`` does not have. With
+    several rounds, the units removed so far stay closed, and the importance is the place in the order of removal. Takes
+    rounds * points passes (28 by default, for any number of units), those of ``along=layer`` as many for each layer.
+    The defaults were chosen on models of 16 heads, where ``order`` did as well as ``oracle-greedy``; on an encoder of
+    72 it was not better than ``michel`` (docs/path.md, docs/real-models.md). Returns (units,).
 
     Source: this project; Sundararajan, Taly & Yan, "Axiomatic Attribution for Deep Networks", ICML 2017, for the path
     integral of a network's inputs.
+
+    Raises OptionError for ``signed=false`` with ``along=order``.
     """
+    if along == "order" and not signed:
+        raise OptionError("signed=false goes with along=layer, all or random: the order of along=order is signed")
     units, order = view.kept.nonzero().flatten(), torch.tensor([], dtype=torch.long)
     scores = torch.zeros(len(view.heads), dtype=torch.float64)
     for number in range(rounds):

@@ -48,7 +48,7 @@ WINDOW = 1024  # tokens of an evaluated document, assumed for the batch size
 LOGITS = 2**26  # logits in a batch, approximately: 256 MB in float32
 OUTCOME_CODE = (  # modules that outcomes depend on, besides this one
     *(checkpoint.__name__, encode.__name__),
-    *(f"tasks.harness.{name}" for name in ("outcomes", "data", "prepared", "run", "scorer")),
+    *(f"tasks.harness.{name}" for name in ("outcomes", "data", "prepared", "run", "scorer", "segments")),
     decoder.__name__,
 )
 DTYPES = ("float32", "bfloat16", "float16", "auto")

@@ -12,12 +12,14 @@ from statistics import mean
 from typing import Any
 
 from lm_eval.evaluator import evaluate
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tasks.digest import digest_of
 from tasks.errors import TaskError
 from tasks.harness.prepared import PreparedTask, load, silenced
 from tasks.harness.scorer import Scorer, TokenCache
+from tasks.harness.segments import WIKITEXT, joined, segment_perplexity, segments_of
 
 NO_FILTER = ",none"
 
@@ -57,6 +59,7 @@ class Harness:
         """
         self.limit = limit
         self._cache = TokenCache()
+        self._wikitext: Tensor | None = None
         self.tasks = load(names, folders, mirror, own or {}, trust)
 
     def __call__(
@@ -67,10 +70,21 @@ class Harness:
             scorer = Scorer(model, tokenizer, batch_size, self._cache)
             # log_samples would take longer; the tasks keep the values of each sample themselves.
             found = evaluate(scorer, {"tasks": self.tasks}, limit=self.limit, bootstrap_iters=0, log_samples=False)
-            return {
+            results = {
                 name: _result(found["results"][name], task, scorer.too_long(name, task))
                 for name, task in self.tasks.items()
             }
+        if WIKITEXT in results and len(segments := self._segments(tokenizer, scorer.max_length)):
+            perplexity = segment_perplexity(model, segments, max(1, batch_size // 2))  # twice as long as most documents
+            results[WIKITEXT].metrics[f"perplexity_{segments.shape[1]}"] = perplexity
+        return results
+
+    def _segments(self, tokenizer: PreTrainedTokenizerBase, positions: int) -> Tensor:
+        """Token ids of all WikiText documents in segments."""
+        if self._wikitext is None:
+            pages = (doc["page"] for doc in islice(self.tasks[WIKITEXT].eval_docs, self.limit))
+            self._wikitext = segments_of(joined(pages), tokenizer, positions)
+        return self._wikitext
 
     @cached_property
     def guessing_quality(self) -> float:

@@ -43,9 +43,11 @@ def confine_templates() -> None:
 
 
 def _check_file(file: Path, seen: set[Path]) -> None:
-    if file in seen or not file.is_file() or any(file.is_relative_to(folder) for folder in SHIPPED):
+    if file in seen or any(file.is_relative_to(folder) for folder in SHIPPED):
         return
     seen.add(file)
+    if not file.is_file():
+        raise TaskError(f"{file}: no such file; a task file in the same folder, or one below, includes it")
     try:
         root = yaml.compose(file.read_bytes(), Loader=yaml.SafeLoader)
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
@@ -61,7 +63,7 @@ def _check_file(file: Path, seen: set[Path]) -> None:
                 raise _refused(file, line, f"{key.value}: {value.value}, of the library evaluate,")
             if key.value == "include":
                 for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                    _check_file((file.parent / Path(str(each.value)).expanduser()).resolve(), seen)
+                    _check_file((file.parent / str(each.value)).resolve(), seen)  # as lm-eval does: ~ is a name
 
 
 def _refused(file: Path, line: int, what: str) -> TaskError:

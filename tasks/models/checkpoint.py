@@ -69,7 +69,7 @@ LOADERS: dict[str, Callable[[Path], PreTrainedModel]] = {}
 
 def weight_files(folder: Path) -> list[Path]:
     """Files of a model folder that determine its outputs, sorted."""
-    return sorted(file for pattern in PATTERNS for file in folder.glob(pattern))
+    return sorted(file for pattern in PATTERNS for file in folder.glob(pattern) if file.is_file())
 
 
 def _why(error: Exception) -> str:

@@ -18,7 +18,7 @@ from tasks.contract import Task
 from tasks.data.calibration import Division, divide, sample, size_held_out
 from tasks.digest import digest_of, digest_of_files
 from tasks.models import checkpoint
-from tasks.models.cache import Cache
+from tasks.models.cache import Cache, damage
 from tasks.request import CalibrationSource
 
 REPORT = "training.json"  # beside the weights
@@ -76,7 +76,8 @@ class SeededTask(Task):
         return (lambda: self.initial(seed)[0].state_dict()) if self.trains else None
 
     def prepared(self, seed: int, cache: Cache) -> bool:
-        return not self.trains or cache.path(self._key(seed)).is_dir()
+        # A damaged one is trained again where it is opened, in the time of a cell, if it counts as prepared.
+        return not self.trains or not damage(cache.path(self._key(seed)))
 
     def prepare(self, seed: int, cache: Cache, device: torch.device) -> dict[str, Any]:
         if not self.trains:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from bench.measure.cost import counting
+from methods import OptionError
 from methods.calibration.quadratic import fit_quadratic
 from methods.heads import gated
 from methods.michel import michel
@@ -179,3 +180,8 @@ def test_random_gates_do_not_depend_on_how_texts_are_batched(tiny, along):
         for batches in (tiny.alone(sentences), [tiny.batch(sentences[3:], extra=1), tiny.batch(sentences[:3])])
     ]
     torch.testing.assert_close(*found)
+
+
+def test_an_order_is_signed(tiny):
+    with pytest.raises(OptionError, match="signed=false goes with"):
+        path(tiny.random_view("bert"), signed=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import pytest
@@ -64,3 +65,9 @@ def test_a_head_for_other_labels_is_drawn_from_the_seed_and_the_body_is_kept(fol
     assert one["classifier.weight"].shape == (3, 32)
     assert torch.equal(one["classifier.weight"], same["classifier.weight"])
     assert not torch.equal(one["classifier.weight"], other["classifier.weight"])
+
+
+def test_what_is_no_file_is_not_read(folder):
+    os.mkfifo(folder / "merges.txt")  # reading one never ends
+    assert folder / "merges.txt" not in checkpoint.weight_files(folder)
+    assert folder / "config.json" in checkpoint.weight_files(folder)

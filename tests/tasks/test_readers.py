@@ -168,6 +168,13 @@ def test_an_array_beyond_the_bound_is_told_to_be_lines(tmp_path, small):
         list(readers.read(tmp_path / "d.json"))
 
 
+def test_an_array_of_too_many_objects_is_told_to_be_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "OBJECTS", 100)
+    (tmp_path / "d.json").write_text(json.dumps([{}] * 101))
+    with pytest.raises(TaskError, match=r"d.json: an array of more than 100 objects; write one object per line"):
+        list(readers.read(tmp_path / "d.json"))
+
+
 def test_a_text_beyond_the_bound_is_refused_wherever_it_comes_from(tmp_path, monkeypatch):
     monkeypatch.setattr("tasks.data.source.ROW", 1000)
     pyarrow.parquet.write_table(pyarrow.table({"text": ["a", LONG]}), tmp_path / "d.parquet")

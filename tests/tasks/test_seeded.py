@@ -28,3 +28,19 @@ def test_all_files_of_a_trained_model_have_the_permissions_that_the_user_gives_n
     assert folder.name.startswith("tiny-tiny-bert-s3-")  # data, model and seed, as the documents say
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o640}
     assert AutoModelForSequenceClassification.from_pretrained(folder).config.num_labels == 2
+
+
+def test_a_model_whose_weights_were_altered_is_trained_again(tiny_data, tiny_model, tmp_path, capsys):
+    load_plugins()
+    spec = TaskSpec(task="classification", data=str(tiny_data), model=str(tiny_model), finetune=True, limit=32)
+    task, cache = TASKS["classification"](spec), Cache(tmp_path)
+    assert not task.prepared(0, cache)
+    report = task.prepare(0, cache, torch.device("cpu"))
+    assert task.prepared(0, cache)
+    weights = task.place(0, cache) / "model.safetensors"
+    built = weights.read_bytes()
+    weights.write_bytes(built[:-1] + bytes([built[-1] ^ 1]))
+    assert not task.prepared(0, cache)  # so that it is trained before its cells, and not within the first
+    again = task.prepare(0, cache, torch.device("cpu"))
+    assert again["weights"] == report["weights"] and weights.read_bytes() == built
+    assert "model.safetensors is altered: set aside" in capsys.readouterr().err

@@ -112,6 +112,19 @@ def test_functions_of_included_files_are_refused(folder, ran, tmp_path):
     assert not ran.exists()
 
 
+def test_a_tilde_in_an_include_is_a_name(folder, ran):
+    """As for lm-eval, which would load the file in a folder called ~."""
+    (folder / "~").mkdir()
+    (folder / "~" / "base.txt").write_text("process_docs: !function tasks.code.docs\n")
+    write(folder, include="~/base.txt")
+    with pytest.raises(TaskError, match=r"base\.txt: line 1"):
+        Harness(["mine"], folders=[folder])
+    write(folder, include="~nobody/base.txt")
+    with pytest.raises(TaskError, match="no such file"):
+        Harness(["mine"], folders=[folder])
+    assert not ran.exists()
+
+
 def test_metrics_that_are_scripts_are_refused(folder):
     for metrics in ([{"metric": "./code"}], [{"metric": "acc", "hf_evaluate": True}]):
         write(folder, metric_list=metrics)

@@ -48,7 +48,9 @@ def off(actual: torch.Tensor, expected: torch.Tensor) -> float:
 
 def error(model: t.PreTrainedModel, heads: HeadMap) -> float | None:
     """How far generation with a cache is off the slow way, all of the gated model at each step; None if refused."""
-    mask = torch.tensor([site.layer != 0 for site in heads.sites])[heads.site_of_unit]  # the first layer of each stack
+    first = min(site.layer for site in heads.sites)  # not 0 in hybrids, which begin with layers of another kind
+    mask = torch.tensor([site.layer != first for site in heads.sites])[heads.site_of_unit]
+    assert not mask.all()
     try:
         smaller = remove_heads(model, mask, heads)
     except UnsupportedArchitecture:
