@@ -297,7 +297,9 @@ def test_real_tasks_give_the_numbers_of_lm_evals_command_line(real_data, tmp_pat
     found = harness(AutoModelForCausalLM.from_pretrained(weights), AutoTokenizer.from_pretrained(weights))
     for name in REAL:
         numbers = {key: value for key, value in expected[name].items() if key.endswith(",none") and "stderr" not in key}
-        assert {f"{metric},none": value for metric, value in found[name].metrics.items()} == numbers
+        ours = {f"{metric},none": value for metric, value in found[name].metrics.items()}
+        segments = {metric for metric in ours if metric.startswith("perplexity_")}  # which lm-eval does not count
+        assert {metric: value for metric, value in ours.items() if metric not in segments} == numbers
         print(name, found[name].metrics, found[name].too_long, len(next(iter(found[name].values.values()))))
     assert found["wikitext"].too_long > 0
 

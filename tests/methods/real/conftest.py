@@ -80,6 +80,15 @@ def decoder(real_data):
     return model.double().eval().requires_grad_(False), AutoTokenizer.from_pretrained(folder), [(t, 0) for t in texts]
 
 
+def classes(model, batch):
+    return model(**batch.inputs).logits
+
+
+def tokens(model, batch):
+    """Logits of each token, zero at padding, as a task gives them."""
+    return model(**batch.inputs).logits * batch.inputs["attention_mask"][..., None]
+
+
 @pytest.fixture(params=["encoder", "decoder", "decoder-query"])
 def scene(request):
     """A view whose texts lie in two batches with padding, and each text alone."""
@@ -92,7 +101,7 @@ def scene(request):
         batches=[batch_of(tokenizer, *zip(*some, strict=True)) for some in (rows[::2], rows[1::2])],
         kept=heads.full_mask(),
         generator=torch.Generator(),
-        forward=lambda model, batch: model(**batch.inputs).logits,
+        forward=classes if name == "encoder" else tokens,
         loss_of_logits=classification_loss if name == "encoder" else language_loss,
     )
     yield view, [batch_of(tokenizer, [text], [label]) for text, label in rows]

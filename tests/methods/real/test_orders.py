@@ -9,10 +9,13 @@ from methods import METHODS
 from methods.cahp import complementary, plane_distances, separability
 from methods.contract.choosing import select
 from tests.methods.activations import contexts_of, weights_of
+from tests.methods.contract.test_greedy import slow_greedy
 from tests.methods.slopes import slopes
 from tests.methods.test_cahp import slow_features
+from tests.methods.test_entropy import slow_entropy as slow_attention_entropy
 from tests.methods.test_fisher_rearranged import slow_swaps
 from tests.methods.test_forward_scores import slow_flap, slow_minitron, slow_wanda_sp
+from tests.methods.test_gnorm import slow_gnorm
 from tests.methods.test_hies import scaled, slow_entropy
 from tests.methods.test_llm_pruner import VARIANTS, gradients_of
 from tests.methods.test_llm_pruner import slow as slow_llm_pruner
@@ -79,6 +82,21 @@ def test_fisher_and_its_rearrangement(scene):
             mine = (view.heads.site_of_unit == site).nonzero().flatten()
             gone = slow_swaps(matrix[mine][:, mine], set(first[mine].nonzero().flatten().tolist()))
             assert (~mask[mine]).nonzero().flatten().tolist() == sorted(gone)
+
+
+def test_attention_entropy(scene):
+    """Eager attention of Llama takes its softmax in float32."""
+    view, texts = scene
+    check(view, "ae", slow_attention_entropy(view, texts, "C", 1e-7), rtol=1e-4)
+
+
+def test_gradient_norms_and_their_greedy_order(scene):
+    """Gradients of whole weights, of one text after another; then of a model that lost the heads before."""
+    view, texts = scene
+    check(view, "gnorm", slow_gnorm(view, texts, "logits", "product"))
+    method = METHODS["greedy-gnorm"]
+    (order,) = select(method, method.configure({}), view, [0]).orders
+    assert list(order) == slow_greedy(view, lambda smaller: slow_gnorm(smaller, texts, "logits", "product"), 1, False)
 
 
 def test_path(scene):
