@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -24,9 +25,12 @@ class Found(NamedTuple):
 
 
 def find(kind: Kind, name: str) -> Found:
-    """Where ``name``, an id that no folder here stands for, can be loaded from: a cache of the hub, or the hub."""
-    name = name.partition(":")[0]  # a configuration says nothing about where it is
-    if _is_cached(kind, name):
+    """Where ``name``, an id that no folder here stands for, can be loaded from: a cache of the hub, or the hub.
+
+    name: of a data set, perhaps with its configuration, as in ``glue:cola``. The hub is not asked for that.
+    """
+    name, _, configuration = name.partition(":")
+    if _is_cached(kind, name, configuration):
         return Found("cache of the hub")
     if reason := out_of_reach():
         licence = f"; {_licence(name)}" if name.startswith(GATED) else ""
@@ -34,7 +38,7 @@ def find(kind: Kind, name: str) -> Found:
     return _asked(kind, name)
 
 
-def _is_cached(kind: Kind, name: str) -> bool:
+def _is_cached(kind: Kind, name: str, configuration: str) -> bool:
     if kind == "model":
         from huggingface_hub import snapshot_download
 
@@ -42,13 +46,22 @@ def _is_cached(kind: Kind, name: str) -> bool:
             folder = Path(snapshot_download(name, allow_patterns=list(PATTERNS), local_files_only=True))
         except Exception:  # nothing of it is there, or it is no id
             return False
-        return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+        return (folder / "config.json").is_file() and _has_weights(folder)
     import datasets  # takes seconds to import
     from datasets.naming import camelcase_to_snakecase
 
     owner, _, last = name.rpartition("/")
     prepared = "___".join(filter(None, (owner, camelcase_to_snakecase(last))))
-    return any(path.is_dir() for path in Path(datasets.config.HF_DATASETS_CACHE).expanduser().glob(f"{prepared}/*/*/*"))
+    cached = Path(datasets.config.HF_DATASETS_CACHE).expanduser().glob(f"{prepared}/{configuration or '*'}/*/*")
+    return any(path.is_dir() for path in cached)
+
+
+def _has_weights(folder: Path) -> bool:
+    """Whether all safetensors of a model are there; a download that was stopped may have left some."""
+    shards: set[str] = set()
+    for index in folder.glob("*.safetensors.index.json"):
+        shards |= set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    return all((folder / shard).is_file() for shard in shards) and any(folder.glob("*.safetensors"))
 
 
 @cache
@@ -82,6 +95,8 @@ def _asked(kind: Kind, name: str) -> Found:
         return Found(fault=f"the hub does not give it ({first_line(error)})")
     files = info.siblings or []
     wanted = [file.size or 0 for file in files if any(Path(file.rfilename).match(pattern) for pattern in PATTERNS)]
+    if kind == "model" and not any(file.rfilename.endswith(".safetensors") for file in files):
+        return Found(fault="the hub has no .safetensors weights of it, which come by converting those it has")
     return Found("hub", download=sum(wanted) if kind == "model" else 0)
 
 

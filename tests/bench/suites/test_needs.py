@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from types import SimpleNamespace
 
@@ -154,9 +155,17 @@ def test_what_was_downloaded_before_is_found_without_the_hub(offline, tmp_path, 
     shutil.copytree(tiny_model, repository / "snapshots" / commit)
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(commit)
-    (tmp_path / "datasets" / "org___my_data" / "default" / "0.0.0" / "hash").mkdir(parents=True)
-    found = look_for(own("org/model", "org/MyData:part"))
-    assert {each.place for each in found.values()} == {"cache of the hub"}
+    (tmp_path / "datasets" / "org___my_data" / "part" / "0.0.0" / "hash").mkdir(parents=True)
+    for data in ("org/MyData:part", "org/MyData"):
+        found = look_for(own("org/model", data))
+        assert {each.place for each in found.values()} == {"cache of the hub"}
+    with pytest.raises(ValueError, match="org/MyData:other"):  # another configuration was not downloaded
+        look_for(own("org/model", "org/MyData:other"))
+    index = repository / "snapshots" / commit / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "model.safetensors", "b": "model-2.safetensors"}}))
+    with pytest.raises(ValueError, match="org/model: no such folder"):  # one of two files
+        look_for(own("org/model", "org/MyData"))
+    index.unlink()
     (repository / "snapshots" / commit / "config.json").unlink()  # a download that was stopped
     with pytest.raises(ValueError, match="org/model: no such folder"):
         look_for(own("org/model", "org/MyData"))
@@ -170,11 +179,17 @@ def test_the_hub_is_asked_for_what_is_not_here(online):
     assert (data.place, data.download) == ("hub", 0)  # it is streamed
 
 
+def test_a_model_of_the_hub_without_safetensors_is_missing_something(online, tiny_data):
+    online["org/model"] = repository(config_json=10, model_bin=10**10)
+    with pytest.raises(ValueError, match=r"org/model: no such folder, the hub has no \.safetensors weights of it"):
+        look_for(own("org/model", str(tiny_data)))
+
+
 def test_a_licence_that_was_not_accepted_is_told_and_one_that_was_is_not(online, tiny_data):
     online["org/model"] = repository(gated="manual", allowed=False)
     with pytest.raises(ValueError, match=r"its licence has to be accepted on https://huggingface\.co/org/model"):
         look_for(own("org/model", str(tiny_data)))
-    online["org/model"] = repository(gated="manual")
+    online["org/model"] = repository(gated="manual", model_safetensors=1)
     assert look_for(own("org/model", str(tiny_data)))
 
 
