@@ -34,7 +34,7 @@ class Document:
     @property
     def commands(self) -> list[list[str]]:
         """Arguments of each ``headbench`` command."""
-        lines = [line for block in self.blocks("") for line in block.splitlines()]
+        lines = [line for block in self.blocks("") for line in block.replace("\\\n", "").splitlines()]
         return [shlex.split(line)[1:] for line in lines if line.startswith("headbench ")]
 
     @property
