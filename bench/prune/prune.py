@@ -177,13 +177,13 @@ def _recovered(options: PruneOptions, report: Mapping[str, float]) -> str:
 
 def _check_biases(options: PruneOptions, model: nn.Module, heads: HeadMap) -> None:
     """Raise InputError if recovery would give an output projection a bias that a saved model has no place for."""
-    if options.method.options.get(RECOVER.name) not in ("bias", "lstsq"):
+    if options.method.options.get(RECOVER.name) != "bias":
         return
     for site in heads.sites:
         if model.get_submodule(site.output).bias is None:
             raise InputError(
                 f"--method {options.method.label} gives {site.output} a bias, which a checkpoint of "
-                f"{type(model).__name__} has no place for: use --recover scale"
+                f"{type(model).__name__} has no place for: use --recover lstsq or scale"
             )
 
 

@@ -45,19 +45,25 @@ class Moments:
 
     def error(self, of: Projection) -> float:
         """Sum over the tokens of |x W + b - t|^2."""
-        quadratic = ((self.xx @ of.weight - 2 * self.xt) * of.weight).sum() + self.count * of.bias.square().sum()
-        return float(self.tt + quadratic + 2 * of.bias @ (self.x @ of.weight - self.t))
+        bias = of.offset
+        quadratic = ((self.xx @ of.weight - 2 * self.xt) * of.weight).sum() + self.count * bias.square().sum()
+        return float(self.tt + quadratic + 2 * bias @ (self.x @ of.weight - self.t))
 
 
 def whole_projections(moments: Moments, old: Projection) -> Iterator[Projection]:
     """Weights and bias that minimise the mean of |x W + b - t|^2 + r |W - W_old|^2, for each strength r.
 
-    The bias is free, so with no inputs it is the mean of t.
+    The bias is free, so with no inputs it is the mean of t. Old weights without a bias get none, as a checkpoint has no
+    place for it: then nothing can be done without inputs.
     """
+    gram, wanted = moments.xx / moments.count, moments.xt / moments.count
+    if old.bias is None:
+        if len(gram):
+            yield from (Projection(old.weight + step, None) for step in _ridge(gram, wanted - gram @ old.weight))
+        return
     mean_x, mean_t = moments.x / moments.count, moments.t / moments.count
-    gram = moments.xx / moments.count - mean_x.outer(mean_x)
-    gap = moments.xt / moments.count - mean_x.outer(mean_t) - gram @ old.weight
-    for step in _ridge(gram, gap):
+    gram, wanted = gram - mean_x.outer(mean_x), wanted - mean_x.outer(mean_t)
+    for step in _ridge(gram, wanted - gram @ old.weight):
         weight = old.weight + step
         yield Projection(weight, mean_t - mean_x @ weight)
 
@@ -72,7 +78,7 @@ def scaled_heads(moments: Moments, old: Projection, heads: int) -> Iterator[Proj
     by_head = (heads, -1)
     overlap = old.weight @ old.weight.T  # x_g W_g . x_h W_h summed over tokens = the sum of xx[g, h] * overlap[g, h]
     gram = (moments.xx * overlap).unflatten(1, by_head).sum(2).unflatten(0, by_head).sum(1)  # (heads, heads)
-    wanted = ((moments.xt - moments.x.outer(old.bias)) * old.weight).sum(1).unflatten(0, by_head).sum(1)  # (heads,)
+    wanted = ((moments.xt - moments.x.outer(old.offset)) * old.weight).sum(1).unflatten(0, by_head).sum(1)  # (heads,)
     for step in _ridge(gram / moments.count, (wanted - gram.sum(1))[:, None] / moments.count):
         factors = (1 + step).repeat_interleave(len(old.weight) // heads, 0)  # (k, 1)
         yield Projection(old.weight * factors, old.bias)

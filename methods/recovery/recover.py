@@ -43,7 +43,7 @@ def recover(view: View, choice: Choice, how: How, *, guarded: bool = True) -> Re
     how: ``bias`` adds to each bias what the removed heads give on average in the unpruned model (An et al. 2024, FLAP):
         b += sum over removed channels j of mean(x_j) W_j. One forward pass.
     ``scale`` multiplies each kept head by one number (Kwon et al. 2022), ``lstsq`` replaces the weights of the kept
-        heads and the bias, both by ridge least squares with a pull towards the old weights, one attention module after
+        heads and the bias, if there is one, both by ridge least squares with a pull towards the old weights, one attention module after
         the other from the bottom. They read the pruned model's own inputs, those below already recovered; they are to
         give the unpruned model's attention output plus the block's input, less the input of the pruned block. In models
         that are no plain stack of blocks, or do not add the two, they are to give the attention output alone. A quarter
@@ -52,7 +52,8 @@ def recover(view: View, choice: Choice, how: How, *, guarded: bool = True) -> Re
         At least four texts are needed to change anything.
 
     Layers below the lowest removed head are left as they are. In a layer without any head ``lstsq`` sets the bias, and
-    ``scale`` nothing. Tied layers get one solution for all their calls, at inputs that the old weights give. Query
+    ``scale`` nothing. Where the output projection has no bias (Llama), ``lstsq`` fits weights alone, and leaves a layer
+    without any head as it is, so that a checkpoint can hold the result; ``bias`` adds one all the same. Tied layers get one solution for all their calls, at inputs that the old weights give. Query
     heads of one group have each their own number. Sums and solutions are in float64, rounded to the model's dtype.
 
     Source: An et al., "Fluctuation-based Adaptive Structured Pruning", arXiv 2312.11983; Kwon et al., "A Fast
@@ -91,7 +92,7 @@ def _biases(view: View, choice: Choice) -> dict[int, Projection | None]:
             old = Projection.of(choice.model.get_submodule(site.output))
             mean = (sums[index] / counts[index]).flatten()
             lost, left = (site.columns(which).to(mean.device) for which in (gone, kept[site.name]))
-            found[index] = Projection(old.weight[left], old.bias + mean[lost] @ old.weight[lost])
+            found[index] = Projection(old.weight[left], old.offset + mean[lost] @ old.weight[lost])
     return found
 
 

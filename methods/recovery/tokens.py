@@ -127,7 +127,7 @@ class _ByPasses:
             else:
                 pruned = [(tokens[:, :0], owners) for tokens, owners in full]
             for (tokens, owners), (left, _) in zip(full, pruned, strict=True):
-                wanted = tokens.flatten(1).double() @ old.weight + old.bias
+                wanted = tokens.flatten(1).double() @ old.weight + old.offset
                 yield Tokens(left.flatten(1).double(), wanted, texts[owners.cpu()])
 
 

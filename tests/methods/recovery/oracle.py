@@ -66,28 +66,32 @@ def matrices(view, model, choice, site, columns, adds):
 
 
 def weights(module, columns):
-    """(k, d) and (d,)."""
+    """(k, d), and (d,) or None."""
     weight = module.weight if isinstance(module, torch.nn.Linear) else module.weight.T
-    bias = torch.zeros(len(weight)) if module.bias is None else module.bias
-    return weight.detach().double().T[columns], bias.detach().double()
+    bias = None if module.bias is None else module.bias.detach().double()
+    return weight.detach().double().T[columns], bias
 
 
 def put(module, columns, weight, bias):
     with torch.no_grad():
         target = module.weight.T if isinstance(module, torch.nn.Linear) else module.weight
         target[columns] = weight.to(target)
-        if module.bias is None and bias.any():
-            module.bias = torch.nn.Parameter(torch.zeros(target.shape[1], dtype=target.dtype))
         if module.bias is not None:
             module.bias.copy_(bias)
 
 
 def whole(x, t, old, bias, strength):
-    centred, aims = x - x.mean(0), t - t.mean(0)
+    """The bias is free if there is one; if not, only inputs give anything."""
+    mean_x, mean_t = (each.mean(0) * (bias is not None) for each in (x, t))
+    centred, aims = x - mean_x, t - mean_t
     ridge = strength * centred.square().mean(0).mean() * len(x) if x.shape[1] else torch.tensor(1.0)
     rows = torch.cat([centred, ridge.sqrt() * torch.eye(x.shape[1], dtype=x.dtype)])
     weight = torch.linalg.lstsq(rows, torch.cat([aims, ridge.sqrt() * old]), driver="gelsd").solution
-    return weight, t.mean(0) - x.mean(0) @ weight
+    return weight, None if bias is None else mean_t - mean_x @ weight
+
+
+def given(x, weight, bias):
+    return x @ weight + (0 if bias is None else bias)
 
 
 def scaled(x, t, old, bias, strength, width):
@@ -96,7 +100,7 @@ def scaled(x, t, old, bias, strength, width):
     features = torch.stack(parts, 1)  # (N * d, heads)
     ridge = strength * features.square().sum(0).mean()
     rows = torch.cat([features, ridge.sqrt() * torch.eye(heads, dtype=x.dtype)])
-    aims = torch.cat([(t - bias).flatten(), ridge.sqrt() * torch.ones(heads, dtype=x.dtype)])
+    aims = torch.cat([(t - (0 if bias is None else bias)).flatten(), ridge.sqrt() * torch.ones(heads, dtype=x.dtype)])
     numbers = torch.linalg.lstsq(rows, aims[:, None], driver="gelsd").solution[:, 0]
     return old * numbers.repeat_interleave(width)[:, None], bias
 
@@ -115,14 +119,14 @@ def slow(view, choice, how, held_out, adds):
         x, t, owners = matrices(view, model, choice, site, columns, adds)
         old, bias = weights(module, columns)
         out = held_out[owners]
-        best, least = None, (x[out] @ old + bias - t[out]).square().sum() - 1e-9 * t[out].square().sum()
-        strengths = STRENGTHS if how == "lstsq" or len(columns) else ()
+        best, least = None, (given(x[out], old, bias) - t[out]).square().sum() - 1e-9 * t[out].square().sum()
+        strengths = STRENGTHS if len(columns) or (how == "lstsq" and bias is not None) else ()
         for strength in strengths:
             if how == "lstsq":
                 found = whole(x[~out], t[~out], old, bias, strength)
             else:
                 found = scaled(x[~out], t[~out], old, bias, strength, site.head_dim)
-            error = (x[out] @ found[0] + found[1] - t[out]).square().sum()
+            error = (given(x[out], *found) - t[out]).square().sum()
             if error < least:
                 best, least = found, error
         counts[best is None] += 1

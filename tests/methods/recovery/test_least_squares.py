@@ -8,8 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from methods.recovery.least_squares import Moments, best_of, scaled_heads, whole_projections
+from methods.recovery.least_squares import STRENGTHS, Moments, best_of, scaled_heads, whole_projections
 from methods.recovery.projection import Projection
+from tests.methods.recovery.oracle import whole
 
 SHAPES = {"tokens": st.integers(1, 12), "inputs": st.sampled_from([0, 2, 4]), "outputs": st.integers(1, 3)}
 
@@ -32,6 +33,24 @@ def test_the_error_is_that_of_all_tokens(seed, tokens, inputs, outputs):
     x, t, weight, bias = draw(seed, (tokens, inputs), (tokens, outputs), (inputs, outputs), (outputs,))
     found = moments_of(x, t).error(Projection(weight, bias))
     torch.testing.assert_close(found, float((x @ weight + bias - t).square().sum()), rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), biased=st.booleans(), **SHAPES)
+def test_weights_are_those_of_all_tokens(seed, biased, tokens, inputs, outputs):
+    """Of rows with the pull added to them; a layer without a bias gets none, and without inputs nothing at all."""
+    x, t, weight, bias = draw(seed, (tokens, inputs), (tokens, outputs), (inputs, outputs), (outputs,))
+    old = Projection(weight, bias if biased else None)
+    found = list(whole_projections(moments_of(x + 1, t), old))
+    assert len(found) == (len(STRENGTHS) if inputs else biased)
+    if tokens == 1 and biased:  # centred, it is nothing but zeros, whose scale is rounding
+        found = []
+    for strength, new in zip(STRENGTHS, found, strict=False):
+        wanted = whole(x + 1, t, weight, old.bias, strength)
+        torch.testing.assert_close(new.weight, wanted[0], rtol=1e-6, atol=1e-6)
+        assert (new.bias is not None) == biased
+        if biased:
+            torch.testing.assert_close(new.bias, wanted[1], rtol=1e-6, atol=1e-6)
 
 
 @settings(max_examples=30, deadline=None)

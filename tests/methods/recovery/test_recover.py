@@ -84,6 +84,14 @@ def test_bias(tiny, architecture):
             torch.testing.assert_close(torch.zeros_like(wanted) if new.bias is None else new.bias.data, wanted)
 
 
+def test_least_squares_invents_no_bias(tiny):
+    view, _ = scene(tiny, "llama")
+    choice = choice_of(view, masks(view.heads)["a layer without heads"])
+    found = recover(view, choice, "lstsq", guarded=False)
+    assert found.recovered and found.unchanged  # the layer without heads
+    assert found.choice.model.state_dict().keys() == view.model.state_dict().keys()
+
+
 def test_a_head_that_gives_the_same_everywhere_is_made_up_for(tiny):
     """What every token gets from a head, the bias can give: then the pruned model is the unpruned one."""
     view, _ = scene(tiny, "bert")
