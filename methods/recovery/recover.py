@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from methods.calibration.contexts import each_context
+from methods.calibration.padding import real_tokens
 from methods.contract.choice import Choice
 from methods.contract.view import View
 from methods.heads.incremental import LengthGroup
@@ -43,18 +45,19 @@ def recover(view: View, choice: Choice, how: How, *, guarded: bool = True) -> Re
     how: ``bias`` adds to each bias what the removed heads give on average in the unpruned model (An et al. 2024, FLAP):
         b += sum over removed channels j of mean(x_j) W_j. One forward pass.
     ``scale`` multiplies each kept head by one number (Kwon et al. 2022), ``lstsq`` replaces the weights of the kept
-        heads and the bias, if there is one, both by ridge least squares with a pull towards the old weights, one attention module after
-        the other from the bottom. They read the pruned model's own inputs, those below already recovered; they are to
-        give the unpruned model's attention output plus the block's input, less the input of the pruned block. In models
-        that are no plain stack of blocks, or do not add the two, they are to give the attention output alone. A quarter
-        of the texts is held out: the pull is the one with the least error on those, and where the old weights have less
-        they stay. If ``guarded``, they all stay unless on those the model's logits come nearer to the unpruned model's.
-        At least four texts are needed to change anything.
+        heads and the bias, if there is one, both by ridge least squares with a pull towards the old weights, one
+        attention module after the other from the bottom. They read the pruned model's own inputs, those below already
+        recovered; they are to give the unpruned model's attention output plus the block's input, less the input of the
+        pruned block. In models that are no plain stack of blocks, or do not add the two, they are to give the attention
+        output alone. A quarter of the texts is held out: the pull is the one with the least error on those, and where
+        the old weights have less they stay. If ``guarded``, they all stay unless on those the model's logits come
+        nearer to the unpruned model's. At least four texts are needed to change anything.
 
     Layers below the lowest removed head are left as they are. In a layer without any head ``lstsq`` sets the bias, and
     ``scale`` nothing. Where the output projection has no bias (Llama), ``lstsq`` fits weights alone, and leaves a layer
-    without any head as it is, so that a checkpoint can hold the result; ``bias`` adds one all the same. Tied layers get one solution for all their calls, at inputs that the old weights give. Query
-    heads of one group have each their own number. Sums and solutions are in float64, rounded to the model's dtype.
+    without any head as it is, so that a checkpoint can hold the result; ``bias`` adds one all the same. Tied layers get
+    one solution for all their calls, at inputs that the old weights give. Query heads of one group have each their own
+    number. Sums and solutions are in float64, rounded to the model's dtype.
 
     Source: An et al., "Fluctuation-based Adaptive Structured Pruning", arXiv 2312.11983; Kwon et al., "A Fast
     Post-Training Pruning Framework for Transformers", arXiv 2204.09656, whose code damps the numbers by a constant and
@@ -119,27 +122,40 @@ def _least_squares(view: View, choice: Choice, how: How, guarded: bool) -> dict[
         found[index] = best_of(candidates, test, old, next(output.parameters()).dtype)
         if (new := found[index]) is not None:
             new.write(output)
-    if guarded and any(found.values()) and not _nearer(view, smaller, choice.smaller(), held_out):
-        return dict.fromkeys(found)  # each layer gives more of what it gave, and yet the model is farther off
+    if guarded and any(found.values()):
+        new, old = divergences(view, (smaller, choice.smaller()), held_out)
+        if not new < old:  # each layer gives more of what it gave, and yet the model is farther off
+            return dict.fromkeys(found)
     return found
 
 
-def _nearer(view: View, new: nn.Module, old: nn.Module, texts: Tensor) -> bool:
-    """Whether ``new`` has a lower mean of KL(unpruned model || model) than ``old`` over some of the calibration texts.
+@torch.no_grad()
+def divergences(view: View, models: Sequence[nn.Module], texts: Tensor) -> list[float]:
+    """Mean over some of the calibration texts of KL(unpruned model || model) for each of ``models``.
 
-    texts: (texts,) bool. Of a language model it is the mean over positions. A loss would count what the unpruned model
-    gets wrong: a less certain model has less of it.
+    texts: (texts,) bool. Of a language model, or one that translates, a text counts with the mean over its tokens that
+    are not padding, in translation those of the target. One text at a time, as logits of a whole batch over a
+    vocabulary may be large. A loss would count what the unpruned model gets wrong: a less certain model has less of it.
     """
-    totals = [0.0, 0.0]
+    totals = [0.0] * len(models)
     for batch, indices in zip(view.batches, texts_of(view.batches), strict=True):
-        rows = texts[indices].nonzero().flatten().to(batch.labels.device)
-        if len(rows):
-            some = LengthGroup({name: values[rows] for name, values in batch.inputs.items()}, batch.labels[rows])
-            wanted, *given = (view.forward(model, some).double().log_softmax(-1) for model in (view.model, new, old))
-            for place, each in enumerate(given):
-                divergence = F.kl_div(each, wanted, reduction="none", log_target=True).sum(-1)  # (B,) or (B, T)
-                totals[place] += float(divergence.reshape(len(rows), -1).mean(1).sum())
-    return totals[0] < totals[1]
+        for row in texts[indices].nonzero().flatten().tolist():
+            inputs = {name: values[row : row + 1] for name, values in batch.inputs.items()}
+            one = LengthGroup(inputs, batch.labels[row : row + 1])
+            wanted = _log_probabilities(view, view.model, one)
+            for place, model in enumerate(models):
+                given = _log_probabilities(view, model, one)
+                divergence = F.kl_div(given, wanted, reduction="none", log_target=True).sum(-1)
+                totals[place] += float(divergence.mean()) / int(texts.sum())
+    return totals
+
+
+def _log_probabilities(view: View, model: nn.Module, text: LengthGroup) -> Tensor:
+    """What ``model`` gives for one text, in float64: (1, classes), or (T, vocabulary) of its tokens without padding."""
+    logits = view.forward(model, text)
+    if logits.dim() == 3:
+        logits = logits[real_tokens(text, "decoder", logits.shape[1]).to(logits.device)]
+    return logits.double().log_softmax(-1)
 
 
 def held_out_texts(view: View) -> Tensor:
