@@ -50,9 +50,9 @@ def kwon(
     level.
 
     Source: Kwon et al., "A Fast Post-Training Pruning Framework for Transformers", NeurIPS 2022, arXiv 2204.09656. Its
-    budget is of FLOPs or of measured latency. Its numbers are damped by a constant, and a layer where one leaves
-    [-10, 10] keeps its weights; here the damping is chosen on calibration texts held out, and a layer keeps its weights
-    where they are no worse on those. Its swaps go over a layer once, here until none helps. It rearranges and tunes
+    budget is of FLOPs or of measured latency. Its numbers are damped by a constant, as with ``recover=scale-damped``;
+    by default the damping is chosen on calibration texts held out, and a layer keeps its weights where they are no
+    worse on those. Its swaps go over a layer once, here until none helps. It rearranges and tunes
     neurons too; here they are ranked one by one, and those that are left stay as they are.
     """
     if parts == "heads":

@@ -50,6 +50,8 @@ def over_calibration(spec: MethodSpec, heads: HeadMap, removed: Sequence[int]) -
     levels = sum(count > 0 for count in removed) * int(options.get("draws", 1))
     if (how := options.get(RECOVER.name)) == "bias":
         total += Calibration(levels, 0)
+    elif how == "scale-damped":
+        total += Calibration(2 * levels, 0, exact=False)
     elif how:  # where no layer has new weights, the three are not compared
         total += Calibration(levels * (2 + 3 * HELD_OUT), 0, exact=False)
     return total

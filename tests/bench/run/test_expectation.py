@@ -29,7 +29,7 @@ load_plugins()
 OPTIONS = (
     "michel:recompute=3,magnitude:recover=bias,random:draws=3,random:draws=3,recover=lstsq,ae:recover=scale,"
     "kwon:parts=both,path:rounds=20,points=2,path:along=layer,points=2,rounds=3,shapley:permutations=5,attr:steps=2,"
-    "random-both:draws=2,amp:recover=lstsq"
+    "random-both:draws=2,amp:recover=lstsq,kwon:recover=scale-damped"
 )
 TRAINING_FREE = sorted(name for name, method in METHODS.items() if not method.trains)
 TRAINING = sorted(name for name, method in METHODS.items() if method.trains)

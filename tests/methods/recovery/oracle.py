@@ -105,6 +105,40 @@ def scaled(x, t, old, bias, strength, width):
     return old * numbers.repeat_interleave(width)[:, None], bias
 
 
+def damped(x, t, old, bias, width):
+    """One factor for each head, by damped least squares on the normal equations, with a column of ones."""
+    heads = x.shape[1] // width
+    parts = [(x[:, width * h :][:, :width] @ old[width * h :][:width]).flatten() for h in range(heads)]
+    features = torch.stack([*parts, torch.ones_like(parts[0])], 1)
+    aims = (t - (0 if bias is None else bias)).flatten()
+    normal, gap = features.T @ features, features.T @ (aims - features.sum(1))
+    rows = torch.cat([normal, torch.eye(heads + 1, dtype=x.dtype)])
+    gap = torch.cat([gap, torch.zeros(heads + 1, dtype=x.dtype)])
+    return 1 + torch.linalg.lstsq(rows, gap[:, None], driver="gelsd").solution[:heads, 0]
+
+
+def slow_damped(view, choice, adds):
+    """As ``slow``, with the factors of ``damped`` in all sites but the first, up to one where they are too large."""
+    model = copy.deepcopy(view.model)
+    kept = choice.heads.kept(choice.mask)
+    counts, changed = [0, 0], False
+    for index, site in enumerate(choice.heads.sites):
+        changed = changed or len(kept[site.name]) < site.num_heads
+        columns = site.columns(kept[site.name])
+        if not index or not changed or not len(columns):
+            continue
+        module = model.get_submodule(site.output)
+        x, t, _ = matrices(view, model, choice, site, columns, adds)
+        old, bias = weights(module, columns)
+        factors = damped(x, t, old, bias, site.head_dim)
+        if factors.max() > 10 or factors.min() < -10:
+            counts[1] += 1
+            break
+        counts[0] += 1
+        put(module, columns, old * factors.repeat_interleave(site.head_dim)[:, None], bias)
+    return model, counts
+
+
 def slow(view, choice, how, held_out, adds):
     """A copy of the model with recovered weights, and how many sites got new ones and kept the old ones."""
     model = copy.deepcopy(view.model)
