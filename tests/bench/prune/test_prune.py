@@ -95,6 +95,20 @@ def test_recovered_weights_are_saved_and_the_card_says_so(prune, tmp_path, capsy
     assert "which trained" not in cards[1]
 
 
+@pytest.mark.parametrize(
+    ("how", "said", "held_out"),
+    [
+        ("bias", "2 attention modules got a new output bias", False),
+        ("scale-damped", "(scale-damped): 1 attention module got new ones", False),  # not the first
+        ("scale", "(scale): ", True),
+    ],
+)
+def test_the_card_speaks_of_texts_held_out_only_where_some_were(prune, tmp_path, how, said, held_out):
+    assert prune("--method", "magnitude:allocation=layer", "--keep", "0.5", "--recover", how) == 0
+    recovered = re.search(r"[^.]*without training[^.]*\.", (tmp_path / "small" / "README.md").read_text(), re.I)[0]
+    assert said in recovered and ("held out" in recovered) == held_out
+
+
 def test_the_card_says_of_a_method_that_it_changed_weights_without_training(prune, tmp_path):
     assert prune("--method", "obs-compensated", "--keep", "3") == 0
     card = (tmp_path / "small" / "README.md").read_text()
