@@ -43,8 +43,9 @@ def walk(view: View, choice: Choice, smaller: nn.Module) -> Walk:
     """
     with torch.no_grad():
         try:
-            full = Stack(view, choice.model, choice.heads)
-            return _ByBlocks(view, choice, full, Stack(view, smaller, _map_of(smaller, choice)))
+            full = Stack(view.batches, view.forward, choice.model, choice.heads)
+            pruned = Stack(view.batches, view.forward, smaller, _map_of(smaller, choice))
+            return _ByBlocks(view, choice, full, pruned)
         except NotPlain:
             return _ByPasses(view, choice, smaller)
 
