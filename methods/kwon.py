@@ -46,13 +46,14 @@ def kwon(
     from neurons of all layers, least information first, and the split is the one that removes the least information in
     sum. So the share of the heads that goes is not that of the level: compare by parameters.
 
-    Takes one pass forward and backward for all levels, a second one with neurons, and under three forward for each
-    level.
+    Takes one pass forward and backward for all levels, a second one with neurons, and for each level under three
+    forward if the model is one plain stack of blocks. If it is not (T5, DeBERTa, Falcon, GPT-J), up to two for each
+    attention module, and under one more.
 
     Source: Kwon et al., "A Fast Post-Training Pruning Framework for Transformers", NeurIPS 2022, arXiv 2204.09656. Its
-    budget is of FLOPs or of measured latency. Its numbers are damped by a constant, and a layer where one leaves
-    [-10, 10] keeps its weights; here the damping is chosen on calibration texts held out, and a layer keeps its weights
-    where they are no worse on those. Its swaps go over a layer once, here until none helps. It rearranges and tunes
+    budget is of FLOPs or of measured latency. Its numbers are damped by a constant, as with ``recover=scale-damped``;
+    by default the damping is chosen on calibration texts held out, and a layer keeps its weights where they are no
+    worse on those. Its swaps go over a layer once, here until none helps. It rearranges and tunes
     neurons too; here they are ranked one by one, and those that are left stay as they are.
     """
     if parts == "heads":

@@ -9,7 +9,7 @@ from bench.analysis.kinds import RECOVERED, SCORE, TRAINED, kind, recovery
 from bench.records.schema import CellInfo, FinishedRecord
 
 RANDOM = ("random", "random-both", "random-retrained")  # methods that choose at random
-STRONGEST = ("lstsq", "scale", "bias")  # ways to recover, the one that changes most weights first
+STRONGEST = ("lstsq", "scale", "scale-damped", "bias")  # ways to recover, the one that changes most weights first
 Records = Mapping[str, FinishedRecord]  # one of each method, by its label
 
 

@@ -112,7 +112,7 @@ def _prune(parsers) -> None:
     add("--method", required=True, metavar="NAME:OPTION=VALUE", help="method that chooses the heads")
     add(
         "--recover",
-        choices=("bias", "scale", "lstsq"),
+        choices=("bias", "scale", "scale-damped", "lstsq"),
         help="give the heads that are left new output weights, without training (an option of most methods)",
     )
     add(

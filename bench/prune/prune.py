@@ -168,22 +168,25 @@ def _recovered(options: PruneOptions, report: Mapping[str, float]) -> str:
         return "The method changed the weights that are left, without training."
     if RECOVER.name not in options.method.options or not report:
         return ""
-    return (
-        f"Output weights were recovered without training ({options.method.options[RECOVER.name]}): "
-        f"{count(int(report['recovered']), 'attention module')} got new ones, "
-        f"{report['unchanged']:.0f} kept the old ones, which were no worse on calibration texts held out for that."
-    )
+    how, changed = options.method.options[RECOVER.name], count(int(report["recovered"]), "attention module")
+    if how == "bias":
+        return f"Without training, {changed} got a new output bias (bias)."
+    said = f"Output weights were recovered without training ({how}): {changed} got new ones"
+    if how == "scale-damped":  # holds nothing out
+        return f"{said}."
+    kept = f"{report['unchanged']:.0f} kept the old ones, where none were better on calibration texts held out for that"
+    return f"{said}, {kept}."
 
 
 def _check_biases(options: PruneOptions, model: nn.Module, heads: HeadMap) -> None:
     """Raise InputError if recovery would give an output projection a bias that a saved model has no place for."""
-    if options.method.options.get(RECOVER.name) not in ("bias", "lstsq"):
+    if options.method.options.get(RECOVER.name) != "bias":
         return
     for site in heads.sites:
         if model.get_submodule(site.output).bias is None:
             raise InputError(
                 f"--method {options.method.label} gives {site.output} a bias, which a checkpoint of "
-                f"{type(model).__name__} has no place for: use --recover scale"
+                f"{type(model).__name__} has no place for: use --recover lstsq or scale"
             )
 
 

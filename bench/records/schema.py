@@ -207,8 +207,8 @@ class Result(Part):
     recovery: dict[Units, dict[str, float]] | None = Field(
         None,
         description="what is reported, by level, of weights that were recovered without training, of the first draw: "
-        "attention modules with new output weights (recovered) and those that kept theirs, as new ones were no better "
-        "(unchanged), or what the method says; null if nothing is",
+        "attention modules with new output weights (recovered) and those that were tried and kept theirs (unchanged), "
+        "or what the method says; null if nothing is",
     )
     training: ModelTraining = Field(description="how the task's model was trained")
     method_training: MethodTraining | None = Field(None, description="what the method trained; null if nothing")

@@ -107,7 +107,7 @@ class Expectation:
     def work(self, method: MethodSpec) -> Work:
         """What a cell of ``method`` takes."""
         removed, heads = self.cells[0].removed, self.shape.heads
-        passes = over_calibration(method, heads, removed)
+        passes = over_calibration(method, self.shape, removed)
         recipe, number = self._recipe, trainings(method, removed, len(heads))
         epochs = method.options.get("epochs") or EPOCHS * self.cells[0].training
         steps = recipe.shortened(epochs / EPOCHS).max_steps if number else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from bench.run.shapes import Shape
 from bench.suites.parse import MethodSpec
 from methods import METHODS
 from methods.contract.registry import RECOVER
@@ -33,12 +34,12 @@ class Calibration(NamedTuple):
         return Calibration(self.forward + forward, self.backward + backward, self.exact and exact)
 
 
-def over_calibration(spec: MethodSpec, heads: HeadMap, removed: Sequence[int]) -> Calibration | None:
-    """What choosing takes at all levels; None for a method that is not known here.
+def over_calibration(spec: MethodSpec, shape: Shape, removed: Sequence[int]) -> Calibration | None:
+    """What choosing takes at all levels; None for a method that is not known here, or if recovery may go either way.
 
     removed: numbers of units removed, by level. What a joint method trains on comes on top: see ``trainings``.
     """
-    method, options = METHODS[spec.name], spec.options
+    method, options, heads = METHODS[spec.name], spec.options, shape.heads
     if method.trains:
         return Calibration(0, 0, exact=False)
     total = Calibration(0, 0)
@@ -50,8 +51,12 @@ def over_calibration(spec: MethodSpec, heads: HeadMap, removed: Sequence[int]) -
     levels = sum(count > 0 for count in removed) * int(options.get("draws", 1))
     if (how := options.get(RECOVER.name)) == "bias":
         total += Calibration(levels, 0)
-    elif how:  # where no layer has new weights, the three are not compared
-        total += Calibration(levels * (2 + 3 * HELD_OUT), 0, exact=False)
+    elif how:
+        if shape.by_blocks is None:
+            return None
+        walk = 2 if shape.by_blocks else 2 * len(heads.sites)  # fewer where the lowest modules lose nothing
+        # Where no layer has new weights, the three are not compared.
+        total += Calibration(levels * (walk + 3 * HELD_OUT * (how != "scale-damped")), 0, exact=False)
     return total
 
 

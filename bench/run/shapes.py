@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 
 from methods.heads import HeadMap, count_parameters, find_mlps
+from methods.recovery.stack import NotPlain, Stack
 from tasks import translation
 from tasks.data.dataset import Dataset, Example
 from tasks.data.encode import encode
@@ -81,6 +82,18 @@ class Shape:
         self.model.eval()
         return sum(storage.nbytes() for storage in kept.values()) if runs else None
 
+    @cached_property
+    def by_blocks(self) -> bool | None:
+        """Whether recovery can run the model block by block; None where that shows only in the run."""
+        with torch.no_grad():
+            try:
+                Stack([None], lambda model, batch: self._forward(1, self.batch[1]), self.model, self.heads)
+            except NotPlain:
+                return False
+            except Exception:  # of any kind, as it is the model's own code
+                return None
+        return True
+
     def narrowed(self, neurons: bool) -> int:
         """Bytes of the weights that a smaller model does not share: of attention and, if ``neurons`` go, of MLPs."""
         names = {path for site in self.heads.sites for path in (*site.projections.values(), site.output)}
@@ -94,16 +107,19 @@ class Shape:
 
         False for a model that asks for values, which it does not have here.
         """
+        try:
+            self._forward(texts, tokens)
+        except Exception:  # of any kind, as it is the model's own code
+            return False
+        return True
+
+    def _forward(self, texts: int, tokens: int) -> Any:
         ids = torch.zeros(texts, tokens, dtype=torch.long, device="meta")
         model: Any = self.model
         if getattr(model, "get_output_embeddings", lambda: None)() is None:  # no language model
             model = getattr(model, "base_model", model)
         model.config.pad_token_id = None  # some look for it in the ids, which have no values here
-        try:
-            model(input_ids=ids, **({"decoder_input_ids": ids} if model.config.is_encoder_decoder else {}))
-        except Exception:  # of any kind, as it is the model's own code
-            return False
-        return True
+        return model(input_ids=ids, **({"decoder_input_ids": ids} if model.config.is_encoder_decoder else {}))
 
 
 def shape_of(task: SeededTask) -> Shape:

@@ -31,7 +31,7 @@ from methods.contract.choosing import select
 from methods.heads.surgery.shrink import working_copy
 from methods.recovery.least_squares import ROUNDING, Moments, scaled_heads, whole_projections
 from methods.recovery.projection import Projection
-from methods.recovery.recover import Recovered, held_out_texts, recover
+from methods.recovery.recover import Recovered, divergences, held_out_texts, recover
 from methods.recovery.tokens import texts_of, walk
 from tasks.builtin import abilities, decoder
 from tasks.data import encode
@@ -113,16 +113,6 @@ def held_out_batches(view: View) -> list[Any]:
 def mean_loss(view: View, model: nn.Module, batches: Sequence[Any]) -> float:
     losses = [view.loss_of_logits(view.forward(model, batch), batch) for batch in batches]
     return float(torch.cat(losses).double().mean())
-
-
-@torch.no_grad()
-def divergence(view: View, model: nn.Module, batches: Sequence[Any]) -> float:
-    """Mean KL(unpruned model || model) of these texts, of a language model over positions too."""
-    found = []
-    for batch in batches:
-        wanted, given = (view.forward(each, batch).double().log_softmax(-1) for each in (view.model, model))
-        found.append((wanted.exp() * (wanted - given)).sum(-1).reshape(len(batch.labels), -1).mean(1))
-    return float(torch.cat(found).mean())
 
 
 Guard = Callable[[nn.Module, Any, Projection, Projection, Moments], bool]
@@ -227,7 +217,10 @@ def add_rounded(line: Mapping[str, Any]) -> None:
 
 def judged(view: View, model: nn.Module, held_out: Sequence[Any]) -> dict[str, float]:
     """What a guard can see of a model."""
-    return {"held_out_loss": mean_loss(view, model, held_out), "divergence": divergence(view, model, held_out)}
+    return {
+        "held_out_loss": mean_loss(view, model, held_out),
+        "divergence": divergences(view, [model], held_out_texts(view))[0],
+    }
 
 
 def draw() -> None:

@@ -100,9 +100,9 @@ class Method:
 RECOVER = Option.of(
     "recover",
     Annotated[
-        Literal["none", "bias", "scale", "lstsq"],
+        Literal["none", "bias", "scale", "scale-damped", "lstsq"],
         "give the heads that are left new output weights, without training: the removed heads' mean in the bias, one "
-        "number for each head, or all of the weights by least squares",
+        "number for each head (damped: as Kwon et al. publish it), or all of the weights by least squares",
     ],
     "none",
 )

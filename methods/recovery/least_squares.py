@@ -12,6 +12,7 @@ from methods.recovery.projection import Projection
 
 # Strengths of the pull towards the old weights, strongest first, in units of the mean of the squares' diagonal.
 STRENGTHS = (10.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5)
+LARGEST_FACTOR = 10  # of a head, in either direction, in the code of Kwon et al.
 ROUNDING = 1e-9  # share of the squares wanted by which an error must be less to be less
 
 
@@ -45,19 +46,25 @@ class Moments:
 
     def error(self, of: Projection) -> float:
         """Sum over the tokens of |x W + b - t|^2."""
-        quadratic = ((self.xx @ of.weight - 2 * self.xt) * of.weight).sum() + self.count * of.bias.square().sum()
-        return float(self.tt + quadratic + 2 * of.bias @ (self.x @ of.weight - self.t))
+        bias = of.offset
+        quadratic = ((self.xx @ of.weight - 2 * self.xt) * of.weight).sum() + self.count * bias.square().sum()
+        return float(self.tt + quadratic + 2 * bias @ (self.x @ of.weight - self.t))
 
 
 def whole_projections(moments: Moments, old: Projection) -> Iterator[Projection]:
     """Weights and bias that minimise the mean of |x W + b - t|^2 + r |W - W_old|^2, for each strength r.
 
-    The bias is free, so with no inputs it is the mean of t.
+    The bias is free, so with no inputs it is the mean of t. Old weights without a bias get none, as a checkpoint has no
+    place for it: then nothing can be done without inputs.
     """
+    gram, wanted = moments.xx / moments.count, moments.xt / moments.count
+    if old.bias is None:
+        if len(gram):
+            yield from (Projection(old.weight + step, None) for step in _ridge(gram, wanted - gram @ old.weight))
+        return
     mean_x, mean_t = moments.x / moments.count, moments.t / moments.count
-    gram = moments.xx / moments.count - mean_x.outer(mean_x)
-    gap = moments.xt / moments.count - mean_x.outer(mean_t) - gram @ old.weight
-    for step in _ridge(gram, gap):
+    gram, wanted = gram - mean_x.outer(mean_x), wanted - mean_x.outer(mean_t)
+    for step in _ridge(gram, wanted - gram @ old.weight):
         weight = old.weight + step
         yield Projection(weight, mean_t - mean_x @ weight)
 
@@ -69,13 +76,40 @@ def scaled_heads(moments: Moments, old: Projection, heads: int) -> Iterator[Proj
     """
     if not heads:
         return
+    gram, wanted = _by_head(moments, old, heads)
+    for step in _ridge(gram / moments.count, (wanted - gram.sum(1))[:, None] / moments.count):
+        yield _scaled(old, 1 + step[:, 0])
+
+
+def damped_heads(moments: Moments, old: Projection, heads: int) -> Projection | None:
+    """The old weights with one factor for each head as in the code of Kwon et al.; None where one leaves [-10, 10].
+
+    A has a column for what each head gives at all tokens and outputs, and one of ones. With z = t - b, the factors are
+    1 + d for the d that minimises |A^T A d - A^T (z - A 1)|^2 + |d|^2: a least-squares solver damped by 1 and given the
+    normal equations. That of the ones is dropped. heads: as for ``scaled_heads``, 1 or more.
+    """
+    of_heads, wanted = _by_head(moments, old, heads)
+    of_ones = (moments.x * old.weight.sum(1)).unflatten(0, (heads, -1)).sum(1)  # (heads,)
+    tokens = of_heads.new_tensor(moments.count)
+    corner = tokens * len(moments.t)
+    gram = torch.cat([torch.cat([of_heads, of_ones[:, None]], 1), torch.cat([of_ones, corner[None]])[None]])
+    gap = torch.cat([wanted, (moments.t - tokens * old.offset).sum()[None]]) - gram.sum(1)
+    values, vectors = torch.linalg.eigh(gram)
+    factors = 1 + (vectors @ (values / (values.square() + 1) * (vectors.T @ gap)))[:-1]
+    return None if (factors.abs() > LARGEST_FACTOR).any() else _scaled(old, factors)
+
+
+def _by_head(moments: Moments, old: Projection, heads: int) -> tuple[Tensor, Tensor]:
+    """Products, summed over tokens, of what two heads give, (heads, heads), and of that with t - b, (heads,)."""
     by_head = (heads, -1)
     overlap = old.weight @ old.weight.T  # x_g W_g . x_h W_h summed over tokens = the sum of xx[g, h] * overlap[g, h]
-    gram = (moments.xx * overlap).unflatten(1, by_head).sum(2).unflatten(0, by_head).sum(1)  # (heads, heads)
-    wanted = ((moments.xt - moments.x.outer(old.bias)) * old.weight).sum(1).unflatten(0, by_head).sum(1)  # (heads,)
-    for step in _ridge(gram / moments.count, (wanted - gram.sum(1))[:, None] / moments.count):
-        factors = (1 + step).repeat_interleave(len(old.weight) // heads, 0)  # (k, 1)
-        yield Projection(old.weight * factors, old.bias)
+    gram = (moments.xx * overlap).unflatten(1, by_head).sum(2).unflatten(0, by_head).sum(1)
+    return gram, ((moments.xt - moments.x.outer(old.offset)) * old.weight).sum(1).unflatten(0, by_head).sum(1)
+
+
+def _scaled(old: Projection, factors: Tensor) -> Projection:
+    """The old weights times one factor for each head, (heads,)."""
+    return Projection(old.weight * factors.repeat_interleave(len(old.weight) // len(factors))[:, None], old.bias)
 
 
 def _ridge(gram: Tensor, gap: Tensor) -> Iterator[Tensor]:

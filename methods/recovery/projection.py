@@ -13,20 +13,28 @@ from methods.heads.finding.linear import Linear, transposed
 
 @dataclass(frozen=True)
 class Projection:
-    """The weights of an output projection in float64: y = x W + b. weight: W, (inputs, d). bias: b, (d,)."""
+    """The weights of an output projection in float64: y = x W + b.
+
+    weight: W, (inputs, d). bias: b, (d,); None where the layer has none.
+    """
 
     weight: Tensor
-    bias: Tensor
+    bias: Tensor | None
 
     @classmethod
     def of(cls, module: nn.Module) -> Projection:
-        """Those of a linear layer; a bias of zeros where it has none."""
-        weight, bias = transposed(module).detach().double(), cast(Linear, module).bias
-        return cls(weight, weight.new_zeros(weight.shape[1]) if bias is None else bias.detach().double())
+        """Those of a linear layer."""
+        bias = cast(Linear, module).bias
+        return cls(transposed(module).detach().double(), None if bias is None else bias.detach().double())
+
+    @property
+    def offset(self) -> Tensor:
+        """What it gives for an input of zeros, (d,)."""
+        return self.weight.new_zeros(self.weight.shape[1]) if self.bias is None else self.bias
 
     def rounded(self, dtype: torch.dtype) -> Projection:
         """The weights that a layer of ``dtype`` can hold."""
-        return Projection(self.weight.to(dtype).double(), self.bias.to(dtype).double())
+        return Projection(self.weight.to(dtype).double(), None if self.bias is None else self.bias.to(dtype).double())
 
     def write(self, module: nn.Module, inputs: Tensor | None = None) -> None:
         """Give ``module`` these weights: new parameters for what changes, and a bias if it had none and needs one.
@@ -42,5 +50,5 @@ class Projection:
             rows = weight.T if isinstance(linear, nn.Linear) else weight  # (inputs, d), the memory of ``weight``
             rows[inputs] = self.weight.to(rows)
             linear.weight = nn.Parameter(weight, requires_grad=trained)
-        if not torch.equal(old.bias, self.bias):
+        if self.bias is not None and not torch.equal(old.offset, self.bias):
             linear.bias = nn.Parameter(self.bias.to(linear.weight), requires_grad=trained)

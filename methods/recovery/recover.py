@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -10,22 +11,24 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from methods.calibration.contexts import each_context
+from methods.calibration.padding import real_tokens
 from methods.contract.choice import Choice
 from methods.contract.view import View
+from methods.heads import Site
 from methods.heads.incremental import LengthGroup
 from methods.heads.surgery.shrink import working_copy
-from methods.recovery.least_squares import Moments, best_of, scaled_heads, whole_projections
+from methods.recovery.least_squares import Moments, best_of, damped_heads, scaled_heads, whole_projections
 from methods.recovery.projection import Projection
-from methods.recovery.tokens import texts_of, walk
+from methods.recovery.tokens import Walk, texts_of, walk
 
-How = Literal["bias", "scale", "lstsq"]
+How = Literal["bias", "scale", "scale-damped", "lstsq"]
 HELD_OUT = 4  # one text in so many
 
 
 @dataclass(frozen=True)
 class Recovered:
     """A choice with recovered weights. recovered: number of attention modules with new ones; unchanged: number of those
-    that were tried and keep the old ones, which are no worse on texts held out.
+    that were tried and keep the old ones: by least squares, as these are no worse on texts held out.
     """
 
     choice: Choice
@@ -43,26 +46,34 @@ def recover(view: View, choice: Choice, how: How, *, guarded: bool = True) -> Re
     how: ``bias`` adds to each bias what the removed heads give on average in the unpruned model (An et al. 2024, FLAP):
         b += sum over removed channels j of mean(x_j) W_j. One forward pass.
     ``scale`` multiplies each kept head by one number (Kwon et al. 2022), ``lstsq`` replaces the weights of the kept
-        heads and the bias, both by ridge least squares with a pull towards the old weights, one attention module after
-        the other from the bottom. They read the pruned model's own inputs, those below already recovered; they are to
-        give the unpruned model's attention output plus the block's input, less the input of the pruned block. In models
-        that are no plain stack of blocks, or do not add the two, they are to give the attention output alone. A quarter
-        of the texts is held out: the pull is the one with the least error on those, and where the old weights have less
-        they stay. If ``guarded``, they all stay unless on those the model's logits come nearer to the unpruned model's.
-        At least four texts are needed to change anything.
+        heads and the bias, if there is one, both by ridge least squares with a pull towards the old weights, one
+        attention module after the other from the bottom. They read the pruned model's own inputs, those below already
+        recovered; they are to give the unpruned model's attention output plus the block's input, less the input of the
+        pruned block. In models that are no plain stack of blocks, or do not add the two, they are to give the attention
+        output alone. A quarter of the texts is held out: the pull is the one with the least error on those, and where
+        the old weights have less they stay. If ``guarded``, they all stay unless on those the model's logits come
+        nearer to the unpruned model's. At least four texts are needed to change anything.
+    ``scale-damped`` finds the numbers of ``scale`` as the code of Kwon et al. does: from all texts, with a constant
+        damping (``damped_heads``), in all attention modules but the first. Where a number leaves [-10, 10], that module
+        and all above keep their weights. Nothing is held out, and there is no guard.
 
-    Layers below the lowest removed head are left as they are. In a layer without any head ``lstsq`` sets the bias, and
-    ``scale`` nothing. Tied layers get one solution for all their calls, at inputs that the old weights give. Query
-    heads of one group have each their own number. Sums and solutions are in float64, rounded to the model's dtype.
+    Layers below the lowest removed head are left as they are. Of a layer without any head, ``bias`` and ``lstsq`` set
+    the bias. Where the output projection has none (Llama), ``lstsq`` fits weights alone, and leaves a layer without any
+    head as it is, so that a checkpoint can hold the result; ``bias`` adds one all the same. Tied layers get one
+    solution for all their calls, at inputs that the old weights give. Query heads of one group have each their own
+    number. Sums and solutions are in float64, rounded to the model's dtype.
 
     Source: An et al., "Fluctuation-based Adaptive Structured Pruning", arXiv 2312.11983; Kwon et al., "A Fast
-    Post-Training Pruning Framework for Transformers", arXiv 2204.09656, whose code damps the numbers by a constant and
-    skips layers where one leaves [-10, 10].
+    Post-Training Pruning Framework for Transformers", arXiv 2204.09656. Their code tunes
+    neurons too, which here stay as they are.
 
     Raises FloatingPointError where activations are not finite, ValueError if a batch does not say what is padding.
     """
     model = working_copy(choice.model)
-    found = _biases(view, choice) if how == "bias" else _least_squares(view, choice, how, guarded)
+    if how == "bias":
+        found = _biases(view, choice)
+    else:
+        found = _damped(view, choice) if how == "scale-damped" else _least_squares(view, choice, how, guarded)
     for index, new in found.items():
         if new is not None:
             site = choice.heads.sites[index]
@@ -91,7 +102,7 @@ def _biases(view: View, choice: Choice) -> dict[int, Projection | None]:
             old = Projection.of(choice.model.get_submodule(site.output))
             mean = (sums[index] / counts[index]).flatten()
             lost, left = (site.columns(which).to(mean.device) for which in (gone, kept[site.name]))
-            found[index] = Projection(old.weight[left], old.bias + mean[lost] @ old.weight[lost])
+            found[index] = Projection(old.weight[left], old.offset + mean[lost] @ old.weight[lost])
     return found
 
 
@@ -105,40 +116,79 @@ def _least_squares(view: View, choice: Choice, how: How, guarded: bool) -> dict[
         site = choice.heads.sites[index]
         output = smaller.get_submodule(site.output)
         old = Projection.of(output)
-        inputs, outputs = old.weight.shape
-        fit, test = (Moments.zero(inputs, outputs, old.weight.device) for _ in range(2))
-        for tokens in steps.tokens(index):
-            out = held_out[tokens.texts].to(tokens.read.device)
-            fit.add(tokens.read[~out], tokens.wanted[~out])
-            test.add(tokens.read[out], tokens.wanted[out])
-        if not (fit.tt + test.tt + fit.xx.sum() + test.xx.sum()).isfinite():
-            raise FloatingPointError(f"activations of {site.name} on the calibration set are not finite")
+        fit, test = _sums(steps, index, site, old, held_out)
         heads = len(old.weight) // site.head_dim
         candidates = whole_projections(fit, old) if how == "lstsq" else scaled_heads(fit, old, heads)
         found[index] = best_of(candidates, test, old, next(output.parameters()).dtype)
         if (new := found[index]) is not None:
             new.write(output)
-    if guarded and any(found.values()) and not _nearer(view, smaller, choice.smaller(), held_out):
-        return dict.fromkeys(found)  # each layer gives more of what it gave, and yet the model is farther off
+    if guarded and any(found.values()):
+        after, before = divergences(view, (smaller, choice.smaller()), held_out)
+        if not after < before:  # each layer gives more of what it gave, and yet the model is farther off
+            return dict.fromkeys(found)
     return found
 
 
-def _nearer(view: View, new: nn.Module, old: nn.Module, texts: Tensor) -> bool:
-    """Whether ``new`` has a lower mean of KL(unpruned model || model) than ``old`` over some of the calibration texts.
+def _damped(view: View, choice: Choice) -> dict[int, Projection | None]:
+    """New weights of the kept heads by site that was considered; None where the old ones stay."""
+    smaller = choice.smaller()
+    steps = walk(view, choice, smaller)
+    none_held_out = torch.zeros_like(held_out_texts(view))
+    found: dict[int, Projection | None] = {}
+    for index in steps.sites():
+        site = choice.heads.sites[index]
+        output = smaller.get_submodule(site.output)
+        old = Projection.of(output)
+        sums, _ = _sums(steps, index, site, old, none_held_out)
+        heads = len(old.weight) // site.head_dim
+        if index and heads:
+            found[index] = new = damped_heads(sums, old, heads)
+            if new is None:
+                break
+            new.write(output)
+    return found
 
-    texts: (texts,) bool. Of a language model it is the mean over positions. A loss would count what the unpruned model
-    gets wrong: a less certain model has less of it.
+
+def _sums(steps: Walk, index: int, site: Site, old: Projection, held_out: Tensor) -> tuple[Moments, Moments]:
+    """Those of the texts that weights are fitted to, and of those held out. Raises as ``recover`` does."""
+    inputs, outputs = old.weight.shape
+    fit, test = (Moments.zero(inputs, outputs, old.weight.device) for _ in range(2))
+    for tokens in steps.tokens(index):
+        out = held_out[tokens.texts].to(tokens.read.device)
+        fit.add(tokens.read[~out], tokens.wanted[~out])
+        test.add(tokens.read[out], tokens.wanted[out])
+    if not (fit.tt + test.tt + fit.xx.sum() + test.xx.sum()).isfinite():
+        raise FloatingPointError(f"activations of {site.name} on the calibration set are not finite")
+    return fit, test
+
+
+@torch.no_grad()
+def divergences(view: View, models: Sequence[nn.Module], texts: Tensor) -> list[float]:
+    """Mean over some of the calibration texts of KL(unpruned model || model) for each of ``models``.
+
+    texts: (texts,) bool. Of a language model, or one that translates, a text counts with the mean over its tokens that
+    are not padding, in translation those of the target. One text at a time, as logits of a whole batch over a
+    vocabulary may be large. A loss would count what the unpruned model gets wrong: a less certain model has less of it.
     """
-    totals = [0.0, 0.0]
+    totals = [0.0] * len(models)
     for batch, indices in zip(view.batches, texts_of(view.batches), strict=True):
-        rows = texts[indices].nonzero().flatten().to(batch.labels.device)
-        if len(rows):
-            some = LengthGroup({name: values[rows] for name, values in batch.inputs.items()}, batch.labels[rows])
-            wanted, *given = (view.forward(model, some).double().log_softmax(-1) for model in (view.model, new, old))
-            for place, each in enumerate(given):
-                divergence = F.kl_div(each, wanted, reduction="none", log_target=True).sum(-1)  # (B,) or (B, T)
-                totals[place] += float(divergence.reshape(len(rows), -1).mean(1).sum())
-    return totals[0] < totals[1]
+        for row in texts[indices].nonzero().flatten().tolist():
+            inputs = {name: values[row : row + 1] for name, values in batch.inputs.items()}
+            one = LengthGroup(inputs, batch.labels[row : row + 1])
+            wanted = _log_probabilities(view, view.model, one)
+            for place, model in enumerate(models):
+                given = _log_probabilities(view, model, one)
+                divergence = F.kl_div(given, wanted, reduction="none", log_target=True).sum(-1)
+                totals[place] += float(divergence.mean()) / int(texts.sum())
+    return totals
+
+
+def _log_probabilities(view: View, model: nn.Module, text: LengthGroup) -> Tensor:
+    """What ``model`` gives for one text, in float64: (1, classes), or (T, vocabulary) of its tokens without padding."""
+    logits = view.forward(model, text)
+    if logits.dim() == 3:
+        logits = logits[real_tokens(text, "decoder", logits.shape[1]).to(logits.device)]
+    return logits.double().log_softmax(-1)
 
 
 def held_out_texts(view: View) -> Tensor:

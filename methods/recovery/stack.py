@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from transformers import Cache
 
-from methods.contract.view import View
 from methods.heads import HeadMap
 from methods.heads.finding.blocks import block_of_site, find_blocks
 from methods.heads.incremental.forwards import replaced_forward
@@ -53,10 +53,13 @@ class _Call:
 class Stack:
     """The blocks of ``model``, and for each calibration batch the input of the next block to run.
 
-    hidden: (B, T, d) by batch. Raises NotPlain for a model that cannot be run block by block.
+    batches, forward: as in a view. hidden: (B, T, d) by batch. Raises NotPlain for a model that cannot be run block by
+    block.
     """
 
-    def __init__(self, view: View, model: nn.Module, heads: HeadMap) -> None:
+    def __init__(
+        self, batches: Sequence[Any], forward: Callable[[nn.Module, Any], Any], model: nn.Module, heads: HeadMap
+    ) -> None:
         self.blocks = find_blocks(model, heads)
         if sorted(block_of_site(heads)) != list(range(len(self.blocks))):
             raise NotPlain("not one attention module in each block")
@@ -68,10 +71,10 @@ class Stack:
         with ExitStack() as stack:
             for index, block in enumerate(self.blocks):
                 stack.enter_context(replaced_forward(block, partial(self._record, index)))
-            for batch in view.batches:
+            for batch in batches:
                 self._calls.append([])
                 self._last: Tensor | None = None
-                view.forward(model, batch)
+                forward(model, batch)
                 if len(self._calls[-1]) != len(self.blocks):
                     raise NotPlain("some blocks did not run")
         self._last = None

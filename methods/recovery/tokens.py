@@ -43,8 +43,9 @@ def walk(view: View, choice: Choice, smaller: nn.Module) -> Walk:
     """
     with torch.no_grad():
         try:
-            full = Stack(view, choice.model, choice.heads)
-            return _ByBlocks(view, choice, full, Stack(view, smaller, _map_of(smaller, choice)))
+            full = Stack(view.batches, view.forward, choice.model, choice.heads)
+            pruned = Stack(view.batches, view.forward, smaller, _map_of(smaller, choice))
+            return _ByBlocks(view, choice, full, pruned)
         except NotPlain:
             return _ByPasses(view, choice, smaller)
 
@@ -127,7 +128,7 @@ class _ByPasses:
             else:
                 pruned = [(tokens[:, :0], owners) for tokens, owners in full]
             for (tokens, owners), (left, _) in zip(full, pruned, strict=True):
-                wanted = tokens.flatten(1).double() @ old.weight + old.bias
+                wanted = tokens.flatten(1).double() @ old.weight + old.offset
                 yield Tokens(left.flatten(1).double(), wanted, texts[owners.cpu()])
 
 

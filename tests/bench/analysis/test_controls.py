@@ -114,6 +114,13 @@ def test_of_several_recoveries_the_strongest_is_the_control(records, record_of):
     assert controls_of(records | more, "michel:recover=bias")["random"] == "random:recover=bias"
 
 
+def test_each_way_to_recover_has_a_control_of_its_own(records, record_of):
+    labels = [f"{name}:recover={how}" for name in ("kwon", "random") for how in ("scale", "scale-damped")]
+    more = {label: record_of(label, label.startswith("random")) for label in labels}
+    for how in ("scale", "scale-damped"):
+        assert controls_of(records | more, f"kwon:recover={how}")["random"] == f"random:recover={how}"
+
+
 def test_what_removes_nothing_has_no_control(record_of, make_record):
     none = make_record(label="none", control=True, kept=[[*range(8)]] * 3, megabytes=[4.0, 4.0, 4.0])
     assert controls_of({"none": none, "random": record_of("random", True)}, "none") == {}

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoTokenizer, Qwen3Config, Qwen3ForSequenceClassification
+from transformers import (
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForSequenceClassification,
+    Qwen3Config,
+    Qwen3ForSequenceClassification,
+)
 
 from bench.__main__ import main
 
@@ -32,18 +38,29 @@ def prune(place, tiny_model, tmp_path):
 @pytest.fixture
 def tiny_qwen(tiny_model, tmp_path):
     """A folder with a random Qwen3 classifier (2 layers, 2 KV groups of 2 heads) and its tokenizer."""
+    return save_classifier(Qwen3Config, Qwen3ForSequenceClassification, tiny_model, tmp_path / "whole")
+
+
+@pytest.fixture
+def tiny_llama(tiny_model, tmp_path):
+    """The same as a Llama."""
+    return save_classifier(LlamaConfig, LlamaForSequenceClassification, tiny_model, tmp_path / "whole")
+
+
+def save_classifier(config_class, model_class, tiny_model: Path, folder: Path) -> Path:
+    """Save a random classifier with the tokenizer of ``tiny_model``."""
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
-    config = Qwen3Config(vocab_size=len(tokenizer), intermediate_size=16, head_dim=8, pad_token_id=0, **sizes)
+    config = config_class(vocab_size=len(tokenizer), intermediate_size=16, head_dim=8, pad_token_id=0, **sizes)
     config.id2label, config.label2id = dict(enumerate(LABELS)), {label: i for i, label in enumerate(LABELS)}
-    model = Qwen3ForSequenceClassification(config)
+    model = model_class(config)
     with torch.no_grad():  # so that a method that looks at weights empties one layer before the other
         for name, weight in model.named_parameters():
             if name.endswith("proj.weight"):
                 weight.normal_(std=0.2 * (1 + name.startswith("model.layers.1.")))
     for part in (tokenizer, model):
-        part.save_pretrained(tmp_path / "whole")
-    return tmp_path / "whole"
+        part.save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from bench.measure.timing import Laps
 from bench.prune.budget import units_to_keep
 from bench.prune.times import share_waited
 from bench.records.errors import InputError
-from methods.heads import HeadMap, load_pruned
+from methods.heads import HeadMap, load_pruned, save_pruned
 
 
 def test_the_checkpoint_has_the_heads_asked_for_and_says_what_was_printed(prune, tmp_path, capsys):
@@ -95,6 +95,20 @@ def test_recovered_weights_are_saved_and_the_card_says_so(prune, tmp_path, capsy
     assert "which trained" not in cards[1]
 
 
+@pytest.mark.parametrize(
+    ("how", "said", "held_out"),
+    [
+        ("bias", "2 attention modules got a new output bias", False),
+        ("scale-damped", "(scale-damped): 1 attention module got new ones", False),  # not the first
+        ("scale", "(scale): ", True),
+    ],
+)
+def test_the_card_speaks_of_texts_held_out_only_where_some_were(prune, tmp_path, how, said, held_out):
+    assert prune("--method", "magnitude:allocation=layer", "--keep", "0.5", "--recover", how) == 0
+    recovered = re.search(r"[^.]*without training[^.]*\.", (tmp_path / "small" / "README.md").read_text(), re.I)[0]
+    assert said in recovered and ("held out" in recovered) == held_out
+
+
 def test_the_card_says_of_a_method_that_it_changed_weights_without_training(prune, tmp_path):
     assert prune("--method", "obs-compensated", "--keep", "3") == 0
     card = (tmp_path / "small" / "README.md").read_text()
@@ -105,9 +119,29 @@ def test_a_bias_that_a_checkpoint_cannot_hold_is_refused(prune, tiny_qwen, tmp_p
     with monkeypatch.context() as patch:
         patch.setattr("bench.prune.prune.evaluate_model", None)  # before anything is evaluated or scored
         assert prune("--method", "magnitude", "--keep", "0.5", "--recover", "bias", model=tiny_qwen) == 2
-    assert "has no place for: use --recover scale" in capsys.readouterr().err
+    assert "has no place for: use --recover lstsq or scale" in capsys.readouterr().err
     assert not (tmp_path / "small").exists()
     assert prune("--method", "magnitude", "--keep", "0.5", "--recover", "scale", model=tiny_qwen) == 0
+
+
+@pytest.mark.parametrize("keep", ["0.75", "0.5"])  # at half, a layer has no head left
+def test_a_checkpoint_without_biases_holds_weights_by_least_squares(prune, tiny_llama, tmp_path, monkeypatch, keep):
+    recovered = []
+
+    def save(model, folder):
+        recovered.append(model)
+        return save_pruned(model, folder)
+
+    assert prune("--method", "magnitude", "--keep", keep, model=tiny_llama) == 0
+    monkeypatch.setattr("bench.prune.prune.save_pruned", save)
+    assert prune("--method", "magnitude", "--keep", keep, "--recover", "lstsq", model=tiny_llama, out="recovered") == 0
+    plain, loaded = (load_pruned(tmp_path / name) for name in ("small", "recovered"))
+    inputs = AutoTokenizer.from_pretrained(tiny_llama)("good film", return_tensors="pt")
+    with torch.no_grad():
+        logits = loaded(**inputs).logits
+        assert torch.equal(logits, recovered[0](**inputs).logits)
+        assert not torch.allclose(logits, plain(**inputs).logits)
+    assert loaded.state_dict().keys() == plain.state_dict().keys()
 
 
 def test_a_pruned_checkpoint_can_be_pruned_further_and_benchmarked(prune, place, tmp_path, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
@@ -11,6 +12,7 @@ from transformers import AlbertConfig, AutoModelForSequenceClassification, BertC
 
 from bench.measure import evaluate
 from bench.measure.cell import run_cell
+from bench.measure.cost import counting
 from bench.run.expectation import Expectation, expectations
 from bench.run.passes import SHARED, over_calibration, over_test, trainings
 from bench.run.shapes import Shape, shape_of
@@ -19,7 +21,9 @@ from bench.suites.parse import MethodSpec, parse_methods
 from bench.suites.plugins import load_plugins
 from bench.suites.suite import Suite
 from methods import METHODS
+from methods.checks.tiny import Batch, Tiny
 from methods.heads import HeadMap
+from methods.recovery.choosing import select
 from tasks.models import checkpoint
 from tasks.models.cache import Cache
 from tasks.request import TaskSpec
@@ -29,7 +33,7 @@ load_plugins()
 OPTIONS = (
     "michel:recompute=3,magnitude:recover=bias,random:draws=3,random:draws=3,recover=lstsq,ae:recover=scale,"
     "kwon:parts=both,path:rounds=20,points=2,path:along=layer,points=2,rounds=3,shapley:permutations=5,attr:steps=2,"
-    "random-both:draws=2,amp:recover=lstsq"
+    "random-both:draws=2,amp:recover=lstsq,kwon:recover=scale-damped"
 )
 TRAINING_FREE = sorted(name for name, method in METHODS.items() if not method.trains)
 TRAINING = sorted(name for name, method in METHODS.items() if method.trains)
@@ -66,7 +70,7 @@ def run(tiny_model, tiny_data, tmp_path, monkeypatch):
 @pytest.mark.parametrize("method", parse_methods(",".join((*TRAINING_FREE, OPTIONS))), ids=lambda method: method.label)
 def test_passes_are_those_that_a_run_takes(run, method):
     cell, expected, result, evaluations = run(method)
-    if (passes := over_calibration(method, expected.shape.heads, cell.removed)) is None:
+    if (passes := over_calibration(method, expected.shape, cell.removed)) is None:
         pytest.skip("a dry run calls what this method takes not known")
     taken = result.passes.forward / expected.calibration, result.passes.backward / expected.calibration
     assert expected.calibration == result.calibration == 16
@@ -94,7 +98,7 @@ def test_a_method_of_another_package_is_not_known(run, plugin, capsys):
         "    return torch.arange(len(view.heads)).double()\n"
     )
     cell, expected, *_ = run(*parse_methods("mine"))
-    assert over_calibration(cell.method, expected.shape.heads, cell.removed) is None
+    assert over_calibration(cell.method, expected.shape, cell.removed) is None
     assert any("not known" in line and "mine" in line for line in expected.lines())
 
 
@@ -188,6 +192,44 @@ def test_activations_are_what_a_real_forward_pass_keeps(config, trains):
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         model.base_model(input_ids=torch.ones(4, 16, dtype=torch.long))
     assert estimated == pytest.approx(sum(storage.nbytes() for storage in kept.values()), rel=0.2)
+
+
+SMALL = {"vocab_size": 50, "pad_token_id": 0, **SIZES}
+GPT = {"vocab_size": 50, "n_embd": 64, "n_layer": 3, "n_head": 4, "pad_token_id": 0}
+
+
+@pytest.mark.parametrize(
+    ("config", "by_blocks"),
+    [
+        (BertConfig(**SMALL), True),
+        (LlamaConfig(**SMALL), True),
+        (GPT2Config(**GPT), True),
+        (AlbertConfig(embedding_size=64, **SMALL), False),
+        (t.GPTJConfig(rotary_dim=4, **GPT), False),
+        (t.DebertaV2Config(relative_attention=True, pos_att_type=["p2c", "c2p"], **SMALL), False),
+        (
+            t.T5Config(
+                vocab_size=50, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4, decoder_start_token_id=0
+            ),
+            False,
+        ),
+    ],
+    ids=lambda value: getattr(value, "model_type", None),
+)
+@pytest.mark.parametrize("how", ["scale-damped", "lstsq"])
+def test_recovery_takes_no_more_passes_than_expected_of_the_model(config, by_blocks, how):
+    (method,) = parse_methods(f"magnitude:recover={how}")
+    model = AutoModelForSequenceClassification.from_config(config).eval().requires_grad_(False)
+    known = shape(copy.deepcopy(config))
+    assert known.by_blocks == by_blocks
+    ids = torch.arange(48).view(8, 6) + 2
+    ids[:, -1] = 1  # the end of a text, of which T5 asks for one
+    view = Tiny().view(model, [Batch({"input_ids": ids, "attention_mask": ids > 0}, torch.zeros(8, dtype=torch.long))])
+    with counting(model) as passes:
+        select(METHODS["magnitude"], method.options, view, [len(view.heads) // 2])
+    most = over_calibration(method, known, [len(view.heads) // 2]).forward
+    assert passes.forward / 8 <= most
+    assert by_blocks or len(view.heads.sites) == 1 or passes.forward / 8 > 2.75
 
 
 def test_weights_of_a_smaller_model_are_those_that_it_does_not_share():

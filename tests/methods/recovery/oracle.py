@@ -66,28 +66,32 @@ def matrices(view, model, choice, site, columns, adds):
 
 
 def weights(module, columns):
-    """(k, d) and (d,)."""
+    """(k, d), and (d,) or None."""
     weight = module.weight if isinstance(module, torch.nn.Linear) else module.weight.T
-    bias = torch.zeros(len(weight)) if module.bias is None else module.bias
-    return weight.detach().double().T[columns], bias.detach().double()
+    bias = None if module.bias is None else module.bias.detach().double()
+    return weight.detach().double().T[columns], bias
 
 
 def put(module, columns, weight, bias):
     with torch.no_grad():
         target = module.weight.T if isinstance(module, torch.nn.Linear) else module.weight
         target[columns] = weight.to(target)
-        if module.bias is None and bias.any():
-            module.bias = torch.nn.Parameter(torch.zeros(target.shape[1], dtype=target.dtype))
         if module.bias is not None:
             module.bias.copy_(bias)
 
 
 def whole(x, t, old, bias, strength):
-    centred, aims = x - x.mean(0), t - t.mean(0)
+    """The bias is free if there is one; if not, only inputs give anything."""
+    mean_x, mean_t = (each.mean(0) * (bias is not None) for each in (x, t))
+    centred, aims = x - mean_x, t - mean_t
     ridge = strength * centred.square().mean(0).mean() * len(x) if x.shape[1] else torch.tensor(1.0)
     rows = torch.cat([centred, ridge.sqrt() * torch.eye(x.shape[1], dtype=x.dtype)])
     weight = torch.linalg.lstsq(rows, torch.cat([aims, ridge.sqrt() * old]), driver="gelsd").solution
-    return weight, t.mean(0) - x.mean(0) @ weight
+    return weight, None if bias is None else mean_t - mean_x @ weight
+
+
+def given(x, weight, bias):
+    return x @ weight + (0 if bias is None else bias)
 
 
 def scaled(x, t, old, bias, strength, width):
@@ -96,9 +100,43 @@ def scaled(x, t, old, bias, strength, width):
     features = torch.stack(parts, 1)  # (N * d, heads)
     ridge = strength * features.square().sum(0).mean()
     rows = torch.cat([features, ridge.sqrt() * torch.eye(heads, dtype=x.dtype)])
-    aims = torch.cat([(t - bias).flatten(), ridge.sqrt() * torch.ones(heads, dtype=x.dtype)])
+    aims = torch.cat([(t - (0 if bias is None else bias)).flatten(), ridge.sqrt() * torch.ones(heads, dtype=x.dtype)])
     numbers = torch.linalg.lstsq(rows, aims[:, None], driver="gelsd").solution[:, 0]
     return old * numbers.repeat_interleave(width)[:, None], bias
+
+
+def damped(x, t, old, bias, width):
+    """One factor for each head, by damped least squares on the normal equations, with a column of ones."""
+    heads = x.shape[1] // width
+    parts = [(x[:, width * h :][:, :width] @ old[width * h :][:width]).flatten() for h in range(heads)]
+    features = torch.stack([*parts, torch.ones_like(parts[0])], 1)
+    aims = (t - (0 if bias is None else bias)).flatten()
+    normal, gap = features.T @ features, features.T @ (aims - features.sum(1))
+    rows = torch.cat([normal, torch.eye(heads + 1, dtype=x.dtype)])
+    gap = torch.cat([gap, torch.zeros(heads + 1, dtype=x.dtype)])
+    return 1 + torch.linalg.lstsq(rows, gap[:, None], driver="gelsd").solution[:heads, 0]
+
+
+def slow_damped(view, choice, adds):
+    """As ``slow``, with the factors of ``damped`` in all sites but the first, up to one where they are too large."""
+    model = copy.deepcopy(view.model)
+    kept = choice.heads.kept(choice.mask)
+    counts, changed = [0, 0], False
+    for index, site in enumerate(choice.heads.sites):
+        changed = changed or len(kept[site.name]) < site.num_heads
+        columns = site.columns(kept[site.name])
+        if not index or not changed or not len(columns):
+            continue
+        module = model.get_submodule(site.output)
+        x, t, _ = matrices(view, model, choice, site, columns, adds)
+        old, bias = weights(module, columns)
+        factors = damped(x, t, old, bias, site.head_dim)
+        if factors.max() > 10 or factors.min() < -10:
+            counts[1] += 1
+            break
+        counts[0] += 1
+        put(module, columns, old * factors.repeat_interleave(site.head_dim)[:, None], bias)
+    return model, counts
 
 
 def slow(view, choice, how, held_out, adds):
@@ -115,14 +153,14 @@ def slow(view, choice, how, held_out, adds):
         x, t, owners = matrices(view, model, choice, site, columns, adds)
         old, bias = weights(module, columns)
         out = held_out[owners]
-        best, least = None, (x[out] @ old + bias - t[out]).square().sum() - 1e-9 * t[out].square().sum()
-        strengths = STRENGTHS if how == "lstsq" or len(columns) else ()
+        best, least = None, (given(x[out], old, bias) - t[out]).square().sum() - 1e-9 * t[out].square().sum()
+        strengths = STRENGTHS if len(columns) or (how == "lstsq" and bias is not None) else ()
         for strength in strengths:
             if how == "lstsq":
                 found = whole(x[~out], t[~out], old, bias, strength)
             else:
                 found = scaled(x[~out], t[~out], old, bias, strength, site.head_dim)
-            error = (x[out] @ found[0] + found[1] - t[out]).square().sum()
+            error = (given(x[out], *found) - t[out]).square().sum()
             if error < least:
                 best, least = found, error
         counts[best is None] += 1

@@ -83,7 +83,7 @@ def test_a_selector_with_neurons_may_keep_any_number_of_units(tiny, monkeypatch)
 def test_joint_methods_have_no_such_option():
     with pytest.raises(OptionError, match="method voita has no option 'recover'"):
         METHODS["voita"].configure({"recover": "bias"})
-    with pytest.raises(OptionError, match=r"recover=all: expected one of none, bias, scale, lstsq"):
+    with pytest.raises(OptionError, match=r"recover=all: expected one of none, bias, scale, scale-damped, lstsq"):
         METHODS["michel"].configure({"recover": "all"})
 
 

@@ -11,7 +11,7 @@ from methods.contract.choice import Choice
 from methods.heads import find_mlps
 from methods.recovery.recover import held_out_texts, recover
 from tests.methods.activations import contexts_of, weights_of
-from tests.methods.recovery.oracle import divergence, slow
+from tests.methods.recovery.oracle import divergence, slow, slow_damped
 
 
 def scene(tiny, architecture, seed=0, dtype=torch.float64, texts=9, layers=3):
@@ -54,6 +54,38 @@ def test_least_squares(tiny, architecture, how, which):
         torch.testing.assert_close(view.forward(smaller, view.batches[0]), view.forward(gated, view.batches[0]))
 
 
+@pytest.mark.parametrize("which", ["random", "a layer without heads", "nothing"])
+def test_damped_factors(tiny, architecture, which):
+    view, alone = scene(tiny, architecture)
+    choice = choice_of(view, masks(view.heads)[which])
+    found = recover(view, choice, "scale-damped")
+    expected, counts = slow_damped(alone, choice, adds=architecture != "albert")
+    assert [found.recovered, found.unchanged] == counts
+    state = found.choice.model.state_dict()
+    for name, value in expected.state_dict().items():
+        torch.testing.assert_close(state[name], value, rtol=1e-6, atol=1e-6)
+    assert (found.recovered > 0) == (which != "nothing" and architecture != "albert")  # whose only module is the first
+
+
+def test_above_a_damped_factor_that_is_too_large_all_stays(tiny):
+    view, alone = scene(tiny, "bert", layers=4)
+    choice = choice_of(view, torch.arange(len(view.heads)) % 2 > 0)
+    whole = recover(view, choice, "scale-damped")
+    assert [whole.recovered, whole.unchanged] == [3, 0]
+    site = view.heads.sites[2]
+    removed, kept = slice(site.head_dim), slice(site.head_dim, 2 * site.head_dim)
+    for path in site.projections.values():
+        for each in view.model.get_submodule(path).parameters():
+            each[kept] = each[removed]
+    output = view.model.get_submodule(site.output).weight
+    output[:, kept] = output[:, removed] / 50  # to make up for its double, it has to give 51 times as much
+    found = recover(view, choice, "scale-damped")
+    assert [found.recovered, found.unchanged] == slow_damped(alone, choice, adds=True)[1] == [1, 1]
+    state, old = found.choice.model.state_dict(), view.model.state_dict()
+    changed = {name for name, value in state.items() if not torch.equal(value, old[name])}
+    assert changed == {f"{view.heads.sites[1].output}.weight"}
+
+
 @pytest.mark.parametrize("name", ["bert", "albert"])
 def test_heads_make_up_for_neurons_too(tiny, name):
     view, alone = scene(tiny, name)
@@ -82,6 +114,14 @@ def test_bias(tiny, architecture):
             new = found.choice.model.get_submodule(site.output)
             assert new.weight is view.model.get_submodule(site.output).weight
             torch.testing.assert_close(torch.zeros_like(wanted) if new.bias is None else new.bias.data, wanted)
+
+
+def test_least_squares_invents_no_bias(tiny):
+    view, _ = scene(tiny, "llama")
+    choice = choice_of(view, masks(view.heads)["a layer without heads"])
+    found = recover(view, choice, "lstsq", guarded=False)
+    assert found.recovered and found.unchanged  # the layer without heads
+    assert found.choice.model.state_dict().keys() == view.model.state_dict().keys()
 
 
 def test_a_head_that_gives_the_same_everywhere_is_made_up_for(tiny):
@@ -119,7 +159,7 @@ def test_a_head_twice_is_made_up_for_by_its_double(tiny):
     torch.testing.assert_close(new[:, 8:], output[:, 8:], rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("how", ["bias", "scale", "lstsq"])
+@pytest.mark.parametrize("how", ["bias", "scale", "scale-damped", "lstsq"])
 def test_the_model_stays_and_shares_what_does_not_change(tiny, architecture, how):
     view, _ = scene(tiny, architecture, dtype=torch.float32)
     before = {name: value.clone() for name, value in view.model.state_dict().items()}
@@ -180,7 +220,7 @@ def test_with_too_few_texts_to_hold_one_out_all_stays(tiny):
     assert all(weight is old[name] for name, weight in found.choice.model.named_parameters())
 
 
-@pytest.mark.parametrize("how", ["bias", "scale", "lstsq"])
+@pytest.mark.parametrize("how", ["bias", "scale", "scale-damped", "lstsq"])
 def test_bfloat16(tiny, architecture, how):
     view, _ = scene(tiny, architecture, dtype=torch.bfloat16)
     found = recover(view, choice_of(view, masks(view.heads)["random"]), how).choice
