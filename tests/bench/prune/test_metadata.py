@@ -27,7 +27,7 @@ def test_the_hub_reads_the_card(prune, tmp_path, tiny_data):
 
 
 def test_the_hub_reads_what_a_translation_model_is_and_how_good(tiny_marian, tiny_pairs, tmp_path):
-    """Read by huggingface_hub's own classes, which check it; ``ModelCard.validate`` would ask the hub, over the network."""
+    """huggingface_hub's own classes read and check it; ``ModelCard.validate`` would ask the hub, over the network."""
     own = ["--task", "translation", "--model", tiny_marian, "--data", tiny_pairs, "--text", "en,hu", "--limit", 8]
     flags = ["--method", "magnitude:allocation=layer", "--keep", "50%", "--device", "cpu", "--out", tmp_path / "small"]
     assert main(["prune", *map(str, (*own, *flags))]) == 0

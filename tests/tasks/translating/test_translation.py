@@ -17,6 +17,7 @@ from bench.analysis.comparison import compare
 from bench.analysis.quality import quality_name
 from bench.analysis.stats.corpus import bleu
 from bench.records.store import read_arrays, read_current
+from methods import METHODS
 from tasks.builtin import translator
 from tasks.errors import TaskError
 from tasks.models.cache import Cache
@@ -195,6 +196,7 @@ RUN = (
     *("ae", "hies", "attr:steps=1", "cahp"),
 )
 TRAINED = ("dsp-joint", "ste", "voita")
+QUICK = {"attr": "steps=1", "path": "points=2,rounds=2", "shapley": "permutations=4"}  # options of what is costly
 KINDS = ("decoder", "cross")
 
 
@@ -222,6 +224,13 @@ def finished(ran):
 def test_methods_of_each_kind_run(finished):
     records = {record.cell.label: record for record in read_current(finished)[0].values()}
     assert {label for label, record in records.items() if record.status == "done"} == {*RUN, *TRAINED}
+
+
+@pytest.mark.slow
+def test_every_registered_method_runs(ran):
+    labels = [f"{name}:{QUICK[name]}" if name in QUICK else name for name in METHODS]
+    records = read_current(ran(*labels))[0].values()
+    assert {record.cell.method for record in records if record.status == "done"} == set(METHODS)
 
 
 def test_only_heads_of_the_kinds_asked_for_go_and_the_record_says_so(ran, finished):
