@@ -28,7 +28,7 @@ from tasks.models.cache import Cache
 from tasks.models.seeded import SeededTask, Trained
 from tasks.outcomes import Outcomes
 from tasks.request import CalibrationSource
-from tasks.translating import generate, pairs, scores, seq2seq
+from tasks.translating import generate, pairs, scores, seq2seq, teacher_forcing
 from tasks.translating import languages as naming
 from tasks.translating.languages import Languages
 from tasks.translating.pairs import Pair
@@ -36,9 +36,8 @@ from tasks.translating.pairs import Pair
 COLUMNS = ("source", "target")
 LENGTH = 256  # most tokens of a source and of a target
 OWN_PIECES = 8000  # in the vocabulary of a small model for the user's data
-BATCH, TEST_BATCH = 64, 256
-LOGITS = 2**26  # logits in a batch, approximately: 256 MB in float32
-READ = (checkpoint.__name__, naming.__name__, seq2seq.__name__, pairs.__name__, __name__)
+TEST_BATCH = 256
+READ = tuple(each.__name__ for each in (checkpoint, naming, seq2seq, pairs, teacher_forcing))
 EVALUATION = (generate.__name__, scores.__name__)
 
 
@@ -76,7 +75,8 @@ class Translation(SeededTask):
 
     @property
     def own_data(self) -> Dataset | None:
-        if not self.spec.source:
+        """The splits, with remarks on what a given model makes of them; None for built-in data and model."""
+        if not self.spec.source and self.folder is None:
             return None
         cut = {split: self._cut(getattr(self.dataset, split)) for split in ("train", "test")}
         remarks = [
@@ -84,6 +84,8 @@ class Translation(SeededTask):
             for split, number in cut.items()
             if number
         ]
+        if self.folder is not None:
+            remarks += naming.remarks(checkpoint.load_config(self.folder), self.spec.languages)
         return replace(self.dataset, remarks=(*self.dataset.remarks, *remarks))
 
     @property
@@ -108,20 +110,13 @@ class Translation(SeededTask):
         tokenizer, languages = self._opened(self.folder)
         found = seq2seq.load(self.folder)
         seq2seq.check_ends(found, languages, spec.model)
-        embeddings: Any = found.get_input_embeddings()
-        ids = [
-            max(pair.source) for pair in seq2seq.encode(self.dataset.test[:100], tokenizer, found, languages, LENGTH)
-        ]
-        if max(ids) >= embeddings.num_embeddings:
-            raise TaskError(
-                f"{spec.model}: the tokenizer gives token id {max(ids)}, the model has {embeddings.num_embeddings} "
-                "tokens: they do not belong together"
-            )
+        some = seq2seq.encode(self.dataset.test[:100], tokenizer, found, languages, LENGTH)
+        seq2seq.check_ids(found, some, spec.model)
         return found
 
     def fingerprints(self, seed: int) -> dict[str, Any]:
         spec = self.spec
-        read: dict[str, Any] = {"read": digest_of_source(*READ), "languages": list(spec.languages)}
+        read: dict[str, Any] = {"read": digest_of_source(*READ, __name__), "languages": list(spec.languages)}
         if self.folder is not None:
             read["weights"] = digest_of_files(checkpoint.weight_files(self.folder))
         if self.trains:
@@ -168,11 +163,14 @@ class Translation(SeededTask):
             trained,
             setup,
             lambda batch: self.loss(self.logits(trained, batch), batch).mean(),
-            lambda: self._tokens_right(trained, held_back, tokenizer),
+            lambda: teacher_forcing.tokens_right(trained, held_back, tokenizer),
             self._recipe,
             seeds,
             name=data.name,
         )
+        if self.folder is None and not self.spec.source:
+            met = report["validation_accuracy"] >= translator.TARGET
+            report |= {"target": translator.TARGET, "target_met": met}
         return trained, tokenizer, report
 
     def open(self, seed: int, cache: Cache, device: torch.device) -> nn.Module:
@@ -225,7 +223,8 @@ class Translation(SeededTask):
         self, seed: int, size: int, device: torch.device, source: CalibrationSource = "held-out"
     ) -> list[Batch]:
         chosen = [self._train_set[index] for index in self.calibration_indices(seed, size, source)]
-        return list(pairs.batches(chosen, self._tokenizer, self._batch_size(chosen), device))
+        size = teacher_forcing.batch_size(chosen, self._tokenizer)
+        return list(pairs.batches(chosen, self._tokenizer, size, device))
 
     def training(self, seed: int, share: float, device: torch.device) -> train.TrainingSetup:
         examples = [self._train_set[index] for index in self.division(seed).training]
@@ -240,55 +239,27 @@ class Translation(SeededTask):
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
         """Logits of each token of the targets, given the source and those before: (B, T, vocabulary)."""
-        inputs = {name: values for name, values in batch.inputs.items() if name != "decoder_targets"}
-        mask = inputs["decoder_attention_mask"]
-        logits = model(**inputs, use_cache=False).logits
-        return logits if bool(mask.all()) else logits * mask[..., None]
+        return teacher_forcing.logits(model, batch)
 
     def loss(self, logits: Tensor, batch: Batch) -> Tensor:
-        return pairs.loss(logits, batch, self.spec.label_smoothing)
+        return teacher_forcing.loss(logits, batch, self.spec.label_smoothing)
 
     @torch.no_grad()
     def evaluate(self, model: Any) -> Outcomes:
         test, tokenizer = self._test_set, self._tokenizer
-        device = next(model.parameters()).device
-        batches = list(pairs.batches(test, tokenizer, self._batch_size(test, TEST_BATCH), device))
-        nats = torch.empty(len(test), dtype=torch.float64)
-        for batch in batches:
-            losses = pairs.loss(self.logits(model, batch), batch).double().cpu()
-            if not losses.isfinite().all():
-                first = int(batch.indices[(~losses.isfinite()).nonzero()[0, 0]])
-                raise FloatingPointError(f"logits are not finite, first for test example {first}")
-            nats[batch.indices] = losses * torch.tensor([len(test[index].target) for index in batch.indices.tolist()])
+        more = {"nats_per_token": teacher_forcing.nats(model, test, tokenizer, TEST_BATCH)}
+        if cut := self._cut(self.dataset.test):
+            more["sources_cut"] = float(cut)
+        beams, device = max(1, self.spec.beams), next(model.parameters()).device
         texts = generate.translate(
             model,
             tokenizer,
-            batches,
+            pairs.batches(test, tokenizer, generate.batch_size(tokenizer, beams), device),
             longest=self._length(tokenizer),
             languages=self._spoken,
-            beams=max(1, self.spec.beams),
+            beams=beams,
         )
-        tokens = sum(len(pair.target) for pair in test)
-        more = {"nats_per_token": float(nats.sum() / tokens)}
-        if cut := self._cut(self.dataset.test):
-            more["sources_cut"] = float(cut)
         return scores.outcomes(self.data_name, [texts[index] for index in range(len(test))], self.dataset.test, more)
-
-    def _tokens_right(self, model: nn.Module, encoded: Sequence[Pair], tokenizer: PreTrainedTokenizerBase) -> float:
-        """Share of the targets' tokens that ``model`` finds likeliest, given the source and those before."""
-        right = total = 0
-        device = next(model.parameters()).device
-        with torch.no_grad():
-            for batch in pairs.batches(encoded, tokenizer, BATCH, device):
-                real = batch.inputs["decoder_attention_mask"].bool()
-                found = self.logits(model, batch).argmax(-1) == batch.inputs["decoder_targets"]
-                right, total = right + int(found[real].sum()), total + int(real.sum())
-        return right / total
-
-    def _batch_size(self, examples: Sequence[Pair], most: int = BATCH) -> int:
-        """Number of ``examples``, at most ``most``, whose logits together stay near ``LOGITS``."""
-        longest = max(len(pair.target) for pair in examples)
-        return min(most, max(1, LOGITS // (longest * len(self._tokenizer))))
 
     @cached_property
     def _train_set(self) -> list[Pair]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,10 +16,14 @@ from bench.exports.runner import Runner, positions
 def largest_gap(model: Any, runner: Runner, inputs: Mapping[str, Tensor]) -> float:
     """Largest difference between the logits of ``model`` and of its files, in units of their scale.
 
+    The files are in float32, so a model in another type is compared as a copy in float32.
+
     inputs: what a model on the CPU is called with, (B, T) each, with an ``attention_mask``. It is cut to half of its
     length too. A language model is also given the text in two parts, the second one with the cache of the first. What
     it says at padding is left out.
     """
+    if model.dtype != torch.float32:
+        model = copy.deepcopy(model).float()
     mask = inputs["attention_mask"]
     gaps = []
     for length in {mask.shape[1], max(1, mask.shape[1] // 2)}:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from bench.exports.errors import in_one_line
+
 
 def quantized(file: Path) -> Path:
     """Write ``file`` again, as ``NAME_int8.onnx`` beside it, with int8 weights; activations are quantised as they come.
 
-    Of each matrix product with a weight, by ONNX Runtime's dynamic quantisation. Returns the new file.
+    Of each matrix product with a weight, by ONNX Runtime's dynamic quantisation. Returns the new file. Raises
+    InputError if ONNX Runtime cannot do it.
     """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     smaller = file.with_name(f"{file.stem}_int8{file.suffix}")
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # it recommends to run a program before, which changes nothing here
+    what = f"--export onnx-int8: ONNX Runtime does not quantise {file.name}"  # which it may not above 2 GB
     try:
-        quantize_dynamic(file, smaller, weight_type=QuantType.QInt8)
+        with in_one_line(what, "use --export onnx"):
+            quantize_dynamic(file, smaller, weight_type=QuantType.QInt8)
     finally:
         logging.disable(disabled)
     return smaller

@@ -15,6 +15,7 @@ import torch
 from transformers import PreTrainedModel
 
 from bench.exports.empty_layers import leave_out_empty_layers
+from bench.exports.errors import in_one_line
 from bench.exports.graphs import Graph, graphs_of
 from bench.records.errors import InputError
 
@@ -37,14 +38,9 @@ def write_onnx(model: PreTrainedModel, names: tuple[str, ...], folder: Path) -> 
     files = []
     for graph in graphs_of(model, names):
         files.append(folder / f"{graph.name}.onnx")
-        try:
-            with _quiet(), torch.no_grad():
-                _write(graph, files[-1])
-        except Exception as error:  # of whatever kind: torch's tracing runs the code of the model
-            reason = (str(error).strip().splitlines() or [""])[0]
-            raise InputError(
-                f"--export onnx: torch makes no graph of {type(model).__name__} ({type(error).__name__}: {reason})"
-            ) from error
+        what = f"--export onnx: torch makes no graph of {type(model).__name__}"  # its tracing runs the model's code
+        with in_one_line(what), _quiet(), torch.no_grad():
+            _write(graph, files[-1])
     return files
 
 

@@ -12,11 +12,17 @@ import torch
 from torch import Tensor, nn
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
+from bench.exports.errors import in_one_line
 from methods.heads.surgery.shrink import working_copy
+
+REFUSED, INSTEAD = "--export: ONNX Runtime does not run the files", "leave --export out"
 
 
 class Runner:
-    """ONNX Runtime on the CPU, with as many threads as torch has."""
+    """ONNX Runtime on the CPU, with as many threads as torch has.
+
+    Files that it does not load or run raise InputError, here and wherever they are run.
+    """
 
     def __init__(self, files: Sequence[Path]) -> None:
         import onnxruntime
@@ -24,9 +30,10 @@ class Runner:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = 3
-        self._sessions = [
-            onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"]) for file in files
-        ]
+        with in_one_line(REFUSED, INSTEAD):
+            self._sessions = [
+                onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"]) for file in files
+            ]
 
     def logits(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """The logits for what the model itself is called with; of an encoder-decoder, with ``decoder_input_ids``."""
@@ -96,13 +103,23 @@ def in_place_of(model: Any, runner: Runner) -> nn.Module:
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         return Seq2SeqLMOutput(logits=runner.logits({"input_ids": input_ids, "attention_mask": mask, **tensors}))
 
+    def generate(self: Any, *given: Any, **settings: Any) -> Any:
+        # Whatever the caller says: with a cache, the graph would get the last token alone at each later step.
+        return type(self).generate(self, *given, **settings | {"use_cache": False})
+
     twin.forward = MethodType(forward, twin)
     if model.can_generate():
-        twin.generation_config.use_cache = False
+        whole = type(twin).generate
+        # No step is left to a cache, whatever the caller says: later ones would get their last token alone.
+        twin.generate = MethodType(
+            lambda self, *given, **more: whole(self, *given, **more | {"use_cache": False}), twin
+        )
     return twin
 
 
 def _run(session: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     names = [output.name for output in session.get_outputs()]
-    found: list[np.ndarray] = session.run(names, {name: value.detach().numpy() for name, value in tensors.items()})
+    given = {name: value.detach().numpy() for name, value in tensors.items()}
+    with in_one_line(REFUSED, INSTEAD):
+        found: list[np.ndarray] = session.run(names, given)
     return {name: torch.from_numpy(value) for name, value in zip(names, found, strict=True)}

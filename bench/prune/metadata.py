@@ -10,7 +10,7 @@ from huggingface_hub import EvalResult, ModelCardData
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
-from bench.analysis.quality import ACCURACY
+from bench.analysis.quality import ACCURACY, BLEU
 from tasks.contract import Task
 from tasks.data.source import PREFIX, is_path
 from tasks.request import TaskSpec
@@ -18,6 +18,8 @@ from tasks.request import TaskSpec
 if TYPE_CHECKING:
     from bench.prune.card import Pruned
     from bench.prune.prune import PruneOptions
+
+CHRF = "chrF"
 
 
 def front_matter(task: Task, model: Any, pruned: Pruned, name: str, plain: bool, onnx: bool) -> str:
@@ -27,28 +29,46 @@ def front_matter(task: Task, model: Any, pruned: Pruned, name: str, plain: bool,
     """
     kind = "text-classification"
     if model.can_generate():
-        kind = "text2text-generation" if model.config.is_encoder_decoder else "text-generation"
+        kind = "translation" if model.config.is_encoder_decoder else "text-generation"
     data = hub_id(task.spec.data.partition(":")[0])
-    result = EvalResult(
-        task_type=kind,
-        dataset_type=data or task.data_name,
-        dataset_name=task.data_name,
-        dataset_split="test",
-        metric_type=pruned.quality_name.replace(" ", "_").lower(),
-        metric_name=pruned.quality_name,
-        metric_value=round(pruned.quality[1], 4),
-    )
+    figures = _figures(pruned)
+    results = [
+        EvalResult(
+            task_type=kind,
+            dataset_type=data or task.data_name,
+            dataset_name=task.data_name,
+            dataset_split="test",
+            metric_type=name.replace(" ", "_").lower(),
+            metric_name=name,
+            metric_value=value,
+        )
+        for name, value in figures.items()
+    ]
     card = ModelCardData(
         base_model=hub_id(task.spec.model),
         datasets=[data] if data else None,
-        eval_results=[result],
+        eval_results=results,
         library_name="transformers" if plain else "headbench",
-        metrics=["accuracy"] if pruned.quality_name == ACCURACY else None,
+        metrics=[name.lower() for name in figures if name in (ACCURACY, BLEU, CHRF)] or None,
         model_name=name,
         pipeline_tag=kind,
-        tags=["pruned", "attention-head-pruning", "headbench", *(["onnx"] if onnx else [])],
+        tags=[
+            "pruned",
+            "attention-head-pruning",
+            "headbench",
+            pruned.method.partition(":")[0],
+            *(["onnx"] if onnx else []),
+        ],
     )
     return f"---\n{card.to_yaml()}\n---\n"
+
+
+def _figures(pruned: Pruned) -> dict[str, float]:
+    """Figures of the pruned model by their names on the hub; BLEU and chrF are out of 100 there, others out of 1."""
+    if pruned.quality_name != BLEU:
+        return {pruned.quality_name: round(pruned.quality[1], 4)}
+    chrf = next(value for name, (_, value) in pruned.metrics.items() if name.endswith("/chrf"))
+    return {BLEU: round(100 * pruned.quality[1], 2), CHRF: round(100 * chrf, 2)}
 
 
 def command(options: PruneOptions) -> str:

@@ -68,18 +68,23 @@ def _left_alone(records: Sequence[FinishedRecord]) -> list[str]:
     return sorted(found)
 
 
+CUT = {
+    "documents_cut": (
+        "documents are longer than the model's context; they lose their beginning or are scored in windows"
+    ),
+    "sources_cut": "test sources are longer than the model reads; they lose their end",
+}
+
+
 def _cut(records: Sequence[FinishedRecord]) -> list[str]:
-    """Sub-tasks with documents that are longer than the model's context."""
-    cut: dict[str, int] = {}
+    """Sub-tasks with texts that are longer than the model reads."""
+    cut: dict[str, str] = {}
     for record in records:
         for name, value in record.result.metrics[0][0].items():
-            if name.endswith("/documents_cut"):
-                cut[f"{record.cell.model}, {name.removesuffix('/documents_cut')}"] = int(value)
-    return [
-        f"{where}: {count} documents are longer than the model's context; they lose their beginning or are scored in "
-        "windows"
-        for where, count in sorted(cut.items())
-    ]
+            where, _, what = name.rpartition("/")
+            if what in CUT:
+                cut[f"{record.cell.model}, {where}"] = f"{value:.0f} {CUT[what]}"
+    return [f"{where}: {told}" for where, told in sorted(cut.items())]
 
 
 def _ties(records: Sequence[FinishedRecord]) -> list[str]:

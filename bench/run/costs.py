@@ -1,7 +1,8 @@
 """What jobs cost relative to each other, learnt from records: ``python -m bench.run.costs results/mini > FILE``.
 
 The file beside this module holds the costs of the built-in suite. Only their proportions count: a run learns how fast
-its machine is.
+its machine is. Those of ``translation`` are coarse: one seed of ten methods on a busy machine, in units such that
+timing costs there what it does in the other tasks.
 """
 
 from __future__ import annotations

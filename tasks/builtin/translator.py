@@ -12,6 +12,9 @@ from tasks.models.train import Recipe
 PAD, UNKNOWN, END = SPECIAL = ("<pad>", "<unk>", "</s>")
 PIECES, POSITIONS = 1000, 96  # with these data, nearly every word is one piece
 RECIPE = Recipe(learning_rate=3e-3, max_steps=750, max_length=POSITIONS, evaluate_every=150)
+# Share of the validation targets' tokens that a trained model gets right. Training goes on, as it is translations that
+# count: the seeds tried end between 0.997 and 1.
+TARGET = 0.99
 
 
 def build(

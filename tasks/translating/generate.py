@@ -11,8 +11,18 @@ from transformers import LogitsProcessor, PreTrainedTokenizerBase
 
 from tasks.data.encode import Batch
 from tasks.translating.languages import Languages
+from tasks.translating.teacher_forcing import LOGITS
 
 PER_TOKEN, MORE = 2, 10  # a translation ends, at the latest, at so many tokens for each of its source, and so many more
+BATCH = 256
+
+
+def batch_size(tokenizer: PreTrainedTokenizerBase, beams: int) -> int:
+    """Number of sources to translate together: at most ``BATCH``, and so that logits stay near ``LOGITS``.
+
+    Only those of the last token are held, for each beam.
+    """
+    return min(BATCH, max(1, LOGITS // (beams * len(tokenizer))))
 
 
 @torch.no_grad()

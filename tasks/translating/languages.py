@@ -70,13 +70,25 @@ def set_languages(
             raise TaskError(f"{name}: translates to several languages: give --languages SOURCE,TARGET")
         _check(codes[1:], marked, name)
         return Languages(prefix=f"{marked[codes[1]]} ")
-    tasks = getattr(config, "task_specific_params", None) or {}
-    prefixes = {key.removeprefix("translation_"): value.get("prefix", "") for key, value in tasks.items()}
-    pairs = {key: prefix for key, prefix in prefixes.items() if re.fullmatch(r"\w+_to_\w+", key)}
+    pairs = _prefixes(config)
     if codes and (pair := "_to_".join(codes)) not in pairs:
-        found = f"it translates {_shown(sorted(pairs))}" if pairs else "it has no languages to choose from"
+        found = f"it translates {_shown([*pairs])}" if pairs else "it has no languages to choose from"
         raise TaskError(f"{name}: --languages {','.join(codes)}: {found}" + ("" if pairs else ": leave the flag out"))
     return Languages(prefix=pairs[pair]) if codes else Languages()
+
+
+def remarks(config: PreTrainedConfig, codes: Sequence[str]) -> list[str]:
+    """What a user may not expect of a model that translates without ``codes`` as well: at most one line."""
+    if codes or not (pairs := _prefixes(config)):
+        return []
+    return [f"sources have no words before them that say what to do: --languages is not given, of {_shown([*pairs])}"]
+
+
+def _prefixes(config: PreTrainedConfig) -> dict[str, str]:
+    """The words that go before sources, as T5's configurations have them, by pair of languages such as ``en_to_de``."""
+    tasks = getattr(config, "task_specific_params", None) or {}
+    prefixes = {key.removeprefix("translation_"): value.get("prefix", "") for key, value in tasks.items()}
+    return {key: prefix for key, prefix in sorted(prefixes.items()) if re.fullmatch(r"\w+_to_\w+", key)}
 
 
 def _special(tokenizer: PreTrainedTokenizerBase) -> list[str]:

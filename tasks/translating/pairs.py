@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 from transformers import PreTrainedTokenizerBase
 
 from tasks.data.encode import Batch, Encoded, padding_id
@@ -27,21 +26,21 @@ def collate(
 ) -> Batch:
     """The pairs at ``indices`` as one batch, whose labels are all 0.
 
-    Inputs are ``input_ids`` and ``attention_mask``, (B, S), padded on the tokenizer's side; ``decoder_input_ids``,
-    ``decoder_attention_mask`` and ``decoder_targets``, (B, T), padded on the right. Targets are 0 at padding.
+    Inputs are ``input_ids`` and ``attention_mask``, (B, S); ``decoder_input_ids``, ``decoder_attention_mask`` and
+    ``decoder_targets``, (B, T). Targets are 0 at padding.
+
+    Everything is padded on the right, whatever the tokenizer's side: encoders that number positions from the left, as
+    Marian and BART do, would otherwise read a source differently beside a longer one.
     """
     chosen, pad = [pairs[index] for index in indices], padding_id(tokenizer)
 
-    def padded(rows: Sequence[list[int]], fill: int, side: str = "right") -> Tensor:
+    def padded(rows: Sequence[list[int]], fill: int) -> Tensor:
         longest = max(map(len, rows))
-        fills = [[fill] * (longest - len(row)) for row in rows]
-        whole = [[*row, *some] if side == "right" else [*some, *row] for row, some in zip(rows, fills, strict=True)]
-        return torch.tensor(whole, device=device)
+        return torch.tensor([[*row, *[fill] * (longest - len(row))] for row in rows], device=device)
 
-    side = tokenizer.padding_side
     inputs = {
-        "input_ids": padded([pair.source for pair in chosen], pad, side),
-        "attention_mask": padded([[1] * len(pair.source) for pair in chosen], 0, side),
+        "input_ids": padded([pair.source for pair in chosen], pad),
+        "attention_mask": padded([[1] * len(pair.source) for pair in chosen], 0),
         "decoder_input_ids": padded([pair.decoder for pair in chosen], pad),
         "decoder_attention_mask": padded([[1] * len(pair.decoder) for pair in chosen], 0),
         "decoder_targets": padded([pair.target for pair in chosen], 0),
@@ -57,18 +56,6 @@ def batches(
     order = sorted(range(len(pairs)), key=lambda index: -len(pairs[index].source))  # stable: ties keep their order
     for start in range(0, len(order), batch_size):
         yield collate(pairs, order[start : start + batch_size], tokenizer, device)
-
-
-def loss(logits: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
-    """Cross-entropy of the target's tokens, each given the source and those before it: its mean in each pair, (B,).
-
-    logits: (B, T, vocabulary). smoothing: what the wanted distribution gives to all tokens alike (Szegedy et al. 2016).
-    """
-    targets, real = batch.inputs["decoder_targets"], batch.inputs["decoder_attention_mask"]
-    losses = F.cross_entropy(
-        logits.flatten(0, 1).float(), targets.flatten(), reduction="none", label_smoothing=smoothing
-    ).view_as(targets)
-    return (losses * real).sum(1) / real.sum(1)
 
 
 class PairTraining(TrainingSetup):

@@ -47,6 +47,26 @@ def check_ends(model: Any, languages: Languages, name: str) -> None:
         raise TaskError(f"{name}: config.json has no eos_token_id, with which a translation ends")
 
 
+def check_ids(model: Any, pairs: Sequence[Pair], name: str) -> None:
+    """Raise TaskError if ``pairs`` have token ids that ``model`` has no embedding or no logit for.
+
+    Encoder, decoder and output may have vocabularies of different sizes.
+    """
+    sizes = {
+        "source": model.get_encoder().get_input_embeddings().num_embeddings,
+        "decoder": model.get_decoder().get_input_embeddings().num_embeddings,
+        "target": model.get_output_embeddings().out_features,
+    }
+    for side, size in sizes.items():
+        largest = max((token for pair in pairs for token in getattr(pair, side)), default=0)
+        if largest >= size:
+            where = "a source" if side == "source" else "a target"
+            raise TaskError(
+                f"{name}: the tokenizer gives {where} token id {largest}, the model has {size} tokens: they do not "
+                "belong together"
+            )
+
+
 def encode(
     examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, model: Any, languages: Languages, longest: int
 ) -> list[Pair]:

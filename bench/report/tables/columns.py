@@ -66,6 +66,13 @@ COLUMNS = {
         2,
     ),
     "speedup_generate": Column("speed-up of generation at 22 %", "", "", 1, 2),
+    "speedup_generate50": Column(
+        "speed-up of generation at 50 %",
+        "speed-up, generation",
+        "Of generating token by token at 50 %, relative to the unpruned model in the same interleaved repeats",
+        1,
+        2,
+    ),
     "scoring_seconds": Column("scoring (s)", "scoring s", "Wall seconds of scoring", 1, 2),
     "forward": Column("forward", "forward", "Calibration examples sent forward through the model to score", 1, 0),
     "backward": Column("backward", "backward", "Calibration examples sent backward through the model to score", 1, 0),

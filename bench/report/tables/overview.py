@@ -21,7 +21,8 @@ from bench.report.tables.details import estimated
 from bench.report.tables.over import OVER, heading, over_cell
 from bench.report.tables.table import Cell, Heading, Table, name, number
 
-TIMED = ("speedup1", "speedup8", "speedup32")  # of one machine; the others can be averaged over machines, or are exact
+# Of one machine; the others can be averaged over machines, or are exact.
+TIMED = ("speedup1", "speedup8", "speedup32", "speedup_generate50")
 
 
 def standings(
@@ -123,12 +124,14 @@ def speeds(board: Board) -> list[Table]:
         return []
     found = []
     for count, which in enumerate(board.machines, 1):
-        means, spreads = over_seeds(board.on(which).table.set_index("label")[list(TIMED)], ["label"])
+        table = board.on(which).table.set_index("label")
+        timed = [name for name in TIMED if table[name].notna().any()]
+        means, spreads = over_seeds(table[timed], ["label"])
         rows = tuple(
-            (name(label, method_link(label)), *_cells(means, spreads, label, TIMED, records_link(label)))
+            (name(label, method_link(label)), *_cells(means, spreads, label, timed, records_link(label)))
             for label in board.on(which).labels
         )
-        headings = (Heading("method", "method"), *_headings(TIMED))
+        headings = (Heading("method", "method"), *_headings(timed))
         found.append(Table(f"speed-{count}", f"Speed-up with half of the heads, on {which}", headings, rows))
     return found
 

@@ -98,6 +98,12 @@ def test_size_and_speed_are_those_at_half(figures):
     assert got["speedup1"] == 2.0  # median 3 over median 1.5
 
 
+def test_generation_is_compared_at_half_and_where_amp_gives_it(figures):
+    generation = {"samples": {"0": [9.0], "4": [3.0]}, "prompt": 12, "new": 8}
+    got = figures(measured={"generation": generation})
+    assert got["speedup_generate50"] == 3.0 and math.isnan(got["speedup_generate"])
+
+
 def test_none_keeps_everything(figures):
     everything = [list(range(8))] * 3
     got = figures(quality=[[0.9] * 3], kept=everything, megabytes=[4.0] * 3, samples={"0": [4.0, 2.0, 3.0]})
@@ -115,7 +121,10 @@ def test_a_selector_is_timed_at_the_units_it_really_removed(figures):
 @pytest.mark.parametrize("latency", [None, {"samples": {"1": {"0": [1.0], "2": [1.0]}}}])
 def test_what_was_not_timed_has_no_speedup(figures, latency):
     got = figures(measured={"latency": latency})
-    assert all(math.isnan(got[name]) for name in ("speedup1", "speedup8", "speedup32", "speedup_generate"))
+    assert all(
+        math.isnan(got[name])
+        for name in ("speedup1", "speedup8", "speedup32", "speedup_generate", "speedup_generate50")
+    )
     assert got["area"] == pytest.approx(0.5)
 
 

@@ -32,6 +32,13 @@ def test_logits_are_those_of_the_model(exported, texts, size, length, padding):
     assert largest_gap(model, Runner(files), inputs) < 1e-5
 
 
+def test_a_model_in_half_precision_is_compared_in_float32(uneven, onnx, texts, tmp_path):
+    model = uneven("bert").bfloat16()
+    files = write_onnx(model, ("input_ids", "attention_mask"), tmp_path / "onnx")
+    assert largest_gap(model, Runner(files), texts(3, 5)) < 1e-5
+    assert model.dtype == torch.bfloat16
+
+
 @torch.no_grad()
 def test_a_runner_takes_the_place_of_the_model(exported, texts):
     model, files = exported
@@ -40,7 +47,9 @@ def test_a_runner_takes_the_place_of_the_model(exported, texts):
         torch.testing.assert_close(twin(**inputs).logits, model(**inputs).logits, rtol=0, atol=1e-4)
     elif model.config.is_encoder_decoder:
         settings = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False}
-        assert torch.equal(twin.generate(**inputs, **settings), model.generate(**inputs, **settings))
+        expected = model.generate(**inputs, **settings)
+        for cache in (True, False):  # the graph has none
+            assert torch.equal(twin.generate(**inputs, **settings, use_cache=cache), expected)
     else:
         mask = inputs["attention_mask"]
         found, expected = twin(**inputs).logits[mask.bool()], model(**inputs).logits[mask.bool()]

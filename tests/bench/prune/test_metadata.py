@@ -8,6 +8,7 @@ import shlex
 import pytest
 from huggingface_hub import ModelCard
 
+from bench.__main__ import main
 from bench.cli.arguments import parse
 from bench.prune.metadata import hub_id
 
@@ -16,13 +17,31 @@ def test_the_hub_reads_the_card(prune, tmp_path, tiny_data):
     assert prune("--method", "michel", "--keep", "0.5") == 0
     data = ModelCard.load(tmp_path / "small" / "README.md").data
     assert (data.library_name, data.pipeline_tag, data.model_name) == ("headbench", "text-classification", "small")
-    assert {"pruned", "attention-head-pruning"} <= set(data.tags) and "onnx" not in data.tags
+    assert {"pruned", "attention-head-pruning", "michel"} <= set(data.tags) and "onnx" not in data.tags
     assert data.base_model is None and data.datasets is None  # folders of the user are no ids of the hub
     (result,) = data.eval_results
     card = (tmp_path / "small" / "README.md").read_text()
     accuracy = float(re.search(r"accuracy \(%\) *\| +[\d.]+ +\| +([\d.]+)", card)[1])
     assert (result.task_type, result.metric_type, result.dataset_split) == ("text-classification", "accuracy", "test")
     assert round(100 * result.metric_value, 1) == accuracy
+
+
+def test_the_hub_reads_what_a_translation_model_is_and_how_good(tiny_marian, tiny_pairs, tmp_path):
+    """huggingface_hub's own classes read and check it; ``ModelCard.validate`` would ask the hub, over the network."""
+    own = ["--task", "translation", "--model", tiny_marian, "--data", tiny_pairs, "--text", "en,hu", "--limit", 8]
+    flags = ["--method", "magnitude:allocation=layer", "--keep", "50%", "--device", "cpu", "--out", tmp_path / "small"]
+    assert main(["prune", *map(str, (*own, *flags))]) == 0
+    data = ModelCard.load(tmp_path / "small" / "README.md").data
+    assert (data.pipeline_tag, data.metrics) == ("translation", ["bleu", "chrf"]) and "magnitude" in data.tags
+    bleu, chrf = data.eval_results
+    card = (tmp_path / "small" / "README.md").read_text()
+    shown = {
+        name: float(re.search(rf"{name} *\| +[\d.e-]+ +\| +([\d.e-]+)", card)[1])
+        for name in (r"BLEU \(%\)", "tiny/chrf")
+    }
+    assert (bleu.task_type, bleu.metric_type, chrf.metric_type) == ("translation", "bleu", "chrf")
+    assert bleu.metric_value == pytest.approx(shown[r"BLEU \(%\)"], abs=0.051)
+    assert chrf.metric_value == pytest.approx(100 * shown["tiny/chrf"], abs=0.051) and chrf.metric_value > 0
 
 
 def test_a_checkpoint_that_transformers_loads_says_so(prune, tiny_qwen, tmp_path):

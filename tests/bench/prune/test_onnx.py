@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import torch
 from transformers import AutoTokenizer
 
+from bench.__main__ import main
+from bench.exports import runner
+from bench.records.errors import InputError
 from methods.heads import load_pruned
+from tasks.translating import scores
 
 TEXTS = ["good film", "a very bad book", "not fine"]
 ONNX_RUNTIME = """
@@ -22,9 +27,18 @@ for name in ("model", "model_int8"):
 """
 
 
-def test_files_run_without_this_project_and_the_card_has_their_figures(prune, tmp_path, elsewhere, capsys):
+def fail(*_, **__):
+    raise RuntimeError("too large\nfor this")
+
+
+@pytest.fixture
+def onnx():
+    """Skips where ONNX files cannot be written and run."""
     for package in ("onnx", "onnxruntime", "onnxscript"):
         pytest.importorskip(package, reason=f"{package} is not installed; it comes with headbench[onnx]")
+
+
+def test_files_run_without_this_project_and_the_card_has_their_figures(prune, tmp_path, elsewhere, capsys, onnx):
     assert prune("--method", "magnitude", "--keep", "2", "--export", "onnx-int8") == 0
     folder = tmp_path / "small"
     with torch.no_grad():
@@ -40,6 +54,75 @@ def test_files_run_without_this_project_and_the_card_has_their_figures(prune, tm
     rows = {cells[0].strip(): cells[1:] for cells in (line.strip("| ").split("|") for line in card.splitlines())}
     accuracy, megabytes = ([float(cell) for cell in rows[name]] for name in ("accuracy (%)", "MB"))
     assert accuracy[0] == accuracy[1] and megabytes[1] > megabytes[2]
+
+
+def test_the_files_of_a_translation_model_translate_as_its_checkpoint(tiny_marian, tiny_pairs, tmp_path, onnx):
+    own = ["--task", "translation", "--model", tiny_marian, "--data", tiny_pairs, "--text", "en,hu", "--limit", 8]
+    flags = [
+        "--method",
+        "magnitude",
+        "--keep",
+        "50%",
+        "--export",
+        "onnx",
+        "--device",
+        "cpu",
+        "--out",
+        tmp_path / "small",
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tasks.translating.generate.PER_TOKEN", 0)  # random models do not end by themselves
+        patch.setattr(scores, "outcomes", kept := Kept(scores.outcomes))
+        assert main(["prune", *map(str, (*own, *flags))]) == 0
+    *_, checkpoint, files = kept.translations
+    assert files == checkpoint and len(set(files)) > 1
+    card = (tmp_path / "small" / "README.md").read_text().partition("## ONNX")[2]
+    bleu = re.search(r"BLEU \(%\) *\|([^|]+)\|([^|]+)\|", card)
+    assert float(bleu[1]) == float(bleu[2])
+
+
+class Kept:
+    """``outcomes``, which keeps the translations that it is given."""
+
+    def __init__(self, outcomes) -> None:
+        self.outcomes, self.translations = outcomes, []
+
+    def __call__(self, name, translations, *others):
+        self.translations.append(translations)
+        return self.outcomes(name, translations, *others)
+
+
+@pytest.mark.parametrize(
+    ("library", "value", "said"),
+    [
+        ("bench.prune.onnx.largest_gap", lambda *_: 2e-5, "differ by 2.0e-05 of their scale, by more than"),
+        ("bench.prune.onnx.largest_gap", lambda *_: float("nan"), "differ by nan of their scale"),
+        ("onnxruntime.InferenceSession", fail, "ONNX Runtime does not run the files (RuntimeError: too large): leave"),
+        (
+            "onnxruntime.quantization.quantize_dynamic",
+            fail,
+            "does not quantise model.onnx (RuntimeError: too large): use",
+        ),
+    ],
+    ids=["gap", "not finite", "load", "quantise"],
+)
+def test_what_cannot_be_exported_is_told_in_one_line(library, value, said, prune, tmp_path, capsys, monkeypatch, onnx):
+    monkeypatch.setattr(library, value)
+    assert prune("--method", "magnitude", "--keep", "2", "--export", "onnx-int8") == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+    assert not (tmp_path / "small").exists() and not list(tmp_path.glob(".small*"))
+
+
+def test_files_that_do_not_run_are_told_in_one_line():
+    class Session:
+        def get_outputs(self):
+            return []
+
+        run = fail
+
+    with pytest.raises(InputError, match=r"^--export: .* \(RuntimeError: too large\): leave --export out$"):
+        runner._run(Session(), {})
 
 
 def test_missing_packages_are_named_before_anything_is_done(prune, tmp_path, capsys, monkeypatch):

@@ -16,3 +16,10 @@ def test_ties_are_told_once_for_each_method(make_record):
     ]
     told = [line for line in notes(records) if "equal importance" in line]
     assert [line.partition(" were")[0] for line in told] == ["ae: 4 of 32 removals in 2 cells"]
+
+
+def test_texts_that_the_model_does_not_read_whole_are_counted(make_record):
+    metrics = {"own/documents_cut": 3.0, "own/bleu": 0.5}, {"pairs/sources_cut": 2.0}
+    records = [make_record(seed=seed, result={"metrics": [[each] * 3]}) for seed, each in enumerate(metrics)]
+    told = [line for line in notes(records) if "longer than" in line]
+    assert [line.partition(" are")[0] for line in told] == ["model, own: 3 documents", "model, pairs: 2 test sources"]

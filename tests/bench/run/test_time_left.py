@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from functools import cache
@@ -12,7 +13,7 @@ import pytest
 from bench.measure.status import duration
 from bench.records.schema import FailedRecord, FinishedRecord
 from bench.records.store import finished, read_current
-from bench.run.costs import Costs, learnt_from
+from bench.run.costs import FILE, Costs, learnt_from
 from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
 from bench.run.time_left import UNIT, Estimator
 from bench.suites.cells import Cell
@@ -200,3 +201,9 @@ def test_the_costs_that_come_with_the_package_know_every_method_and_task():
         for kind in ("cell", "train", "timing"):
             of = (kind, cell.task, cell.label, cell.trained is not None)
             assert 0.25 < costs.of(*of) / known.of(*of) < 4, of  # else: python -m bench.run.costs results/mini
+
+
+def test_costs_of_every_task_with_a_model_of_its_own_are_known():
+    content = json.loads(FILE.read_text(encoding="utf-8"))
+    for kind in ("train", "timing", "cell"):
+        assert content[kind].keys() == {"classification", "harness", "language_id", "mnli", "translation"}

@@ -11,11 +11,13 @@ from tokenizers import Tokenizer, models
 
 from tasks.data.dataset import Example
 from tasks.errors import TaskError
+from tasks.request import TaskSpec
 from tasks.translating.generate import translate
-from tasks.translating.languages import Languages, set_languages
+from tasks.translating.languages import Languages, remarks, set_languages
 from tasks.translating.pairs import batches
 from tasks.translating.seq2seq import encode
-from tests.fixtures.translation import FAMILIES
+from tasks.translation import Translation
+from tests.fixtures.translation import FAMILIES, save_family
 from tests.fixtures.translation import tokenizer as own_tokenizer
 
 CODES = ("eng_Latn", "fra_Latn", "deu_Latn")
@@ -104,6 +106,25 @@ def test_t5_is_told_in_words():
     assert set_languages(plain(), config, (), "t5") == Languages()
     with pytest.raises(TaskError, match=r"^t5: --languages en,hu: it translates en_to_de$"):
         set_languages(plain(), config, ("en", "hu"), "t5")
+
+
+def test_a_model_that_is_not_told_what_to_do_although_it_could_be_is_remarked_on(tiny_pairs, tmp_path):
+    folder = save_family("t5", tmp_path / "tiny-t5")
+    config = json.loads((folder / "config.json").read_text())
+    config["task_specific_params"] = {"translation_en_to_de": {"prefix": "translate English to German: "}}
+    (folder / "config.json").write_text(json.dumps(config))
+    given = {"task": "translation", "model": str(folder), "text": ("en", "hu")}
+    for data in (str(tiny_pairs), ""):
+        own = {"data": data} if data else {"text": ()}
+        (told,) = (line for line in remarks_of(**given | own) if "--languages" in line)
+        assert told.endswith("--languages is not given, of en_to_de")
+    assert not [line for line in remarks_of(**given, data=str(tiny_pairs), languages=("en", "de")) if "--lang" in line]
+    assert remarks(t.MarianConfig(), ()) == []
+
+
+def remarks_of(**given) -> tuple[str, ...]:
+    """What a run says of the data before it begins."""
+    return Translation(TaskSpec(**given)).own_data.remarks
 
 
 def test_codes_for_a_model_without_a_choice_are_refused():

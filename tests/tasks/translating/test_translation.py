@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import wraps
 from itertools import islice
 
 import numpy as np
 import pytest
 import torch
+import transformers as t
 
 from bench.__main__ import main
 from bench.analysis.comparison import compare
 from bench.analysis.quality import quality_name
 from bench.analysis.stats.corpus import bleu
 from bench.records.store import read_arrays, read_current
+from methods import METHODS
 from tasks.builtin import translator
+from tasks.errors import TaskError
 from tasks.models.cache import Cache
 from tasks.request import TaskSpec
+from tasks.translating import generate, teacher_forcing
 from tasks.translation import Translation
+from tests.fixtures.translation import tokenizer as own_tokenizer
 
 CPU = torch.device("cpu")
 
@@ -121,6 +127,62 @@ def test_sources_that_are_too_long_are_cut_counted_and_told(tiny_marian, tmp_pat
     assert task.probe(3, CPU).inputs["input_ids"].shape[1] < 48
 
 
+@pytest.mark.parametrize("target", [0.0, 1.0])
+def test_a_training_of_the_built_in_model_says_whether_it_reached_its_target(target, monkeypatch, quick):
+    monkeypatch.setattr(translator, "TARGET", target)
+    *_, report = Translation(TaskSpec(task="translation", limit=200)).fit(0, CPU)
+    assert report["steps"] == 2  # it is no reason to stop
+    assert (report["target"], report["target_met"]) == (target, target == 0)
+
+
+def sizes_of_batches(model, monkeypatch) -> dict[str, list[int]]:
+    """Gets the sizes of the batches that ``model`` translates, and of those whose targets it is given."""
+    sizes: dict[str, list[int]] = {"translated": [], "scored": []}
+    generate, forward = model.generate, model.forward
+
+    def generated(*, input_ids, **given):
+        sizes["translated"].append(len(input_ids))
+        return generate(input_ids=input_ids, **given)
+
+    @wraps(forward)
+    def scored(*args, **given):
+        if "decoder_attention_mask" in given and "encoder_outputs" not in given:
+            sizes["scored"].append(len(given["decoder_input_ids"]))
+        return forward(*args, **given)
+
+    monkeypatch.setattr(model, "generate", generated)
+    monkeypatch.setattr(model, "forward", scored)
+    return sizes
+
+
+def test_batches_for_generation_are_not_limited_by_the_length_of_targets(
+    tiny_pairs, tiny_marian, tmp_path, monkeypatch
+):
+    for module in (teacher_forcing, generate):
+        monkeypatch.setattr(module, "LOGITS", 6 * len(own_tokenizer()))  # of one token of 6 pairs
+    monkeypatch.setattr(generate, "PER_TOKEN", 0)  # random models do not end by themselves
+    for beams, most in ((1, 6), (3, 2)):
+        task = on_pairs(tiny_pairs, model=str(tiny_marian), beams=beams)
+        model = task.open(0, Cache(tmp_path), CPU)
+        sizes = sizes_of_batches(model, monkeypatch)
+        task.evaluate(model)
+        assert max(sizes["translated"]) == most and max(sizes["scored"]) == 1
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_tokenizer_with_more_tokens_than_a_side_of_the_model_is_told(side, tiny_pairs, tmp_path):
+    sizes = {"source": "vocab_size", "target": "decoder_vocab_size"}
+    given = {name: 200 if name == sizes[side] else len(own_tokenizer()) for name in sizes.values()}
+    ids = {"pad_token_id": 0, "bos_token_id": None, "eos_token_id": 2, "decoder_start_token_id": 0}
+    widths = {"d_model": 8, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8, "encoder_layers": 1, "decoder_layers": 1}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "share_encoder_decoder_embeddings": False}
+    folder = tmp_path / "unequal"
+    t.MarianMTModel(t.MarianConfig(**given, **ids, **widths, **heads)).save_pretrained(folder)
+    own_tokenizer().save_pretrained(folder)
+    with pytest.raises(TaskError, match=rf"the tokenizer gives a {side} token id \d+, the model has 200 tokens: .*$"):
+        on_pairs(tiny_pairs, model=str(folder)).validate()
+
+
 def test_weights_that_are_not_finite_are_told(tiny_pairs, tiny_marian, tmp_path):
     task = on_pairs(tiny_pairs, model=str(tiny_marian))
     model = task.open(0, Cache(tmp_path), CPU)
@@ -161,6 +223,12 @@ def finished(ran):
 def test_methods_of_each_kind_run(finished):
     records = {record.cell.label: record for record in read_current(finished)[0].values()}
     assert {label for label, record in records.items() if record.status == "done"} == {*RUN, *TRAINED}
+
+
+@pytest.mark.slow
+def test_every_registered_method_runs(ran):
+    records = read_current(ran("all"))[0].values()
+    assert METHODS and {record.cell.method for record in records if record.status == "done"} == set(METHODS)
 
 
 def test_only_heads_of_the_kinds_asked_for_go_and_the_record_says_so(ran, finished):

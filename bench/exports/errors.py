@@ -1,0 +1,24 @@
+"""What cannot be exported, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bench.records.errors import InputError
+
+
+@contextmanager
+def in_one_line(what: str, instead: str = "") -> Iterator[None]:
+    """Report an error of another library inside, of whatever kind, as an InputError that begins with ``what``.
+
+    instead: what the user can do. Errors of files and folders stay what they are: others know their paths.
+    """
+    try:
+        yield
+    except (OSError, InputError):
+        raise
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [""])[0]
+        end = f": {instead}" if instead else ""
+        raise InputError(f"{what} ({type(error).__name__}: {reason}){end}") from error
