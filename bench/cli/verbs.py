@@ -129,6 +129,9 @@ def leaderboard(options: argparse.Namespace) -> int:
             text = texts[f"leaderboard.{options.format}"]
         leaderboard.put(board, texts)
     print(text, end="")
+    if options.by or options.format in ("html", "latex"):  # the others have notes, or a line for each seed
+        for remark in leaderboard.remarks(board):
+            print(f"headbench: {remark}", file=sys.stderr)
     return 0
 
 

@@ -15,6 +15,7 @@ from bench.records.files import check_writable
 from bench.records.schema import FailedRecord, Record
 from bench.records.store import CorruptRecord, OtherProtocol, Store
 from bench.report import leaderboard
+from bench.report.leaderboard_files import check_free
 from bench.run.announcement import announce
 from bench.run.costs import Costs
 from bench.run.engines import Engine, LocalEngine, cores
@@ -40,6 +41,7 @@ def run(suite: Suite, options: RunOptions) -> int:
         store = Store(options.out)
         needed = look_for(suite)
         cells = plan(suite, options.device)
+        check_free(options.out)  # now, and not when all cells have run
         if not options.dry_run:
             check_writable(options.out)
             store.check_own(*(store.path(cell.name) for cell in cells))
