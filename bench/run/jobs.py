@@ -140,7 +140,7 @@ class Timing:
     timeout: float | None = None  # seconds
 
     def __call__(self) -> FinishedRecord | str:
-        """The record with its latency; why it failed, in one line, where it did. Raises OSError as ``run_cell`` does."""
+        """The record with its latency, or why it failed, in one line. Raises OSError as ``run_cell`` does."""
         try:
             alone = not other_runs(self.run)
             return time_cell(self.cell, self.record, self.arrays, Cache(self.cache), alone=alone)

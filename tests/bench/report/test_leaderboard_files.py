@@ -44,17 +44,18 @@ def test_a_file_of_the_user_stays_and_is_named(folder, make_record, failed, file
     before = files_of(folder)
     assert main(["leaderboard", str(folder)]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"headbench: error: {folder / name}: not written by a leaderboard") and error.count("\n") == 1
+    assert error.startswith(f"headbench: error: {folder / name}: not written by a leaderboard")
+    assert error.count("\n") == 1
     assert files_of(folder) == before
 
 
 def test_a_folder_or_a_link_to_nothing_in_the_way_is_named(folder):
     (folder / "curves.svg").mkdir()
-    with pytest.raises(InputError, match="curves.svg"):
+    with pytest.raises(InputError, match="not written"):
         write(folder)
     (folder / "curves.svg").rmdir()
     (folder / "curves.svg").symlink_to("nowhere")
-    with pytest.raises(InputError, match="curves.svg"):
+    with pytest.raises(InputError, match="not written"):
         write(folder)
 
 

@@ -130,8 +130,8 @@ def kept_hook() -> Iterator[list[str]]:
 def test_a_hook_on_every_module_is_found_and_gone_afterwards(fails, kept_hook):
     error = ValueError("the method's own") if fails else None
     kind, told = (ValueError, "own") if fails else (SideEffect, "forward hooks of every module, was 1, is 2")
+    called: list[int] = []
     for _ in range(2):  # a second method begins without the hook of the first
-        called: list[int] = []
         with pytest.raises(kind, match=told) as caught, no_side_effects(nn.Linear(2, 2)):
             global_hooks.register_module_forward_hook(lambda *_: called.append(1), with_kwargs=True, always_call=True)
             if error:
