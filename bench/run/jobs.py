@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,12 +70,7 @@ class CellJob:
 
     def __call__(self) -> tuple[Record, Arrays]:
         """The record and its arrays. Raises OSError as ``run_cell`` does."""
-        record, arrays = run_cell(self.cell, Cache(self.cache))
-        try:
-            pickle.dumps(record)
-        except Exception as error:  # what a method reports may be nothing that can be sent
-            return self.died(reason_of(error))
-        return record, arrays
+        return run_cell(self.cell, Cache(self.cache))
 
     def died(self, reason: str) -> tuple[Record, Arrays]:
         """The record of a cell whose process ended, and no arrays."""
