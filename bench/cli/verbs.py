@@ -99,6 +99,7 @@ def check(options: argparse.Namespace) -> int:
 
     quiet_libraries()
     load_plugins()
+    signals.at_work()
     code = check(options.methods, options.only, options.on)
     if options.only or options.on:
         return code

@@ -45,7 +45,7 @@ def run(suite: Suite, options: RunOptions) -> int:
         if not options.dry_run:
             check_writable(options.out)
             store.check_own(*(store.path(cell.name) for cell in cells))
-            signals.at_work()
+        signals.at_work()
         if options.no_cache:
             root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headbench-")))
         found = survey(store, cells, set_aside=not options.dry_run)
