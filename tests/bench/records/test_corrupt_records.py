@@ -86,7 +86,9 @@ def test_a_full_disk_ends_a_run_in_one_line_and_keeps_what_was_finished(place, c
         assert place.run(*FLAGS) == 2
     *status, error = capsys.readouterr().err.splitlines()
     assert all(line.startswith("  ") for line in status)  # a slow cell is named
-    assert error.startswith(f"headbench: error: {place.out}/records/") and error.endswith("run the command again to continue")
+    assert error.startswith(f"headbench: error: {place.out}/records/") and error.endswith(
+        "run the command again to continue"
+    )
     assert place.files() == files
     assert place.run(*FLAGS) == 0
 
