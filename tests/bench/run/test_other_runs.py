@@ -74,7 +74,8 @@ def test_a_folder_of_another_user_is_left_alone(place, monkeypatch):
     with announced():
         pass
     (folder,) = place.folder.glob("headbench-*")
-    monkeypatch.setattr(os, "getuid", lambda uid=os.getuid(): uid + 1)
+    another = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: another)
     folder.rename(place.folder / f"headbench-{os.getuid()}")
     with announced():
         assert not list(place.folder.rglob("*.run"))
