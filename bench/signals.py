@@ -7,6 +7,7 @@ import signal
 from types import FrameType
 
 _at_work = False
+_terminated = False
 
 
 class Terminated(BaseException):
@@ -26,6 +27,12 @@ def at_work() -> None:
     _at_work = True
 
 
+def check() -> None:
+    """Raise Terminated again where SIGTERM has come: it is lost where nothing can be raised, as in ``__del__``."""
+    if _terminated:
+        raise Terminated
+
+
 def ignore() -> None:
     """From now on the process ends anyway."""
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -34,12 +41,14 @@ def ignore() -> None:
 
 def _on(number: int, frame: FrameType | None) -> None:
     """Raise, except in the middle of an import before any work: libraries catch there what they should not."""
+    global _terminated
     if _importing(frame) and not _at_work:
         name = "stopped" if number == signal.SIGINT else "ended by SIGTERM"
         os.write(2, f"headbench: {name}\n".encode())
         os._exit(128 + number)
     if number == signal.SIGINT:
         raise KeyboardInterrupt
+    _terminated = True
     raise Terminated
 
 

@@ -99,6 +99,7 @@ def check(options: argparse.Namespace) -> int:
 
     quiet_libraries()
     load_plugins()
+    signals.at_work()
     code = check(options.methods, options.only, options.on)
     if options.only or options.on:
         return code
@@ -129,6 +130,9 @@ def leaderboard(options: argparse.Namespace) -> int:
             text = texts[f"leaderboard.{options.format}"]
         leaderboard.put(board, texts)
     print(text, end="")
+    if options.by or options.format in ("html", "latex"):  # the others have notes, or a line for each seed
+        for remark in leaderboard.remarks(board):
+            print(f"headbench: {remark}", file=sys.stderr)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 import traceback
 from collections.abc import Hashable
@@ -30,6 +31,7 @@ from tasks.models.steps import steps_told_to
 
 Arrays = dict[str, np.ndarray]
 LONGEST_REASON = 500  # characters
+OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 # Evaluations of the last model with all heads and with none, which every method's curve begins and ends with, by task,
 # seed and device. The cells of a model follow one another in a process.
 _ends: dict[Hashable, dict[bool, tuple[Evaluation, Stopwatch]]] = {}
@@ -38,7 +40,7 @@ _ends: dict[Hashable, dict[bool, tuple[Evaluation, Stopwatch]]] = {}
 def run_cell(cell: Cell, cache: Cache) -> tuple[Record, Arrays]:
     """The record of ``cell``, which is not timed yet, and its arrays; the record of the failure, and none, if it fails.
 
-    Raises OSError: a full disk or a missing permission says nothing about a cell.
+    Raises OSError where it says nothing about the cell, see ``of_the_machine``.
     """
     try:
         with (
@@ -46,10 +48,18 @@ def run_cell(cell: Cell, cache: Cache) -> tuple[Record, Arrays]:
             steps_told_to(lambda steps: status.now(f"training, {steps}")),
         ):
             return _run(cell, cache, status)
-    except OSError:
-        raise
     except (Exception, SystemExit) as error:  # a method's own fault must not stop the others
+        if of_the_machine(error):
+            raise
         return failed_record(cell, reason_of(error), _printable(traceback.format_exc())), {}
+
+
+def of_the_machine(error: BaseException) -> bool:
+    """Whether ``error`` is a full or failing disk or a missing permission, which every other cell would meet as well.
+
+    Other errors of the system, such as a connection that a task's adapter loses, are the cell's own.
+    """
+    return isinstance(error, OSError) and error.errno in OF_THE_MACHINE
 
 
 def reason_of(error: BaseException) -> str:

@@ -17,6 +17,7 @@ from bench.analysis.quality import name_of_quality
 from bench.exports.onnx_files import check_installed
 from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import largest_gap
+from bench.measure.status import Status
 from bench.measure.view import view_of
 from bench.prune.budget import check_enough, units_to_keep
 from bench.prune.card import Pruned, card
@@ -38,6 +39,7 @@ from methods.heads import HeadMap, kept_heads, save_pruned, unpruned_heads
 from methods.recovery.choosing import select
 from tasks.contract import Task
 from tasks.models.cache import Cache, system_errors
+from tasks.models.steps import steps_told_to
 from tasks.request import CalibrationSource, TaskSpec
 from tasks.translating.scores import CorpusOutcomes
 
@@ -82,8 +84,10 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     if options.uniform:
         check_expressible(untrained, heads, keep)
     _check_biases(options, untrained, heads)
+    if own := task.own_data:
+        print("; ".join([f"{task.data_name}: {own.sizes}", *own.remarks]), flush=True)
     with _one_line(options):
-        task.prepare(options.seed, cache, device)
+        _prepare(task, options.seed, cache, device)
         model: Any = task.open(options.seed, cache, device).requires_grad_(False)
         before = evaluate_model(task, model)
         view, choice = _chosen(options, task, model, keep, device, source)
@@ -143,6 +147,15 @@ def _chosen(
         kept = int(choice.mask.sum())
         raise InputError(f"--method {options.method.label} keeps {kept} units, whatever --keep says")
     return view, choice
+
+
+def _prepare(task: Task, seed: int, cache: Cache, device: torch.device) -> None:
+    """Train the model, unless it is in the cache, and tell every minute how far that is."""
+    with (
+        Status(f"training {task.model_name}, {task.data_name}, seed {seed}") as status,
+        steps_told_to(status.now),
+    ):
+        task.prepare(seed, cache, device)
 
 
 @contextmanager

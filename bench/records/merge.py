@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from bench.records.errors import InputError
-from bench.records.files import TEMPORARY, check_writable, digest_of, locked, read_file
+from bench.records.files import TEMPORARY, check_writable, digest_of, locked, naming, read_file
 from bench.records.schema import FinishedRecord, Record
 from bench.records.store import CorruptRecord, OtherProtocol, Store
 
@@ -181,4 +181,5 @@ def _copy(source: Source, target: Path) -> None:
         raise InputError(f"{source.path}: was changed meanwhile, by a run into that folder: merge when it has ended")
     target.parent.mkdir(parents=True, exist_ok=True)
     for path, content in contents.items():
-        path.write_bytes(content)
+        with naming(path):
+            path.write_bytes(content)

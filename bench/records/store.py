@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from bench.records.files import NotAFile, digest_of, is_temporary, locked, read_
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import RECORD, FinishedRecord, Record
 
+CORRUPT = ".corrupt"  # with a number, after the name of a file that was set aside
 INDEXED = 2000  # records that have an index; fewer are read in about a second
 ODD = (ValueError, KeyError, AttributeError, TypeError)  # raised where content is of an unexpected kind
 
@@ -158,6 +160,11 @@ class Store:
         folders = [folder for folder in reversed(path.parents) if folder.is_relative_to(self.folder)]
         return next((folder for folder in folders if folder.is_symlink()), None)
 
+    @staticmethod
+    def has_name_of_record(path: Path) -> bool:
+        """Whether ``path`` is named as ``bench.suites.cells`` names a record; others may be a user's."""
+        return re.fullmatch(r"seed\d+\.json", path.name) is not None
+
     def check_own(self, *paths: Path) -> None:
         """Raise InputError where one of the records at ``paths`` is or would be below a symbolic link."""
         if link := next(filter(None, map(self.link_above, paths)), None):
@@ -167,21 +174,24 @@ class Store:
             )
 
     def set_aside(self, path: Path) -> Path:
-        """Rename a corrupt record, so that it is kept but no longer read; returns its new path.
+        """Rename a corrupt record and its arrays, so that they are kept but no longer read; returns its new path.
 
-        Raises InputError as ``check_own`` does.
+        Their new names are free ones, with the same number at the end. Raises InputError as ``check_own`` does.
         """
         self.check_own(path)
-        target = path.with_name(path.name + ".corrupt")
         with locked(self.folder):
+            beside, number = path.with_suffix(".safetensors"), 1
+            while any(os.path.lexists(_aside(each, number)) for each in (path, beside)):
+                number += 1
             try:
                 self._read(path)  # another run may have replaced it since it was found
             except OtherProtocol:
                 pass
             except CorruptRecord:
-                with suppress(FileNotFoundError):
-                    path.replace(target)
-        return target
+                for each in (path, beside):
+                    with suppress(FileNotFoundError):
+                        each.replace(_aside(each, number))
+        return _aside(path, number)
 
     def clear_temporary(self) -> None:
         """Remove the temporary files of killed writers; a running writer holds the lock while it has any."""
@@ -191,6 +201,10 @@ class Store:
                 for path in (Path(folder) / name for name in names):
                     if is_temporary(path):
                         path.unlink()
+
+
+def _aside(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}{CORRUPT}{number}")
 
 
 def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
@@ -205,7 +219,8 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
     for path, found in store.read_all(paths).items():
         if isinstance(found, CorruptRecord):
             corrupt += 1
-            _tell(f"left out, a corrupt record, which `headbench run` sets aside and makes again: {found}")
+            remedy = ", which `headbench run` sets aside and makes again" if store.has_name_of_record(path) else ""
+            _tell(f"left out, a corrupt record{remedy}: {found}")
         elif not isinstance(found, OtherProtocol):
             records[path] = found
     if not paths:

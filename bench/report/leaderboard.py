@@ -15,9 +15,11 @@ from bench.analysis.over_controls import Over
 from bench.analysis.quality import quality_name
 from bench.analysis.summary import over_seeds
 from bench.records.errors import InputError
-from bench.records.files import locked, write_whole
+from bench.records.files import locked
+from bench.report import leaderboard_files
 from bench.report.area_orders import area_orders
 from bench.report.board import Board, read, with_results
+from bench.report.leaderboard_files import ABOUT, PICTURE, TABLE, TEXT, check_free
 from bench.report.notes import mixed_settings
 from bench.report.tables.columns import COLUMNS, Column
 from bench.report.tables.markdown import aligned, literal, table_in_markdown
@@ -31,7 +33,6 @@ from bench.report.tables.table import to_csv as table_to_csv
 TASK = ["task", "data", "model"]
 ROW = ["label", "control", "kind", "removes", "trained"]
 PLACE = 1  # in a row, of what compares a method with its controls
-PICTURE = "curves.svg"
 LEGEND = """\
 How to read it. *acc. at 50 %*, *75 %*: test accuracy with that share of the heads removed. *area*: mean accuracy over
 all shares removed, scaled so that chance (always giving the commonest answer of the test split) is 0 and the unpruned
@@ -77,21 +78,19 @@ def write(folder: Path) -> list[Path]:
 
 def texts(board: Board) -> dict[str, str]:
     """What ``leaderboard.md`` and ``leaderboard.csv`` hold, by name."""
-    return {"leaderboard.md": markdown(board), "leaderboard.csv": to_csv(board)}
+    return {TEXT: markdown(board), TABLE: to_csv(board)}
 
 
 def put(board: Board, texts: Mapping[str, str]) -> list[Path]:
-    """Write ``texts`` and the figure to the folder of ``board``; returns their paths."""
+    """Write ``texts`` and the figure to the folder of ``board``; returns their paths.
+
+    A figure of results that no longer exist is removed. Raises InputError where a file of the user is in the way.
+    """
     from bench.report.figures.overview import overview  # loads matplotlib, which text does without
 
-    files = {name: text.encode() for name, text in texts.items()}
-    if board.records:
-        files[PICTURE] = overview(board)
-    else:
-        (board.folder / PICTURE).unlink(missing_ok=True)  # of results that no longer exist
-    for name, content in files.items():
-        write_whole(board.folder / name, content)
-    return [board.folder / name for name in files]
+    check_free(board.folder)
+    drawn = {PICTURE: overview(board)} if board.records else {}
+    return leaderboard_files.put({name: text.encode() for name, text in texts.items()} | drawn, board.folder)
 
 
 def by_schedule(board: Board, form: str) -> str:
@@ -114,15 +113,20 @@ def summary(folder: Path) -> str:
     board = read(folder)
     if not board.records:
         return "no cell has a result yet"
-    mixed = [f"- {literal(note)}" for note in mixed_settings(list(board.records.values()))]
+    mixed = [f"- {literal(note)}" for note in remarks(board)]
     return "\n".join([_overall(board), *(["", *mixed] if mixed else [])])
+
+
+def remarks(board: Board) -> list[str]:
+    """What belongs under a table that has no notes: that records of several settings are averaged in it."""
+    return mixed_settings(list(board.records.values()))
 
 
 def markdown(board: Board, sort: str = "area") -> str:
     """The whole leaderboard in Markdown, with the methods of each table in the order of the column ``sort``."""
     parts = ["# Leaderboard", ""]
     if board.records:
-        parts += [f"![Quality against the shares of heads and of parameters removed]({PICTURE})", ""]
+        parts += [f"![{ABOUT}]({PICTURE})", ""]
         parts += [_overall(board, sort), ""]
         for task in board.tasks:
             of_task = board.of_task(task)

@@ -154,7 +154,7 @@ class Worker:
                         self._begin = time.perf_counter()
                     case Doing(text):
                         self.doing = text
-                    case Done() as done:
+                    case Done() as done if done.index == self.index:
                         self.index = self.job = None
                         return done
         except (EOFError, OSError):  # OSError where it ended in the middle of a message

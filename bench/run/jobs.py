@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from bench.measure.cell import Arrays, describe, failed_record, reason_of, run_cell
+from bench.measure.cell import Arrays, describe, failed_record, of_the_machine, reason_of, run_cell
 from bench.measure.cell_timing import time_cell
 from bench.measure.status import Status
 from bench.records.errors import InputError
@@ -36,15 +35,18 @@ class TrainJob:
         return f"training {self.cell.where}"
 
     def __call__(self) -> dict[str, Any]:
-        """The report of the training; a failure is reported by each cell that needs the model. Raises OSError."""
+        """The report of the training; a failure is reported by each cell that needs the model.
+
+        Raises OSError as ``run_cell`` does.
+        """
         try:
             with Status(self.name) as status, steps_told_to(status.now):
                 return open_task(self.cell.task).prepare(
                     self.cell.seed, Cache(self.cache), torch.device(self.cell.device)
                 )
-        except OSError:
-            raise
         except Exception as error:
+            if of_the_machine(error):
+                raise
             return {"failure": reason_of(error)}
 
     def died(self, reason: str) -> dict[str, Any]:
@@ -67,13 +69,8 @@ class CellJob:
         return f"{self.cell.method.label} on {self.cell.where}"
 
     def __call__(self) -> tuple[Record, Arrays]:
-        """The record and its arrays. Raises OSError."""
-        record, arrays = run_cell(self.cell, Cache(self.cache))
-        try:
-            pickle.dumps(record)
-        except Exception as error:  # what a method reports may be nothing that can be sent
-            return self.died(reason_of(error))
-        return record, arrays
+        """The record and its arrays. Raises OSError as ``run_cell`` does."""
+        return run_cell(self.cell, Cache(self.cache))
 
     def died(self, reason: str) -> tuple[Record, Arrays]:
         """The record of a cell whose process ended, and no arrays."""
@@ -137,13 +134,13 @@ class Timing:
     timeout: float | None = None  # seconds
 
     def __call__(self) -> FinishedRecord | str:
-        """The record with its latency; why it failed, in one line, where it did. Raises OSError."""
+        """The record with its latency, or why it failed, in one line. Raises OSError as ``run_cell`` does."""
         try:
             alone = not other_runs(self.run)
             return time_cell(self.cell, self.record, self.arrays, Cache(self.cache), alone=alone)
-        except OSError:
-            raise
         except Exception as error:
+            if of_the_machine(error):
+                raise
             return reason_of(error)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -25,9 +26,13 @@ def this_run() -> str:
 def announced(run: str = "") -> Iterator[None]:
     """Inside, this process is known to others as one of ``run``; the kernel withdraws that when the process dies.
 
-    run: by default, this process is a run of its own.
+    run: by default, this process is a run of its own. Others are told nothing where their folder is not to be trusted.
     """
-    path = _folder() / f"{run or this_run()}.{os.getpid()}.run"
+    folder = _folder()
+    if folder is None:
+        yield
+        return
+    path = folder / f"{run or this_run()}.{os.getpid()}.run"
     what = f"for {run}" if run else " ".join(sys.argv[1:]) or "headbench"
     with path.open("w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -43,7 +48,8 @@ def other_runs(run: str = "") -> list[str]:
     """Runs other than ``run``, by default that of this process: process, since when, and command."""
     found = []
     own = run or this_run()
-    for path in sorted(_folder().glob("*.run")):
+    folder = _folder()
+    for path in sorted(folder.glob("*.run")) if folder else ():
         if path.name.rpartition(".")[0].rpartition(".")[0] == own:
             continue
         with suppress(FileNotFoundError), path.open(encoding="utf-8") as file:
@@ -56,7 +62,11 @@ def other_runs(run: str = "") -> list[str]:
     return found
 
 
-def _folder() -> Path:
+def _folder() -> Path | None:
+    """Where runs announce themselves; None where another user may have made what has that name, or may write to it."""
     folder = Path(tempfile.gettempdir()) / f"headbench-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return folder if ours else None

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import FrameType, TracebackType
 from typing import Any, TextIO
 
+from bench import signals
 from bench.measure.status import EVERY, duration
 from bench.run.engines import Busy
 from bench.run.jobs import TrainJob
@@ -55,7 +56,8 @@ class Progress:
         print(text, flush=True)
 
     def watch(self, busy: Sequence[Busy], left: str = "") -> None:
-        """Show what the workers are at; answer a Ctrl-C. left: the time left, in words."""
+        """Show what the workers are at; answer a Ctrl-C, or SIGTERM. left: the time left, in words."""
+        signals.check()
         if self._ended:  # it was raised where nothing can be, such as in code that frees an object of Ray's
             raise KeyboardInterrupt
         if self._asked:

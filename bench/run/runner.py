@@ -15,6 +15,7 @@ from bench.records.files import check_writable
 from bench.records.schema import FailedRecord, Record
 from bench.records.store import CorruptRecord, OtherProtocol, Store
 from bench.report import leaderboard
+from bench.report.leaderboard_files import check_free
 from bench.run.announcement import announce
 from bench.run.costs import Costs
 from bench.run.engines import Engine, LocalEngine, cores
@@ -40,10 +41,11 @@ def run(suite: Suite, options: RunOptions) -> int:
         store = Store(options.out)
         needed = look_for(suite)
         cells = plan(suite, options.device)
+        check_free(options.out)  # now, and not when all cells have run
         if not options.dry_run:
             check_writable(options.out)
             store.check_own(*(store.path(cell.name) for cell in cells))
-            signals.at_work()
+        signals.at_work()
         if options.no_cache:
             root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headbench-")))
         found = survey(store, cells, set_aside=not options.dry_run)
@@ -136,7 +138,7 @@ def survey(
 def _set_aside_others(store: Store, cells: Sequence[Cell]) -> None:
     """Set aside the corrupt records of earlier runs with other cells: the leaderboard shows theirs too."""
     for path in set(store.paths()) - {store.path(cell.name) for cell in cells}:
-        if store.link_above(path):
+        if store.link_above(path) or not store.has_name_of_record(path):
             continue  # not ours to rename; whoever reads it leaves it out
         try:
             store.read(path)

@@ -75,7 +75,11 @@ def serve(pipe: Connection, others: list[Connection], start: Callable[[], None],
     start()
     sending = threading.Lock()
 
+    own = os.getpid()
+
     def send(message: object) -> None:
+        if os.getpid() != own:  # a method forked, and its child came back; the parent goes on
+            os._exit(0)
         with sending, contextlib.suppress(BrokenPipeError):  # the watch ends this process
             pipe.send(message)
 
@@ -115,7 +119,14 @@ def _run(index: int, job: Callable[[], Any]) -> Done:
         return Done(index, time.perf_counter() - begin, error=_portable(error))
     except BaseException as error:  # as a method may raise; it must end neither this process nor the run
         return Done(index, time.perf_counter() - begin, died=f"it raised {type(error).__name__}")
-    return Done(index, time.perf_counter() - begin, value)
+    seconds = time.perf_counter() - begin
+    try:
+        pickle.loads(pickle.dumps(value))
+    except BaseException as error:  # what a method reports may be nothing that can be sent, or read again
+        from bench.measure.cell import reason_of  # loads torch
+
+        return Done(index, seconds, died=f"its outcome cannot be sent to another process: {reason_of(error)}")
+    return Done(index, seconds, value)
 
 
 def _portable(error: Exception) -> Exception:

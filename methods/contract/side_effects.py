@@ -44,23 +44,42 @@ def restored_switches() -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
+def restored_hooks() -> Iterator[None]:
+    """Restore the hooks that torch runs for every module, on leaving, also after an error."""
+    states = {name: state for name, state in vars(global_hooks).items() if name.startswith("_global_")}
+    before = {name: dict(state) if isinstance(state, dict) else state for name, state in states.items()}
+    try:
+        yield
+    finally:
+        for name, state in states.items():
+            if isinstance(state, dict):  # changed in place: the handles of hooks refer to it
+                state.clear()
+                state.update(before[name])
+            setattr(global_hooks, name, state)
+
+
+@contextmanager
 def no_side_effects(model: nn.Module) -> Iterator[None]:
     """Raise SideEffect if the code inside changes a switch, or a weight of ``model``, or leaves a hook or removes one.
 
-    Switches are restored in any case. Weights are compared by digests of their bits, see :func:`digest_of_tensor`.
+    Switches, and hooks of every module, are restored in any case. Weights are compared by digests of their bits, see
+    :func:`digest_of_tensor`. What the code inside raises stays as it is, with a note on hooks.
     """
     weights, hooks = _digests(model), count_hooks(model)
-    with restored_switches() as before:
-        yield
-        after = switches()
+    with restored_switches() as before, restored_hooks():
+        try:
+            yield
+        except BaseException as error:
+            if fault := _hooks_changed(hooks, count_hooks(model)):
+                error.add_note(fault)
+            raise
+        after, left = switches(), count_hooks(model)
     if changed := [name for name, value in before.items() if after[name] != value]:
         raise SideEffect(f"the method changed {changed[0]} from {before[changed[0]]} to {after[changed[0]]}")
     if changed := _differing(weights, _digests(model)):
         raise SideEffect(f"the method changed weights of the model: {_first_of(changed)}")
-    left = count_hooks(model)
-    if changed := _differing(hooks, left, absent=0):
-        was, now = hooks.get(changed[0], 0), left.get(changed[0], 0)
-        raise SideEffect(f"the method left hooks behind, or removed some: {_first_of(changed)}, was {was}, is {now}")
+    if fault := _hooks_changed(hooks, left):
+        raise SideEffect(fault)
 
 
 def count_hooks(model: nn.Module) -> dict[str, int]:
@@ -139,6 +158,14 @@ def _hooks_in(attributes: Mapping[str, Any], prefix: str = "_") -> Iterator[tupl
 def _differing(before: Mapping[str, object], after: Mapping[str, object], absent: object = None) -> list[str]:
     """Names whose values differ; a name that is not there has the value ``absent``."""
     return [name for name in {**before, **after} if before.get(name, absent) != after.get(name, absent)]
+
+
+def _hooks_changed(before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """What became of hooks, in words; empty where they are as they were."""
+    if not (changed := _differing(before, after, absent=0)):
+        return ""
+    was, now = before.get(changed[0], 0), after.get(changed[0], 0)
+    return f"the method left hooks behind, or removed some: {_first_of(changed)}, was {was}, is {now}"
 
 
 def _first_of(names: Sequence[str]) -> str:

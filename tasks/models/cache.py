@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -114,14 +113,15 @@ def _set_aside(path: Path) -> Path:
 def system_errors(path: Path) -> Iterator[None]:
     """Turn an error of a library about a full disk or a missing permission into an OSError about ``path``.
 
-    Those of safetensors and tokenizers, which are written in Rust, say so in their message only.
+    Those of safetensors and tokenizers, which are written in Rust, say so in their message only. An OSError without a
+    number, as libraries raise for a lost connection, is none of the system's and stays as it is.
     """
     try:
         yield
     except Exception as error:
         found = re.search(r"\(os error (\d+)\)", str(error))
-        if isinstance(error, OSError) and not error.filename:
-            number = error.errno or errno.EIO
+        if isinstance(error, OSError) and error.errno and not error.filename:
+            number = error.errno
         elif found:
             number = int(found[1])
         else:

@@ -13,8 +13,7 @@ from bench.report.figures.canvas import short
 from bench.report.figures.curves import draw_lines
 from bench.report.figures.picture import MUTED, picture
 from bench.report.figures.quality_axis import QualityAxis
-
-TITLE = "Quality against the shares of heads and of parameters removed"
+from bench.report.leaderboard_files import ABOUT
 
 
 def overview(board: Board) -> bytes:
@@ -22,7 +21,7 @@ def overview(board: Board) -> bytes:
 
     A band is one standard deviation over seeds. Methods that remove neurons are drawn by parameters alone.
     """
-    return picture("curves", TITLE, "", partial(_draw, board), ("svg",)).files["svg"]
+    return picture("curves", ABOUT, "", partial(_draw, board), ("svg",)).files["svg"]
 
 
 def _draw(board: Board) -> Figure:

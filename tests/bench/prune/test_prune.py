@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from bench.__main__ import main
 from bench.measure.latency import ForwardTimes
+from bench.measure.status import Status
 from bench.measure.timing import Laps
 from bench.prune.budget import units_to_keep
 from bench.prune.times import share_waited
 from bench.records.errors import InputError
 from methods.heads import HeadMap, load_pruned, save_pruned
+from tasks.models import train as training
 
 
 def test_the_checkpoint_has_the_heads_asked_for_and_says_what_was_printed(prune, tmp_path, capsys):
@@ -28,7 +31,8 @@ def test_the_checkpoint_has_the_heads_asked_for_and_says_what_was_printed(prune,
     card = (tmp_path / "small" / "README.md").read_text()
     smaller = load_pruned(tmp_path / "small")
     assert len(HeadMap.of(smaller)) == 4
-    assert printed.partition("\n\nSaved: ")[0] in card
+    data, _, printed = printed.partition("\n")
+    assert data.startswith("tiny: ") and printed.partition("\n\nSaved: ")[0] in card
     parameters = sum(parameter.numel() for parameter in smaller.parameters())
     assert f"{parameters:,}" in card and "by `michel`" in card
     assert not list(tmp_path.glob(".*"))  # nothing half written
@@ -57,6 +61,26 @@ def test_heads_of_other_kinds_of_attention_stay(tiny_marian, tiny_pairs, tmp_pat
     card = (tmp_path / "small" / "README.md").read_text()
     assert "18 of 24 attention heads kept" in card and "Only heads of cross attention could go." in card
     assert "- model.encoder.layers.1.self_attn: 4 of 4 (0, 1, 2, 3)" in card and "--kinds cross" in card
+
+
+def test_what_was_read_and_a_long_training_are_told(prune, place, capfd, monkeypatch):
+    """As by a run: which rows were dropped, and how far the training is."""
+    place.data = place.folder / "some.csv"
+    rows = [f"text {number},{('negative', 'positive', '')[number % 3]}" for number in range(60)]
+    place.data.write_text("text,label\n" + "\n".join(rows) + "\n")
+    train = training.train
+
+    def slow(*given, **named):
+        found = train(*given, **named)
+        time.sleep(0.1)
+        return found
+
+    monkeypatch.setattr("tasks.models.train.train", slow)
+    monkeypatch.setitem(Status.__init__.__kwdefaults__, "every", 0.02)
+    assert prune("--method", "magnitude", "--keep", "0.5", "--finetune", "--seed", "3") == 0
+    told = capfd.readouterr()
+    assert told.out.splitlines()[0].startswith("some: ") and "without a label" in told.out.splitlines()[0]
+    assert re.search(r"^  training tiny-bert, some, seed 3: step \d+ of \d+", told.err, re.MULTILINE)
 
 
 def test_the_lines_of_the_card_load_it_in_a_new_process(prune, tmp_path):

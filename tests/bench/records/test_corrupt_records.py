@@ -27,10 +27,10 @@ def test_a_damaged_record_is_named_set_aside_and_made_again(place, capsys, endin
     capsys.readouterr()
     assert place.run(*FLAGS) == 0
     told = capsys.readouterr()
-    assert "random/seed1" in told.err and "set aside as seed1.json.corrupt" in told.err
+    assert "random/seed1" in told.err and "set aside as seed1.json.corrupt1" in told.err
     assert "1 corrupt, 3 done" in told.out
     assert place.results() == results
-    again = {name: content for name, content in place.files().items() if not name.endswith(".corrupt")}
+    again = {name: content for name, content in place.files().items() if ".corrupt" not in name}
     assert {name for name in files if files[name] != again[name]} == {
         str(path.with_suffix(".json").relative_to(place.out / "records"))
     }
@@ -42,6 +42,16 @@ def test_a_damaged_record_of_another_cell_does_not_stop_a_run(place, capsys):
     assert place.run("--methods", "none") == 0
     assert "random/seed1" in capsys.readouterr().err
     assert "random" in (place.out / "leaderboard.md").read_text()
+
+
+def test_a_file_of_the_user_among_the_records_keeps_its_name(place, capsys):
+    assert place.run("--methods", "none") == 0
+    note = place.out / "records" / "mine" / "notes" / "a.json"
+    note.parent.mkdir(parents=True)
+    note.write_text('{"mine": true}')
+    assert place.run("--methods", "none") == 0
+    assert note.read_text() == '{"mine": true}' and [each.name for each in note.parent.iterdir()] == ["a.json"]
+    assert f"left out, a corrupt record: {note}" in capsys.readouterr().err
 
 
 def test_a_dry_run_names_a_damaged_record_and_leaves_it(place, capsys):
@@ -76,7 +86,9 @@ def test_a_full_disk_ends_a_run_in_one_line_and_keeps_what_was_finished(place, c
         assert place.run(*FLAGS) == 2
     *status, error = capsys.readouterr().err.splitlines()
     assert all(line.startswith("  ") for line in status)  # a slow cell is named
-    assert error.startswith("headbench: error: ") and error.endswith("run the command again to continue")
+    assert error.startswith(f"headbench: error: {place.out}/records/") and error.endswith(
+        "run the command again to continue"
+    )
     assert place.files() == files
     assert place.run(*FLAGS) == 0
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.__main__ import main
 from bench.records import merge as merging
 from bench.records.errors import InputError
 from bench.records.files import temporary
@@ -176,6 +177,16 @@ def test_nothing_stays_of_a_merge_that_fails_half_way(tmp_path, add, monkeypatch
     with pytest.raises(OSError, match="No space"):
         merge([a, b], c)
     assert c.is_dir() and not list(c.iterdir())
+
+
+def test_a_full_disk_is_told_with_the_file_that_did_not_fit(tmp_path, add, capsys, file_size_limit):
+    a, b, c = (tmp_path / name for name in "abc")
+    add(a, seed=0), add(b, seed=1)
+    with file_size_limit(100):
+        assert main(["merge", str(a), str(b), "--out", str(c)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"headbench: error: {c}/") and "seed0.json: " in error and error.count("\n") == 1
+    assert not c.exists()
 
 
 def test_what_a_killed_merge_left_is_no_hindrance(tmp_path, add):

@@ -265,3 +265,17 @@ def test_setting_aside_spares_a_record_that_is_whole_by_now(store, write):
     assert store.set_aside(path).read_text() == "{"
     assert not path.exists()
     store.set_aside(path)  # another run was first
+
+
+def test_records_set_aside_keep_their_arrays_and_one_another(store, write):
+    kept = {}
+    for number in (1, 2):
+        path = write()
+        path.write_text("{" * number)
+        arrays = path.with_suffix(".safetensors")
+        arrays.write_bytes(b"arrays" * number)
+        aside = store.set_aside(path)
+        kept |= {aside.name: b"{" * number, aside.name.replace("json", "safetensors"): b"arrays" * number}
+    path = write()
+    assert {each.name: each.read_bytes() for each in path.parent.iterdir() if ".corrupt" in each.name} == kept
+    assert len(kept) == 4 and len(store.paths()) == 1

@@ -172,6 +172,19 @@ def test_a_remark_on_mixed_settings_stands_under_the_table_of_a_run(make_record,
     assert summary(tmp_path).splitlines()[-1].startswith("- classification, data, model: records of several settings: ")
 
 
+@pytest.mark.parametrize("flags", [["--format", "html"], ["--format", "latex"], ["--by", "schedule"]])
+def test_a_remark_on_mixed_settings_stands_beside_a_table_without_notes(make_record, tmp_path, capsys, flags):
+    scheduled = {"label": "m", "cell": {"options": {"allocation": "global"}}}
+    Store(tmp_path).write("t/m/seed0", make_record(**scheduled), OUTCOMES)
+    assert main(["leaderboard", str(tmp_path), *flags]) == 0
+    assert capsys.readouterr().err == ""
+    Store(tmp_path).write("t/m/seed1", make_record(seed=1, limit=100, **scheduled), OUTCOMES)
+    assert main(["leaderboard", str(tmp_path), *flags]) == 0
+    told = capsys.readouterr()
+    assert told.err.startswith("headbench: classification, data, model: records of several settings: ")
+    assert told.err.count("\n") == 1 and "several settings" not in told.out
+
+
 def test_methods_with_fewer_seeds_than_others_are_named(make_record, board):
     records = [make_record(label=label, seed=seed) for label in ("ae", "michel") for seed in range(3)]
     assert "of 3 seeds" not in board(records)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from contextlib import closing
 from functools import partial
@@ -58,6 +59,44 @@ def test_a_process_that_dies_costs_its_job_only():
     assert done[1].died == "its process ended with signal SIGKILL, as when memory runs out"
     assert done[2].died == "its process ended with exit code 7"
     assert done[5].died == "its process ended with exit code 0"
+
+
+def comes_back_twice() -> int:
+    """As a method does that forks, and lets its child return."""
+    if not os.fork():
+        time.sleep(0.3)
+    return 7
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+def test_a_job_that_comes_back_twice_has_one_outcome():
+    """The second would be taken for that of the next job, and its process for one that takes jobs."""
+    jobs = [comes_back_twice, partial(time.sleep, 1), partial(pow, 2, 1), partial(pow, 2, 2)]
+    done = list(run_jobs(jobs, 1, NOTHING))
+    assert [(each.index, each.value, each.died) for each in done] == [(0, 7, ""), (1, None, ""), (2, 2, ""), (3, 4, "")]
+
+
+class Unreadable:
+    """It can be pickled, but what comes of it raises an error."""
+
+    def __init__(self, error: type[BaseException]):
+        self.error = error
+
+    def __reduce__(self):
+        return raised, (self.error,)
+
+
+def raised(error: type[BaseException]) -> None:
+    raise error
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a worker must know this module")
+@pytest.mark.parametrize("error", [TypeError, FileNotFoundError, EOFError, SystemExit])
+def test_an_outcome_that_cannot_be_read_fails_its_job_only(error):
+    jobs = [partial(Unreadable, error), partial(open, os.devnull), partial(pow, 2, 2)]
+    first, second, third = run_jobs(jobs, 1, NOTHING)
+    assert first.died == f"its outcome cannot be sent to another process: {error.__name__}: no message"
+    assert second.died.startswith("its outcome cannot be sent to another process: TypeError: ") and third.value == 4
 
 
 def test_processes_end_when_the_caller_stops():

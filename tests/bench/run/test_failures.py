@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+
+from tasks.text_classification import TextClassification
 
 METHODS = """
 import ctypes, faulthandler, os, signal, threading, time
@@ -213,7 +217,7 @@ def test_a_training_that_fails_is_reported_by_every_cell_that_needs_it(place, mo
     )
 
 
-@pytest.mark.parametrize("error", [RuntimeError("out of memory"), RuntimeError()])
+@pytest.mark.parametrize("error", [RuntimeError("out of memory"), RuntimeError(), TimeoutError("no answer")])
 def test_a_training_that_raises_does_not_end_the_run(place, monkeypatch, error):
     def breaks(*_, **__):
         raise error
@@ -221,5 +225,31 @@ def test_a_training_that_raises_does_not_end_the_run(place, monkeypatch, error):
     monkeypatch.setattr("tasks.models.train.train", breaks)
     assert place.run("--methods", "none", "--finetune") == 1
     (record,) = place.records().values()
-    assert record["reason"] == f"RuntimeError: {str(error) or 'no message'}"
+    assert record["reason"] == f"{type(error).__name__}: {str(error) or 'no message'}"
     assert not any(path.is_dir() for path in place.cache.iterdir())
+
+
+LOST = [ConnectionResetError(errno.ECONNRESET, "reset"), TimeoutError("no answer"), FileNotFoundError(2, "gone")]
+
+
+@pytest.mark.parametrize("error", LOST)
+def test_a_connection_or_file_that_a_task_loses_fails_its_cells_only(place, monkeypatch, error):
+    def fails(*_):
+        raise error
+
+    monkeypatch.setattr(TextClassification, "evaluate", fails)
+    assert place.run("--methods", "none,michel", "--no-latency") == 1
+    records = place.records().values()
+    assert [record["reason"] for record in records] == [f"{type(error).__name__}: {error}"] * 2
+    assert all("in fails\n" in record["traceback"] for record in records)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO])
+def test_a_full_or_failing_disk_ends_the_run_and_fails_no_cell(place, monkeypatch, capsys, number):
+    def fails(*_):
+        raise OSError(number, os.strerror(number), "/some/file")
+
+    monkeypatch.setattr(TextClassification, "evaluate", fails)
+    assert place.run("--methods", "none") == 2
+    assert f"headbench: error: /some/file: {os.strerror(number)}" in capsys.readouterr().err
+    assert not place.records()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -41,6 +42,43 @@ def test_another_process_is_known_while_it_is_at_work_also_if_it_is_killed(place
         second.kill()
         second.wait()
         assert other_runs() == []
+
+
+def link_elsewhere(folder, elsewhere):
+    elsewhere.mkdir(mode=0o700)
+    folder.symlink_to(elsewhere)
+
+
+def open_to_all(folder, elsewhere):
+    folder.mkdir()
+    folder.chmod(0o777)
+
+
+def file_in_the_way(folder, elsewhere):
+    folder.write_text("mine")
+
+
+@pytest.mark.parametrize("make", [link_elsewhere, open_to_all, file_in_the_way])
+def test_a_folder_that_others_may_have_made_is_left_alone(place, make):
+    folder, elsewhere = place.folder / f"headbench-{os.getuid()}", place.folder / "elsewhere"
+    make(folder, elsewhere)
+    before = sorted(place.folder.rglob("*"))
+    with announced():
+        assert other_runs() == [] and sorted(place.folder.rglob("*")) == before
+        if folder.is_dir():
+            (folder / "them.1.run").write_text("process 1")
+            assert other_runs() == [] and (folder / "them.1.run").exists()
+
+
+def test_a_folder_of_another_user_is_left_alone(place, monkeypatch):
+    with announced():
+        pass
+    (folder,) = place.folder.glob("headbench-*")
+    another = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: another)
+    folder.rename(place.folder / f"headbench-{os.getuid()}")
+    with announced():
+        assert not list(place.folder.rglob("*.run"))
 
 
 def test_a_run_beside_another_ends_and_records_that_it_was_not_alone(place, holding, capsys):

@@ -11,10 +11,12 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
 
+from bench import signals
 from bench.run.progress import SKIPPED, Progress
 
 SLOW = """
@@ -129,16 +131,39 @@ def test_ctrl_c_twice_ends_the_run_and_once_where_nobody_can_answer():
             time.sleep(1)
 
 
+@pytest.fixture
+def handled(monkeypatch):
+    """The signals as the command handles them."""
+    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setattr(signals, "_terminated", False)
+    signals.install()
+    yield
+    for number, handler in former.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_ctrl_c_ends_the_run_though_it_comes_where_nothing_can_be_raised():
+@pytest.mark.parametrize(
+    ("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, signals.Terminated)]
+)
+def test_a_signal_ends_the_run_though_it_comes_where_nothing_can_be_raised(handled, number, raised):
     class Freed:
         def __del__(self) -> None:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
             time.sleep(1)
 
-    with pytest.raises(KeyboardInterrupt), Progress(io.StringIO(), io.StringIO()) as progress:
+    with pytest.raises(raised), Progress(io.StringIO(), io.StringIO()) as progress:
+        progress.watch([])
         Freed()
         gc.collect()
+        progress.watch([])
+
+
+def test_a_signal_ends_the_run_though_a_library_catches_what_it_raises(handled):
+    with pytest.raises(signals.Terminated), Progress(io.StringIO(), io.StringIO()) as progress:
+        with suppress(BaseException):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)
         progress.watch([])
 
 

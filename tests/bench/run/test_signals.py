@@ -60,6 +60,42 @@ def test_a_signal_while_modules_are_imported(place, number, code, told, moment):
     assert place.files() == {} and not list(place.folder.glob("headbench-*/*.run"))
 
 
+ENDING = "import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(60)\n"
+COMMAND = """
+import sys
+from bench.__main__ import command
+from bench.cli import check
+from bench.run import check_against_records, runner
+
+def importing(*_, **__):
+    import ending
+
+check.check = lambda *_: 0
+check_against_records.read_current = lambda *_: None
+check_against_records.SUITE, *sys.argv = sys.argv[1:]
+check_against_records.CellJob = runner.survey = importing
+command()
+"""
+
+
+@pytest.mark.parametrize("verb", ["check", "run"])
+def test_no_temporary_folder_stays_of_a_signal_while_modules_are_imported(place, verb):
+    (place.folder / "ending.py").write_text(ENDING)
+    (suite := place.folder / "tiny.toml").write_text(f'seeds = 1\nlevels = "0.5"\nmethods = "none"\n{place.task()}')
+    arguments = ["check", "none", "--baseline", "x"]
+    if verb == "run":
+        arguments = place.arguments("--methods", "none", "--dry-run", "--no-cache")
+    paths = os.pathsep.join(map(str, [place.tree, place.folder]))
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, str(suite), "headbench", *arguments],
+        env=os.environ | {"PYTHONPATH": paths, "TMPDIR": str(place.folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 143 and "ended by SIGTERM" in done.stderr, done.stderr
+    assert not list(place.folder.glob("headbench-*"))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process that lets no other thread run")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_workers_end_within_two_seconds_also_if_busy(place, package, number):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn.modules import module as global_hooks
 
 from methods.contract import side_effects
 from methods.contract.side_effects import SideEffect, digest_of_tensor, no_side_effects
@@ -114,14 +117,43 @@ def test_what_is_left_behind_is_found_and_named(spoil, told):
     assert told in str(caught.value)
 
 
-def test_a_hook_on_every_module_is_found():
-    handles = []
-    with (
-        pytest.raises(SideEffect, match="forward hooks of every module, was 0, is 1"),
-        no_side_effects(nn.Linear(2, 2)),
-    ):
-        handles.append(nn.modules.module.register_module_forward_hook(lambda *_: None))
-    handles[0].remove()
+@pytest.fixture
+def kept_hook() -> Iterator[list[str]]:
+    """A hook on every module that somebody else has; what it was called for."""
+    called: list[str] = []
+    handle = global_hooks.register_module_forward_hook(lambda module, *_: called.append(type(module).__name__))
+    yield called
+    handle.remove()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_hook_on_every_module_is_found_and_gone_afterwards(fails, kept_hook):
+    error = ValueError("the method's own") if fails else None
+    kind, told = (ValueError, "own") if fails else (SideEffect, "forward hooks of every module, was 1, is 2")
+    called: list[int] = []
+    for _ in range(2):  # a second method begins without the hook of the first
+        with pytest.raises(kind, match=told) as caught, no_side_effects(nn.Linear(2, 2)):
+            global_hooks.register_module_forward_hook(lambda *_: called.append(1), with_kwargs=True, always_call=True)
+            if error:
+                raise error
+        nn.Linear(2, 2)(torch.zeros(1, 2))
+        assert not called
+    assert kept_hook == ["Linear"] * 2
+    assert not fails or "was 1, is 2" in caught.value.__notes__[0]
+
+
+def test_a_hook_on_every_module_that_a_method_removes_is_there_again(kept_hook):
+    with pytest.raises(SideEffect, match="was 1, is 0"), no_side_effects(nn.Linear(2, 2)):
+        global_hooks._global_forward_hooks.clear()
+    nn.Linear(2, 2)(torch.zeros(1, 2))
+    assert kept_hook == ["Linear"]
+
+
+def test_the_kind_of_hooks_on_gradients_is_free_again():
+    """Torch takes either full hooks on every module or others; which it is stays after the last is removed."""
+    with no_side_effects(nn.Linear(2, 2)):
+        global_hooks.register_module_full_backward_hook(lambda *_: None).remove()
+    assert global_hooks._global_is_full_backward_hook is None
 
 
 def test_what_is_put_back_is_no_side_effect():
