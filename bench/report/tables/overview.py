@@ -16,12 +16,12 @@ from bench.records.schema import TaskKey
 from bench.report.board import Board, keeps_all, role
 from bench.report.links import method_link, records_link, task_link
 from bench.report.standing import Standing
-from bench.report.tables.columns import COLUMNS
+from bench.report.tables.columns import COLUMNS, TIMED
 from bench.report.tables.details import estimated
 from bench.report.tables.over import OVER, heading, over_cell
 from bench.report.tables.table import Cell, Heading, Table, name, number
 
-TIMED = ("speedup1", "speedup8", "speedup32")  # of one machine; the others can be averaged over machines, or are exact
+FORWARD = [name for name in TIMED if COLUMNS[name].short]  # times that pages show
 
 
 def standings(
@@ -123,12 +123,12 @@ def speeds(board: Board) -> list[Table]:
         return []
     found = []
     for count, which in enumerate(board.machines, 1):
-        means, spreads = over_seeds(board.on(which).table.set_index("label")[list(TIMED)], ["label"])
+        means, spreads = over_seeds(board.on(which).table.set_index("label")[FORWARD], ["label"])
         rows = tuple(
-            (name(label, method_link(label)), *_cells(means, spreads, label, TIMED, records_link(label)))
+            (name(label, method_link(label)), *_cells(means, spreads, label, FORWARD, records_link(label)))
             for label in board.on(which).labels
         )
-        headings = (Heading("method", "method"), *_headings(TIMED))
+        headings = (Heading("method", "method"), *_headings(FORWARD))
         found.append(Table(f"speed-{count}", f"Speed-up with half of the heads, on {which}", headings, rows))
     return found
 
