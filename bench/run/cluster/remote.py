@@ -41,8 +41,8 @@ class Content:
 
     @property
     def key(self) -> str:
-        """Its folder in a cache."""
-        return f"data-{self.digest[:32]}"
+        """Its folder in a cache: of its name too, which results know it by."""
+        return f"data-{digest_of([self.name, self.digest])[:32]}"
 
     @property
     def place(self) -> tuple[Path, tuple[str, ...]]:
@@ -51,11 +51,12 @@ class Content:
         return (path, self.files) if self.files else (path.parent, (path.name,))
 
     def located(self, cache: Cache) -> Path | None:
-        """Where this machine has it: at its own path, if the content is the same, or in the cache."""
-        path = Path(self.path)
+        """Where this machine has it, with the same content: at its own path, or in the cache; None where it has not."""
+        path, copy = Path(self.path), cache.path(self.key) / self.name
         if path.name == self.name and digest_of_content(*self.place) == self.digest:
             return path
-        return cache.path(self.key) / self.name if cache.path(self.key).is_dir() else None
+        folder, names = (copy, self.files) if self.files else (copy.parent, (self.name,))
+        return copy if digest_of_content(folder, names) == self.digest else None
 
 
 def digest_of_content(folder: Path, names: Sequence[str]) -> str:

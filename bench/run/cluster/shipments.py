@@ -11,6 +11,7 @@ from typing import Any
 
 import ray
 
+from bench.records.errors import InputError
 from bench.run.cluster.remote import Content, Files, digest_of_content, read, trained, write
 from bench.suites.cells import open_task
 from bench.suites.needs import needs_of_task
@@ -52,10 +53,15 @@ class Shipments:
         return {key: self._sent[key] for key in keys if key in self._sent}
 
     def send(self, key: str, contents: Iterable[Content]) -> None:
-        """Put a trained model, or the one of ``contents`` with this key, in the object store."""
+        """Put a trained model, or the one of ``contents`` with this key, in the object store.
+
+        Raises InputError for content that was changed since the run began.
+        """
         if key not in self._sent:
-            place = next((content.place for content in contents if content.key == key), None)
-            found = read(*(place or trained(self._cache.path(key))))
+            content = next((content for content in contents if content.key == key), None)
+            if content and digest_of_content(*content.place) != content.digest:
+                raise InputError(f"{content.path}: it was changed since this run began; run the command again")
+            found = read(*(content.place if content else trained(self._cache.path(key))))
             self._sent[key] = {name: ray.put(found.pop(name)) for name in list(found)}
 
     def keep(self, model: str, files: Files) -> None:

@@ -6,11 +6,13 @@ import pickle
 import shutil
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bench.records.errors import InputError
 from bench.run.cluster import remote
 from bench.run.cluster.remote import Ticket
 from bench.suites.cells import open_task
@@ -87,6 +89,48 @@ def test_what_is_missing_or_other_is_fetched_and_is_the_same_task(shipments, tin
     assert moved.keys() == {name for name in given if given[name] and name != "mirror"}
     there = open_task(spec.model_copy(update=moved))
     assert (there.data_name, there.model_name) == names and there.fingerprints(0) == fingerprints
+
+
+def test_a_folder_that_was_renamed_is_fetched_under_its_new_name(shipments, tiny_data, tiny_model, tmp_path):
+    """A node keeps what an earlier run sent, whose folder of the same content had another name."""
+    node, names = Cache(tmp_path / "node"), ("before", "after")
+    shutil.copytree(tiny_model, tmp_path / names[0])
+    for name in names:
+        spec = TaskSpec(task="classification", model=str(tmp_path / name), data=str(tiny_data))
+        made, job = shipments(spec)
+        for content in (contents := made.contents(job)):
+            made.send(content.key, contents)
+        (tmp_path / name).rename(tmp_path / "away")
+        moved = at_node(made, job, node)["model"]
+        assert moved.endswith(f"/{name}") and open_task(spec.model_copy(update={"model": moved})).model_name == name
+        (tmp_path / "away").rename(tmp_path / names[1])
+
+
+@pytest.mark.parametrize("change", [lambda file: file.write_text("{}"), lambda file: file.unlink()])
+def test_a_copy_that_was_changed_on_a_node_is_fetched_again(shipments, tiny_data, tiny_model, tmp_path, change):
+    private = shutil.copytree(tiny_model, tmp_path / "model")
+    spec = TaskSpec(task="classification", model=str(private), data=str(tiny_data))
+    made, job = shipments(spec)
+    (content,) = (each for each in made.contents(job) if each.field == "model")
+    made.send(content.key, [content])
+    private.rename(tmp_path / "away")
+    node = Cache(tmp_path / "node")
+    config = Path(at_node(made, job, node)["model"]) / "config.json"
+    right = config.read_bytes()
+    change(config)
+    assert content.located(node) is None
+    assert at_node(made, job, node)["model"] == str(config.parent) and config.read_bytes() == right
+
+
+def test_data_that_is_changed_meanwhile_is_not_sent(shipments, tiny_data, tiny_model, tmp_path):
+    data = tmp_path / "texts.jsonl"
+    shutil.copy(tiny_data, data)
+    made, job = shipments(TaskSpec(task="classification", model=str(tiny_model), data=str(data)))
+    contents = made.contents(job)
+    data.write_text("other")
+    (key,) = (each.key for each in contents if each.field == "data")
+    with pytest.raises(InputError, match="was changed since this run began"):
+        made.send(key, contents)
 
 
 def test_a_trained_model_travels_to_a_node_and_back(shipments, tiny_data, tiny_model, tmp_path):
