@@ -21,7 +21,7 @@ import numpy as np
 
 from bench.run.cluster.code import Code, code, difference
 from tasks.digest import digest_of, digest_of_files
-from tasks.models.cache import DIGESTS, Cache, default_root
+from tasks.models.cache import DIGESTS, Cache, damage, default_root
 
 TICK = 0.25  # seconds between two looks at whether the job is to be cancelled
 TOLD_EVERY = 2.0  # seconds between two messages on what a job does
@@ -139,8 +139,12 @@ def take(ticket: Ticket, board: Any) -> Answer:
 
 
 def pack(model: str, cache: Path | None) -> dict[str, np.ndarray]:
-    """The files of a trained model on this node, (bytes,) uint8 each, by their paths in its folder."""
-    return read(*trained(Cache(cache or default_root()).path(model)))
+    """The files of a trained model on this node, (bytes,) uint8 each, by their paths in its folder.
+
+    None of a model that is not as it was made, which whoever needs it makes again.
+    """
+    folder = Cache(cache or default_root()).path(model)
+    return {} if damage(folder) else read(*trained(folder))
 
 
 def trained(folder: Path) -> tuple[Path, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -17,7 +18,7 @@ from bench.suites.cells import open_task
 from bench.suites.needs import needs_of_task
 from tasks.data.packages import PREFIX
 from tasks.data.source import resolve, short_name
-from tasks.models.cache import Cache
+from tasks.models.cache import Cache, damage
 from tasks.models.checkpoint import weight_files
 from tasks.models.seeded import SeededTask
 from tasks.request import TaskSpec
@@ -35,14 +36,15 @@ class Shipments:
         self._cache = Cache(root)
         self._uses = Counter(map(self.model, jobs))
         self._sent: dict[str, Files] = {}
+        self._damaged: set[str] = set()
 
     def model(self, job: Any) -> str:
         """The folder in a cache of the model that ``job`` needs or makes; empty where its task trains none."""
         return _folder(job.cell.task, job.cell.seed)
 
     def here(self, model: str) -> bool:
-        """Whether the driver has it."""
-        return bool(model) and self._cache.path(model).is_dir()
+        """Whether the driver has it, to send: a node makes one of its own that is not as it was made."""
+        return bool(model) and model not in self._damaged and self._cache.path(model).is_dir()
 
     def contents(self, job: Any) -> tuple[Content, ...]:
         """The user's own files that the task of ``job`` reads."""
@@ -55,18 +57,27 @@ class Shipments:
     def send(self, key: str, contents: Iterable[Content]) -> None:
         """Put a trained model, or the one of ``contents`` with this key, in the object store.
 
-        Raises InputError for content that was changed since the run began.
+        A model that is not as it was made is named and not sent, and not ``here`` any more. Raises InputError for
+        content that was changed since the run began.
         """
-        if key not in self._sent:
-            content = next((content for content in contents if content.key == key), None)
-            if content and digest_of_content(*content.place) != content.digest:
-                raise InputError(f"{content.path}: it was changed since this run began; run the command again")
-            found = read(*(content.place if content else trained(self._cache.path(key))))
-            self._sent[key] = {name: ray.put(found.pop(name)) for name in list(found)}
+        if key in self._sent:
+            return
+        content = next((content for content in contents if content.key == key), None)
+        if content and digest_of_content(*content.place) != content.digest:
+            raise InputError(f"{content.path}: it was changed since this run began; run the command again")
+        folder = self._cache.path(key)
+        if not content and (fault := damage(folder)):
+            print(f"headbench: {folder}: {fault}: not sent; nodes make the model again", file=sys.stderr)
+            self._damaged.add(key)
+            return
+        found = read(*(content.place if content else trained(folder)))
+        self._sent[key] = {name: ray.put(found.pop(name)) for name in list(found)}
 
     def keep(self, model: str, files: Files) -> None:
-        """Put a model that a node has trained in the cache."""
-        self._cache.folder(model, lambda empty: write(files, empty))
+        """Put a model that a node has trained in the cache; nothing where the node could not send it."""
+        if files:
+            self._cache.folder(model, lambda empty: write(files, empty))
+            self._damaged.discard(model)
 
     def used(self, job: Any) -> None:
         """``job`` has ended: a model that no other needs leaves the object store."""

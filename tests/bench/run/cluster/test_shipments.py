@@ -148,3 +148,26 @@ def test_a_trained_model_travels_to_a_node_and_back(shipments, tiny_data, tiny_m
     assert made.sent(model)
     made.used(job)
     assert not made.sent(model)  # no other job needs it
+
+
+def test_a_model_that_was_altered_is_not_sent(shipments, tiny_data, tiny_model, tmp_path, capsys):
+    spec = TaskSpec(task="classification", model=str(tiny_model), data=str(tiny_data), finetune=True)
+    made, job = shipments(spec)
+    model = made.model(job)
+    home, node = Cache(tmp_path / "home"), Cache(tmp_path / "node")
+    for cache in (home, node):
+        cache.folder(model, lambda empty: shutil.copytree(tiny_model, empty, dirs_exist_ok=True))
+        with (cache.path(model) / "model.safetensors").open("r+b") as file:
+            file.seek(-1, 2)
+            file.write(b"\x7f")
+    assert made.here(model)
+    made.send(model, ())
+    assert not made.sent(model) and not made.here(model)  # so that the next ticket does not promise it
+    said = capsys.readouterr().err
+    assert "model.safetensors is altered: not sent" in said and said.count("\n") == 1
+    made.keep(model, remote.pack(model, node.root))
+    assert not made.here(model)
+    node.folder(model, lambda empty: shutil.copytree(tiny_model, empty, dirs_exist_ok=True))  # makes it again
+    made.keep(model, remote.pack(model, node.root))
+    made.send(model, ())
+    assert made.here(model) and made.sent(model)
