@@ -34,6 +34,7 @@ class Content:
     """A file or a folder of the user's that a task reads."""
 
     field: str  # of the request for the task that names it
+    given: str  # what that field says, or one of its parts
     path: str  # on the driver, absolute
     name: str  # that results know it by
     files: tuple[str, ...]  # their paths in the folder; empty for a file
@@ -124,7 +125,7 @@ def take(ticket: Ticket, board: Any) -> Answer:
     cache = Cache(ticket.cache or default_root())
     if lacks := _fetched(ticket, cache):
         return Answer(node, lacks=lacks)
-    moved = {content.field: str(content.located(cache)) for content in ticket.contents}
+    moved = {(content.field, content.given): str(content.located(cache)) for content in ticket.contents}
     child = _child_for(ticket)
     try:
         child.pipe.send((ticket.job, ticket.cache, moved))

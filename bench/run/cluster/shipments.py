@@ -100,13 +100,17 @@ def contents_of(task: TaskSpec) -> tuple[Content, ...]:
     """The user's own files that ``task`` reads: nodes get ids from the hub, and packages are installed there."""
     found = []
     for need in needs_of_task(task) if isinstance(open_task(task), SeededTask) else ():
-        if need.kind not in FIELDS or need.name.startswith(PREFIX):
-            continue
-        place = resolve(need.name, need.mirror).absolute()
-        if not place.exists():
-            continue
-        files = weight_files(place) if need.kind == "model" else sorted(place.rglob("*"))  # none of what is a file
-        names = [path.relative_to(place).as_posix() for path in files if path.is_file()]
-        content = Content(FIELDS[need.kind], str(place), short_name(need.name), tuple(names), "")
-        found.append(replace(content, digest=digest_of_content(*content.place)))
-    return tuple(found)
+        if need.kind in FIELDS and not need.name.startswith(PREFIX):
+            place = resolve(need.name, need.mirror).absolute()
+            if place.exists():
+                found.append(_content(FIELDS[need.kind], need.name, place))
+    folders = (name for name in dict.fromkeys(task.harness_tasks) if Path(name).is_dir())
+    return (*found, *(_content("harness_tasks", folder, Path(folder).absolute()) for folder in folders))
+
+
+def _content(field: str, given: str, place: Path) -> Content:
+    files = weight_files(place) if field == "model" else sorted(place.rglob("*"))  # none of what is a file
+    paths = (path for path in files if path.is_file() and "__pycache__" not in path.parts)
+    names = tuple(path.relative_to(place).as_posix() for path in paths)
+    content = Content(field, given, str(place), short_name(given), names, "")
+    return replace(content, digest=digest_of_content(*content.place))
