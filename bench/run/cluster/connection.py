@@ -44,7 +44,7 @@ def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
         ray.init(**given)
     except (OSError, RuntimeError, ValueError) as error:
         what = f"--address {address}: no cluster answers there" if address else "Ray does not start here"
-        raise InputError(f"{what}: {_first_line(error)}") from error
+        raise InputError(f"{what}: {first_line(error)}") from error
     finally:
         for number, handler in handlers.items():  # Ray puts others in their place
             signal.signal(number, handler)
@@ -63,5 +63,6 @@ def _knock(address: str) -> None:
         raise ValueError("expected auto, HOST:PORT or ray://HOST:PORT")
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What an error says first, or its class where it says nothing."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
