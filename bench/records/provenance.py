@@ -12,7 +12,7 @@ from bench.records.schema import Provenance
 
 PACKAGES = (  # packages that can change a result or the tables drawn from it
     *("headbench", "torch", "transformers", "tokenizers", "safetensors", "datasets", "babel", "numpy", "pandas"),
-    *("accelerate", "lm_eval", "peft", "scipy"),
+    *("accelerate", "lm_eval", "peft", "sacrebleu", "scipy"),
 )
 
 

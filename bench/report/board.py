@@ -15,7 +15,8 @@ from bench.analysis.controls import controls_of
 from bench.analysis.curves import removes
 from bench.analysis.excluded_tasks import tasks_at_chance
 from bench.analysis.kinds import SCORE, kind
-from bench.analysis.naming import count, short_names
+from bench.analysis.machines import machine, machines
+from bench.analysis.naming import short_names
 from bench.analysis.over_controls import Over, over_controls
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord, Record, TaskKey
@@ -59,7 +60,7 @@ class Board:
     @cached_property
     def machines(self) -> list[str]:
         """The machines that latency was measured on, sorted; none where it was never timed."""
-        return sorted({machine(record) for record in self.records.values() if record.measured.latency})
+        return machines(self.records.values())
 
     def on(self, which: str) -> Board:
         """The records of one machine."""
@@ -162,12 +163,3 @@ def keeps_all(record: FinishedRecord) -> bool:
     """Whether nothing is removed at any level, as by the control ``none``."""
     result = record.result
     return result.kept is not None and not result.neurons and all(len(units) == result.units for units in result.kept)
-
-
-def machine(record: FinishedRecord) -> str:
-    """What latency was measured on: times from two machines are never averaged."""
-    latency = record.measured.latency
-    if latency is None:
-        return f"{record.provenance.processor}, not timed"
-    processor = latency.processor or record.provenance.processor
-    return f"{processor}, {latency.device}, {latency.dtype}, {count(latency.threads, 'thread')}"

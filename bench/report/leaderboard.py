@@ -10,6 +10,7 @@ import pandas as pd
 
 from bench.analysis.excluded_tasks import exclusion_note, rows_to_average
 from bench.analysis.kinds import KINDS
+from bench.analysis.machines import machine
 from bench.analysis.naming import of_one_model
 from bench.analysis.over_controls import Over
 from bench.analysis.quality import quality_name
@@ -20,8 +21,8 @@ from bench.report import leaderboard_files
 from bench.report.area_orders import area_orders
 from bench.report.board import Board, read, with_results
 from bench.report.leaderboard_files import ABOUT, PICTURE, TABLE, TEXT, check_free
-from bench.report.notes import mixed_settings
-from bench.report.tables.columns import COLUMNS, Column
+from bench.report.notes import mixed_machines, mixed_settings
+from bench.report.tables.columns import COLUMNS, TIMED, Column
 from bench.report.tables.markdown import aligned, literal, table_in_markdown
 from bench.report.tables.metrics import metric_tables
 from bench.report.tables.over import OVER, over_cell
@@ -109,7 +110,7 @@ def by_schedule(board: Board, form: str) -> str:
 
 
 def summary(folder: Path) -> str:
-    """The overall table, for a terminal, with a remark if records of several settings are ranked together in it."""
+    """The overall table, for a terminal, with a remark if records of several settings or machines are in it."""
     board = read(folder)
     if not board.records:
         return "no cell has a result yet"
@@ -118,8 +119,9 @@ def summary(folder: Path) -> str:
 
 
 def remarks(board: Board) -> list[str]:
-    """What belongs under a table that has no notes: that records of several settings are averaged in it."""
-    return mixed_settings(list(board.records.values()))
+    """What belongs under a table that has no notes: that records of several settings, or machines, are in it."""
+    records = list(board.records.values())
+    return mixed_settings(records) + mixed_machines(records)
 
 
 def markdown(board: Board, sort: str = "area") -> str:
@@ -141,7 +143,7 @@ def markdown(board: Board, sort: str = "area") -> str:
                 f"seeds {', '.join(map(str, sorted(set(part['seed']))))}{drawn}.",
                 "",
                 _tables(
-                    part.groupby([*ROW, "seed"], sort=False)[list(COLUMNS)].mean(), board.over_controls([task]), sort
+                    part.groupby([*ROW, "seed"], sort=False)[_columns(board)].mean(), board.over_controls([task]), sort
                 ),
                 "",
             ]
@@ -156,10 +158,14 @@ def markdown(board: Board, sort: str = "area") -> str:
 
 
 def to_csv(board: Board) -> str:
-    """One line for each task, method and seed."""
+    """One line for each task, method and seed, with the machine that timed it where there are several."""
     if not board.records:
         return ""
-    table = board.table.sort_values([*TASK, "label", "seed"])
+    table = board.table
+    if len(board.machines) > 1:
+        timed = [machine(board.records[path]) for path in sorted(board.records)]  # in the order of the table
+        table = table.assign(machine=timed)
+    table = table.sort_values([*TASK, "label", "seed"])
     return table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
 
 
@@ -167,7 +173,7 @@ def _overall(board: Board, sort: str = "area") -> str:
     """Means over the tasks above chance, of the methods that have all of them; those left out are named below."""
     table = rows_to_average(board.table)
     tasks = table.groupby(TASK).ngroups
-    per_seed = table.groupby([*ROW, "seed"])[list(COLUMNS)].mean(skipna=False)
+    per_seed = table.groupby([*ROW, "seed"])[_columns(board)].mean(skipna=False)
     whole = table.groupby([*ROW, "seed"]).size() == tasks
     over = board.over_controls(board.averaged or board.tasks)
     parts = [f"## Overall: mean over {tasks} {'task' if tasks == 1 else 'tasks'}", ""]
@@ -183,13 +189,18 @@ def _overall(board: Board, sort: str = "area") -> str:
     return "\n".join(parts)
 
 
+def _columns(board: Board) -> list[str]:
+    """Columns that means can be taken of: times only where they are from one machine."""
+    return [name for name in COLUMNS if name not in TIMED or len(board.machines) <= 1]
+
+
 def _tables(per_seed: pd.DataFrame, over: Mapping[str, Mapping[str, Over]], sort: str) -> str:
     """A table for each kind, with the methods by ``sort``.
 
     per_seed: figures indexed by (ROW, seed), of which mean and standard deviation over seeds are shown. over: each
     method against its controls.
     """
-    columns = {name: column for name, column in COLUMNS.items() if per_seed[name].notna().any()}
+    columns = {name: COLUMNS[name] for name in per_seed.columns if per_seed[name].notna().any()}
     kinds = per_seed.index.get_level_values("kind")
     parts = []
     for kind in KINDS:

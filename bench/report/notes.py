@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from bench.analysis.comparable import differences_in_words
+from bench.analysis.machines import machine
 from bench.analysis.naming import seeds_in_words
 from bench.records.schema import FailedRecord, FinishedRecord, Record, TaskKey
 
@@ -30,8 +31,8 @@ def notes(records: Sequence[Record]) -> list[str]:
         ("commits", Counter(r.provenance.commit[:12] for r in records)),
     ):
         if len(values) > 1:
-            found.append(f"records of several {what}: {', '.join(f'{k} ({n})' for k, n in sorted(values.items()))}")
-    return found
+            found.append(f"records of several {what}: {_counted(values)}")
+    return found + mixed_machines(done)
 
 
 def _targets_missed(records: Sequence[FinishedRecord]) -> list[str]:
@@ -126,6 +127,21 @@ def mixed_settings(records: Sequence[FinishedRecord]) -> list[str]:
     """Tasks whose records were measured under different settings: their means should not be compared."""
     found = differences_in_words(records, len)
     return [f"{', '.join(task)}: records of several settings: {settings}" for task, settings in found.items()]
+
+
+def mixed_machines(records: Sequence[FinishedRecord]) -> list[str]:
+    """That latency was measured on several machines, which no mean is taken over."""
+    timed = Counter(machine(record) for record in records if record.measured.latency)
+    if len(timed) <= 1:
+        return []
+    return [
+        f"timed on several machines: {_counted(timed)}: tables of all of them show no speed-ups, but those of "
+        "headbench report on each machine do"
+    ]
+
+
+def _counted(values: Counter[str]) -> str:
+    return ", ".join(f"{value} ({number})" for value, number in sorted(values.items()))
 
 
 def _where(record: Record) -> str:

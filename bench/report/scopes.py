@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.analysis.budgets import Budget, Fit, answer, loss_budgets, size_budgets, time_budgets
+from bench.analysis.machines import machines
 from bench.analysis.quality import ACCURACY, CHANCE_ERRORS, quality_name
 from bench.analysis.trade_offs import TradeOffs, sharing_levels, trade_offs
 from bench.records.schema import TaskKey
-from bench.report.board import Board, machine
+from bench.report.board import Board
 from bench.report.links import task_slug
 
 MEAN = "mean"  # file name of the mean over tasks; those of tasks have dots
@@ -48,8 +49,8 @@ def scopes(board: Board) -> list[Scope]:
 
 def _scope(board: Board, tasks: Sequence[TaskKey], slug: str) -> Scope:
     records = [record for task in tasks for record in board.of_task(task)]
-    machines = {machine(record) for record in records if record.measured.latency}
-    found = trade_offs(records, timed=len(machines) == 1)
+    timed_on = machines(records)
+    found = trade_offs(records, timed=len(timed_on) == 1)
     quality = quality_name(records[0])
     budgets = [
         *size_budgets(found),
@@ -65,7 +66,7 @@ def _scope(board: Board, tasks: Sequence[TaskKey], slug: str) -> Scope:
         found=found,
         areas=_areas(board, tasks),
         answers={budget: answer(found, budget) for budget in budgets},
-        untimed=_untimed(len(machines), found),
+        untimed=_untimed(len(timed_on), found),
         at_chance=low
         and f"The unpruned model is not better than chance by {CHANCE_ERRORS} standard errors ({low}), so what is lost "
         "here says little.",

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from bench.analysis.machines import machine
 from bench.records.schema import FinishedRecord, TaskKey
-from bench.report.board import Board, machine
+from bench.report.board import Board
 from bench.report.pages.render import render
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+# Of one machine: means over machines would mix their hardware. Other columns can be averaged over them, or are exact.
+TIMED = ("speedup1", "speedup8", "speedup32", "speedup_generate", "speedup_generate50")
+
 
 class Column(NamedTuple):
     """How a figure of ``bench.analysis.cell_metrics`` is shown: times ``factor``, with ``digits`` decimals."""

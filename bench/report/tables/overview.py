@@ -16,13 +16,12 @@ from bench.records.schema import TaskKey
 from bench.report.board import Board, keeps_all, role
 from bench.report.links import method_link, records_link, task_link
 from bench.report.standing import Standing
-from bench.report.tables.columns import COLUMNS
+from bench.report.tables.columns import COLUMNS, TIMED
 from bench.report.tables.details import estimated
 from bench.report.tables.over import OVER, heading, over_cell
 from bench.report.tables.table import Cell, Heading, Table, name, number
 
-# Of one machine; the others can be averaged over machines, or are exact.
-TIMED = ("speedup1", "speedup8", "speedup32", "speedup_generate50")
+SHOWN = [name for name in TIMED if COLUMNS[name].short]  # times that pages show
 
 
 def standings(
@@ -125,7 +124,7 @@ def speeds(board: Board) -> list[Table]:
     found = []
     for count, which in enumerate(board.machines, 1):
         table = board.on(which).table.set_index("label")
-        timed = [name for name in TIMED if table[name].notna().any()]
+        timed = [name for name in SHOWN if table[name].notna().any()]
         means, spreads = over_seeds(table[timed], ["label"])
         rows = tuple(
             (name(label, method_link(label)), *_cells(means, spreads, label, timed, records_link(label)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import mean
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from bench.analysis.costs import forward_speedup, generation_speedup, level_index
 from bench.analysis.curves import parameters_removed
+from bench.analysis.machines import machines
 from bench.analysis.quality import ACCURACY
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.tables.markdown import aligned, literal
@@ -19,6 +20,7 @@ from bench.report.tables.papers import MEAN, METRIC, Column, Paper, PaperTable, 
 
 NAN = float("nan")
 UNPRUNED = "unpruned"
+GENERATION, FORWARD = "generation speed-up", "speed-up at batch BATCH"
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A paper's table, each row followed by those measured here on ``tasks``: one, or all that the mean is over."""
+    """A paper's table, each row followed by those measured here on ``tasks``: one, or all that the mean is over.
+
+    one_machine: whether one machine timed what was measured; speed-ups measured on several are left out.
+    """
 
     paper: Paper
     table: PaperTable
     tasks: tuple[TaskKey, ...]
     rows: tuple[Row, ...]
+    one_machine: bool = True
 
     @property
     def explanation(self) -> str:
@@ -58,11 +64,13 @@ class Comparison:
         metrics = [column for column in table.figures if column.kind == METRIC]
         means = [f"*mean*: over the {len(metrics)} tasks."] if MEAN in table.columns else []
         over = [f"Measured accuracies are means over {len(self.tasks)} tasks."] if table.over_tasks else []
+        mixed = not self.one_machine and any(column.kind in (GENERATION, FORWARD) for column in table.figures)
         words = [
             f"Rows marked *published* are from {paper.paper} ({where}), of {table.model}; they were not measured here.",
             f"*removed*: of {table.whole} {table.what}. Accuracies in per cent.",
             *(over or means),
             table.legend,
+            "Speed-ups were measured on several machines, and are left out." if mixed else "",
         ]
         return " ".join(" ".join(words).split())
 
@@ -77,7 +85,7 @@ def side_by_side(records: Iterable[FinishedRecord]) -> list[Comparison]:
     for record in records:
         by_task[record.task].append(record)
     return [
-        Comparison(paper, table, tasks, tuple(_rows(table, [fitting[task] for task in tasks])))
+        _comparison(paper, table, tasks, [fitting[task] for task in tasks])
         for paper in papers()
         for table in paper.tables
         if (fitting := _fitting(table, by_task))
@@ -102,6 +110,27 @@ def in_markdown(comparisons: Sequence[Comparison]) -> str:
         listed = "\n".join(f"- {literal(difference)}" for difference in each.paper.differences)
         parts.append(f"Differences in protocol:\n\n{listed}")
     return "\n\n".join(parts)
+
+
+def _comparison(
+    paper: Paper, table: PaperTable, tasks: tuple[TaskKey, ...], of_tasks: Sequence[Mapping[str, list[FinishedRecord]]]
+) -> Comparison:
+    """``of_tasks`` has the records of each task by label."""
+    one_machine = len(machines(record for of_task in of_tasks for each in of_task.values() for record in each)) <= 1
+    shown = _rows(table, of_tasks)
+    rows = shown if one_machine else (_without_times(table, row) for row in shown)
+    return Comparison(paper, table, tasks, tuple(rows), one_machine)
+
+
+def _without_times(table: PaperTable, row: Row) -> Row:
+    """``row`` without speed-ups that were measured here: neither means nor rows mix machines."""
+    if row.published:
+        return row
+    figures = (
+        NAN if column.kind in (GENERATION, FORWARD) else value
+        for column, value in zip(table.figures, row.figures, strict=True)
+    )
+    return replace(row, figures=tuple(figures))
 
 
 def _fitting(
@@ -176,8 +205,8 @@ def _figure(record: FinishedRecord, column: Column, level: float) -> float:
         "parameters MODULE": lambda: result.parameters[place].get(column.name, NAN),
         "MB MODULE": lambda: result.megabytes[place].get(column.name, NAN),
         "parameters removed (%)": lambda: 100 * parameters_removed(record)[place],
-        "generation speed-up": lambda: generation_speedup(record, level),
-        "speed-up at batch BATCH": lambda: forward_speedup(record, int(column.name), level),
+        GENERATION: lambda: generation_speedup(record, level),
+        FORWARD: lambda: forward_speedup(record, int(column.name), level),
         MEAN: lambda: NAN,  # of what the other columns give: ``_with_mean``
     }
     return float(figures[column.kind]())

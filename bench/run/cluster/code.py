@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -14,6 +14,7 @@ from bench.records.provenance import PACKAGES, version_of
 
 OWN = ("bench", "methods", "tasks")
 PLUGINS = ("headbench.methods", "headbench.tasks")  # groups of entry points
+READ = (".py", ".yaml")  # code, and task files of lm-eval
 Code = Mapping[str, str]  # a version by the name of what runs, with a digest where there is source code to read
 
 
@@ -21,8 +22,7 @@ Code = Mapping[str, str]  # a version by the name of what runs, with a digest wh
 def code() -> Code:
     """What this process runs: Python, the packages that can change a result, headbench's own code and plugins."""
     found = {"Python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}}
-    files = (file for name in OWN for place in _folders(name) for file in sorted(Path(place).rglob("*.py")))
-    found["headbench"] += f" with code {_digest(files)}"
+    found["headbench"] += f" with code {_digest([place for name in OWN for place in _folders(name)])}"
     for group in PLUGINS:
         for entry in entry_points(group=group):
             found[f"the plugin {entry.name}"] = f"{entry.dist.version if entry.dist else ''} {_plugin(entry.module)}"
@@ -43,17 +43,24 @@ def _folders(package: str) -> list[str]:
 
 
 def _plugin(module: str) -> str:
-    """Digest of the file of a plugin; empty where it has none."""
+    """Digest of the package that the module of a plugin is in, or of its file; empty where there is none."""
+    top = module.partition(".")[0]
     try:
-        spec = importlib.util.find_spec(module)
+        if folders := _folders(top):
+            return _digest(folders)
+        spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):
         return ""
-    return _digest([Path(spec.origin)]) if spec and spec.origin and Path(spec.origin).is_file() else ""
+    return _digest([spec.origin]) if spec and spec.origin and Path(spec.origin).is_file() else ""
 
 
-def _digest(files) -> str:
+def _digest(places: Iterable[str]) -> str:
+    """Digest of files, and of the code and task files in folders by their paths there."""
     digest = hashlib.sha256()
-    for file in files:
-        content = file.read_bytes()
-        digest.update(f"{file.name}:{len(content)};".encode() + content)
+    for place in map(Path, places):
+        files = [place] if place.is_file() else sorted(each for each in place.rglob("*") if each.suffix in READ)
+        for file in files:
+            content = file.read_bytes()
+            name = file.name if file == place else file.relative_to(place).as_posix()
+            digest.update(f"{name}:{len(content)};".encode() + content)
     return digest.hexdigest()[:12]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import signal
@@ -18,6 +19,7 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0"}
 # Ray's name for listening on 127.0.0.1 alone, where it else takes the address that other machines reach.
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 OBJECT_STORE = 200 * 2**20  # bytes, of a local cluster: its nodes find models in the cache of this machine
+OUTSIDE = "ray://"  # before the address for a driver on no node of the cluster
 PATIENCE = 5.0  # seconds in which the head of a cluster must answer
 
 
@@ -35,6 +37,10 @@ def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
         import ray
     except ImportError as error:
         raise InputError("--engine ray needs Ray: python -m pip install 'headbench[cluster]'") from error
+    if address.startswith(OUTSIDE) and importlib.util.find_spec("grpc") is None:  # Ray says it in many lines
+        raise InputError(
+            f"--address {address} needs Ray's client: python -m pip install 'ray[client]=={ray.__version__}'"
+        )
     given: dict[str, Any] = {"address": address or "local", "log_to_driver": False, "logging_level": logging.CRITICAL}
     if not address:
         given |= {"num_cpus": jobs * options.cpus, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
@@ -44,7 +50,7 @@ def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
         ray.init(**given)
     except (OSError, RuntimeError, ValueError) as error:
         what = f"--address {address}: no cluster answers there" if address else "Ray does not start here"
-        raise InputError(f"{what}: {_first_line(error)}") from error
+        raise InputError(f"{what}: {first_line(error)}") from error
     finally:
         for number, handler in handlers.items():  # Ray puts others in their place
             signal.signal(number, handler)
@@ -56,12 +62,13 @@ def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
 
 def _knock(address: str) -> None:
     """Raise OSError where nothing listens at ``HOST:PORT``. Ray would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    host, _, port = address.removeprefix(OUTSIDE).rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host, int(port)), PATIENCE).close()
     elif address not in ("", "auto"):
         raise ValueError("expected auto, HOST:PORT or ray://HOST:PORT")
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What an error says first, or its class where it says nothing."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

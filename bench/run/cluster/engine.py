@@ -19,7 +19,7 @@ from ray.exceptions import (
     OutOfMemoryError,
     RayActorError,
     RayError,
-    RaySystemError,
+    RayTaskError,
     TaskCancelledError,
     TaskUnschedulableError,
     WorkerCrashedError,
@@ -30,7 +30,7 @@ from bench.analysis.naming import count
 from bench.records.errors import InputError
 from bench.run.cluster import remote
 from bench.run.cluster.code import code
-from bench.run.cluster.nodes import Nodes, one_line
+from bench.run.cluster.nodes import GONE, Nodes, failed_on, one_line
 from bench.run.cluster.placement import Node, Queue, free
 from bench.run.cluster.shipments import Shipments
 from bench.run.engine import packed
@@ -231,9 +231,16 @@ class _Phase:
             return self._crashed(flight, Done(flight.index, flight.seconds, died=reason))
         except TaskCancelledError:
             return Done(flight.index, flight.seconds, died=flight.stopped or "it was cancelled")
+        except GONE:
+            raise
         except RayError as error:
-            if not isinstance(error, RaySystemError) and "ModuleNotFoundError" in str(error):
-                raise InputError(f"node {self._host(flight.node)} has no headbench: {_last_line(error)}") from error
+            host = self._host(flight.node)
+            if "ModuleNotFoundError" in str(error):
+                raise InputError(f"node {host} has no headbench: {_last_line(error)}") from error
+            cause = error.cause if isinstance(error, RayTaskError) else error
+            if isinstance(cause, (OSError, RayError)):
+                raise failed_on(host, cause) from error
+            error.add_note(f"on node {host}")
             raise
         if flight.trained is not None:
             self.shipments.keep(self.shipments.model(flight.job), value)
@@ -255,7 +262,9 @@ class _Phase:
         done: Done = replace(pickle.loads(answer.done), index=flight.index)
         if answer.crashed:
             return self._crashed(flight, done)
-        if isinstance(flight.job, TrainJob) and done.error is None and not done.died:
+        if done.error is not None:
+            return replace(done, error=self._named(done.error, flight))
+        if isinstance(flight.job, TrainJob) and not done.died:
             return self._fetched(flight, done)
         return done
 
@@ -288,6 +297,14 @@ class _Phase:
             return replace(done, died=f"{done.died}; {TRIES} tries")
         self.queue.add(flight.index)
         return None
+
+    def _named(self, error: BaseException, flight: Flight) -> BaseException:
+        """What a job raised, which ends the run, with the node that it ran on."""
+        host = self._host(flight.node)
+        if isinstance(error, OSError):
+            return failed_on(host, error)
+        error.add_note(f"on node {host}")
+        return error
 
     def _host(self, node: str) -> str:
         return self.nodes[node].host if node in self.nodes else node

@@ -8,14 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import ray
-from ray.exceptions import RaySystemError, RpcError
+from ray.exceptions import LocalRayletDiedError, RayError, RaySystemError, RayTaskError, RpcError
 
 from bench.records.errors import InputError
+from bench.run.cluster.connection import first_line
 from bench.run.cluster.placement import Node
 from bench.run.options import ClusterOptions
 
 LOOK_EVERY = 2.0  # seconds
 GONE_AFTER = 3  # looks in a row without an answer
+GONE = (RaySystemError, RpcError, LocalRayletDiedError)  # the last is of the driver's own node
+CONTINUE = "finished cells are kept: run the command again to continue"
 PATIENCE = 60.0  # seconds that a cluster may have no slot, before the run ends
 
 
@@ -98,17 +101,27 @@ class Nodes:
 
 def gone(options: ClusterOptions, error: object) -> InputError:
     """The error for a cluster that does not answer any more."""
-    said = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return InputError(
-        f"the cluster at {options.address or 'this machine'} is gone ({said}); finished cells are kept: run the "
-        "command again to continue"
-    )
+    said = first_line(error) if isinstance(error, BaseException) else error
+    return InputError(f"the cluster at {options.address or 'this machine'} is gone ({said}); {CONTINUE}")
+
+
+def failed_on(host: str, error: BaseException) -> InputError:
+    """The error for what ends a run and is the fault of a node: a full disk, or object store."""
+    if isinstance(error, OSError) and error.strerror:
+        said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    else:
+        said = first_line(error)
+    return InputError(f"node {host}: {said}; {CONTINUE}")
 
 
 @contextmanager
 def one_line(options: ClusterOptions) -> Iterator[None]:
-    """Inside, a lost connection to the cluster is one line."""
+    """Inside, a lost connection to the cluster is one line, and so is what Ray cannot do; a bug in a task is not."""
     try:
         yield
-    except (RaySystemError, RpcError, ConnectionError) as error:
+    except (*GONE, ConnectionError) as error:
         raise gone(options, error) from error
+    except RayTaskError:
+        raise
+    except RayError as error:
+        raise InputError(f"Ray: {first_line(error)}; {CONTINUE}") from error

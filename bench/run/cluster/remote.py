@@ -21,7 +21,7 @@ import numpy as np
 
 from bench.run.cluster.code import Code, code, difference
 from tasks.digest import digest_of, digest_of_files
-from tasks.models.cache import DIGESTS, Cache, default_root
+from tasks.models.cache import DIGESTS, Cache, damage, default_root
 
 TICK = 0.25  # seconds between two looks at whether the job is to be cancelled
 TOLD_EVERY = 2.0  # seconds between two messages on what a job does
@@ -34,6 +34,7 @@ class Content:
     """A file or a folder of the user's that a task reads."""
 
     field: str  # of the request for the task that names it
+    given: str  # what that field says, or one of its parts
     path: str  # on the driver, absolute
     name: str  # that results know it by
     files: tuple[str, ...]  # their paths in the folder; empty for a file
@@ -41,8 +42,8 @@ class Content:
 
     @property
     def key(self) -> str:
-        """Its folder in a cache."""
-        return f"data-{self.digest[:32]}"
+        """Its folder in a cache: of its name too, which results know it by."""
+        return f"data-{digest_of([self.name, self.digest])[:32]}"
 
     @property
     def place(self) -> tuple[Path, tuple[str, ...]]:
@@ -51,11 +52,12 @@ class Content:
         return (path, self.files) if self.files else (path.parent, (path.name,))
 
     def located(self, cache: Cache) -> Path | None:
-        """Where this machine has it: at its own path, if the content is the same, or in the cache."""
-        path = Path(self.path)
+        """Where this machine has it, with the same content: at its own path, or in the cache; None where it has not."""
+        path, copy = Path(self.path), cache.path(self.key) / self.name
         if path.name == self.name and digest_of_content(*self.place) == self.digest:
             return path
-        return cache.path(self.key) / self.name if cache.path(self.key).is_dir() else None
+        folder, names = (copy, self.files) if self.files else (copy.parent, (self.name,))
+        return copy if digest_of_content(folder, names) == self.digest else None
 
 
 def digest_of_content(folder: Path, names: Sequence[str]) -> str:
@@ -123,7 +125,7 @@ def take(ticket: Ticket, board: Any) -> Answer:
     cache = Cache(ticket.cache or default_root())
     if lacks := _fetched(ticket, cache):
         return Answer(node, lacks=lacks)
-    moved = {content.field: str(content.located(cache)) for content in ticket.contents}
+    moved = {(content.field, content.given): str(content.located(cache)) for content in ticket.contents}
     child = _child_for(ticket)
     try:
         child.pipe.send((ticket.job, ticket.cache, moved))
@@ -138,8 +140,12 @@ def take(ticket: Ticket, board: Any) -> Answer:
 
 
 def pack(model: str, cache: Path | None) -> dict[str, np.ndarray]:
-    """The files of a trained model on this node, (bytes,) uint8 each, by their paths in its folder."""
-    return read(*trained(Cache(cache or default_root()).path(model)))
+    """The files of a trained model on this node, (bytes,) uint8 each, by their paths in its folder.
+
+    None of a model that is not as it was made, which whoever needs it makes again.
+    """
+    folder = Cache(cache or default_root()).path(model)
+    return {} if damage(folder) else read(*trained(folder))
 
 
 def trained(folder: Path) -> tuple[Path, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -11,12 +12,13 @@ from typing import Any
 
 import ray
 
+from bench.records.errors import InputError
 from bench.run.cluster.remote import Content, Files, digest_of_content, read, trained, write
 from bench.suites.cells import open_task
 from bench.suites.needs import needs_of_task
 from tasks.data.packages import PREFIX
 from tasks.data.source import resolve, short_name
-from tasks.models.cache import Cache
+from tasks.models.cache import Cache, damage
 from tasks.models.checkpoint import weight_files
 from tasks.models.seeded import SeededTask
 from tasks.request import TaskSpec
@@ -34,14 +36,15 @@ class Shipments:
         self._cache = Cache(root)
         self._uses = Counter(map(self.model, jobs))
         self._sent: dict[str, Files] = {}
+        self._damaged: set[str] = set()
 
     def model(self, job: Any) -> str:
         """The folder in a cache of the model that ``job`` needs or makes; empty where its task trains none."""
         return _folder(job.cell.task, job.cell.seed)
 
     def here(self, model: str) -> bool:
-        """Whether the driver has it."""
-        return bool(model) and self._cache.path(model).is_dir()
+        """Whether the driver has it, to send: a node makes one of its own that is not as it was made."""
+        return bool(model) and model not in self._damaged and self._cache.path(model).is_dir()
 
     def contents(self, job: Any) -> tuple[Content, ...]:
         """The user's own files that the task of ``job`` reads."""
@@ -52,15 +55,29 @@ class Shipments:
         return {key: self._sent[key] for key in keys if key in self._sent}
 
     def send(self, key: str, contents: Iterable[Content]) -> None:
-        """Put a trained model, or the one of ``contents`` with this key, in the object store."""
-        if key not in self._sent:
-            place = next((content.place for content in contents if content.key == key), None)
-            found = read(*(place or trained(self._cache.path(key))))
-            self._sent[key] = {name: ray.put(found.pop(name)) for name in list(found)}
+        """Put a trained model, or the one of ``contents`` with this key, in the object store.
+
+        A model that is not as it was made is named and not sent, and not ``here`` any more. Raises InputError for
+        content that was changed since the run began.
+        """
+        if key in self._sent:
+            return
+        content = next((content for content in contents if content.key == key), None)
+        if content and digest_of_content(*content.place) != content.digest:
+            raise InputError(f"{content.path}: it was changed since this run began; run the command again")
+        folder = self._cache.path(key)
+        if not content and (fault := damage(folder)):
+            print(f"headbench: {folder}: {fault}: not sent; nodes make the model again", file=sys.stderr)
+            self._damaged.add(key)
+            return
+        found = read(*(content.place if content else trained(folder)))
+        self._sent[key] = {name: ray.put(found.pop(name)) for name in list(found)}
 
     def keep(self, model: str, files: Files) -> None:
-        """Put a model that a node has trained in the cache."""
-        self._cache.folder(model, lambda empty: write(files, empty))
+        """Put a model that a node has trained in the cache; nothing where the node could not send it."""
+        if files:
+            self._cache.folder(model, lambda empty: write(files, empty))
+            self._damaged.discard(model)
 
     def used(self, job: Any) -> None:
         """``job`` has ended: a model that no other needs leaves the object store."""
@@ -83,13 +100,17 @@ def contents_of(task: TaskSpec) -> tuple[Content, ...]:
     """The user's own files that ``task`` reads: nodes get ids from the hub, and packages are installed there."""
     found = []
     for need in needs_of_task(task) if isinstance(open_task(task), SeededTask) else ():
-        if need.kind not in FIELDS or need.name.startswith(PREFIX):
-            continue
-        place = resolve(need.name, need.mirror).absolute()
-        if not place.exists():
-            continue
-        files = weight_files(place) if need.kind == "model" else sorted(place.rglob("*"))  # none of what is a file
-        names = [path.relative_to(place).as_posix() for path in files if path.is_file()]
-        content = Content(FIELDS[need.kind], str(place), short_name(need.name), tuple(names), "")
-        found.append(replace(content, digest=digest_of_content(*content.place)))
-    return tuple(found)
+        if need.kind in FIELDS and not need.name.startswith(PREFIX):
+            place = resolve(need.name, need.mirror).absolute()
+            if place.exists():
+                found.append(_content(FIELDS[need.kind], need.name, place))
+    folders = (name for name in dict.fromkeys(task.harness_tasks) if Path(name).is_dir())
+    return (*found, *(_content("harness_tasks", folder, Path(folder).absolute()) for folder in folders))
+
+
+def _content(field: str, given: str, place: Path) -> Content:
+    files = weight_files(place) if field == "model" else sorted(place.rglob("*"))  # none of what is a file
+    paths = (path for path in files if path.is_file() and "__pycache__" not in path.parts)
+    names = tuple(path.relative_to(place).as_posix() for path in paths)
+    content = Content(field, given, str(place), short_name(given), names, "")
+    return replace(content, digest=digest_of_content(*content.place))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 import signal
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
@@ -20,12 +21,13 @@ from bench.run.jobs import Unreadable, start_process
 from bench.run.other_runs import announced
 from bench.run.worker import Done
 from tasks.models.cache import default_root
+from tasks.request import TaskSpec
 
 
 def main(pipe: Connection, threads: int, run: str) -> None:
     """Take jobs until the pipe closes, which ends the one at hand.
 
-    A job comes as ``(pickled job, cache, moved)``; moved: where, by field of its task, what the user named is here.
+    A job comes as ``(pickled job, cache, moved)``, the last as ``relocated`` takes it.
     Sends ``("doing", text)`` and ``("done", pickled Done, whether its process crashed)``.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -37,7 +39,7 @@ def main(pipe: Connection, threads: int, run: str) -> None:
             content, cache, moved = pipe.recv()
             job = pickle.loads(content)
             if not isinstance(job, Unreadable):
-                cell = replace(job.cell, task=job.cell.task.model_copy(update=moved))
+                cell = replace(job.cell, task=relocated(job.cell.task, moved))
                 job = replace(job, cell=cell, cache=cache or default_root())
             if worker is None or not worker.alive:
                 worker = Worker(context, partial(_start, threads), [pipe])
@@ -46,6 +48,15 @@ def main(pipe: Connection, threads: int, run: str) -> None:
             if not worker.alive:
                 worker.end()
             pipe.send(("done", pickle.dumps(done), done.crashed))
+
+
+def relocated(task: TaskSpec, moved: Mapping[tuple[str, str], str]) -> TaskSpec:
+    """``task`` with what the user named where it is here. moved: that place by the field, and what is given there."""
+    found: dict[str, str | tuple[str, ...]] = {}
+    for (field, given), place in moved.items():
+        before = found.get(field, getattr(task, field))
+        found[field] = place if isinstance(before, str) else tuple(place if each == given else each for each in before)
+    return task.model_copy(update=found)
 
 
 def _outcome(worker: Worker, pipe: Connection) -> Done:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 import re
 import shutil
+from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bench.__main__ import main
@@ -241,6 +243,31 @@ def test_speed_is_a_dash_where_a_method_was_not_timed_and_no_column_where_none_w
     text = board([untimed, make_record(label="b")])
     assert row(text, "a")[column("speedup1")] == "–" and row(text, "b")[column("speedup1")] == "2.00"
     assert "| speed-up" not in board([untimed])
+
+
+def test_no_mean_is_taken_over_times_of_two_machines(make_record, changed, board, board_of, tmp_path):
+    """One cell is made on one processor and timed on another, as on a cluster."""
+    generation = {"samples": {0: [3.0], 2: [2.0], 4: [2.0]}, "prompt": 12, "new": 128}
+    timed_on = {"device": "cpu", "dtype": "float32", "threads": 1}
+    latency = make_record().measured.latency.model_copy(update=timed_on)
+    measured = {"generation": generation, "latency": latency}
+    alike = [changed(make_record(seed=seed), measured=measured) for seed in (0, 1)]
+    elsewhere = latency.model_copy(update={"processor": "B"})
+    apart = [alike[0], changed(alike[1], measured={"latency": elsewhere})]
+    note = "- timed on several machines: A, cpu, float32, 1 thread (1), B, cpu, float32, 1 thread (1)"
+    for records, several in ((alike, False), (apart, True)):
+        text, table = board(records), pd.read_csv(StringIO(to_csv(board_of(records))))
+        folder = tmp_path / str(several)
+        for record in records:
+            Store(folder).write(f"t/m/seed{record.cell.seed}", record, OUTCOMES)
+        for shown in (text, summary(folder)):
+            headings = [line for line in shown.splitlines() if line.startswith("| method")]
+            assert headings and all(("speed-up" in line) is not several for line in headings)
+            assert (note in shown.replace("\\", "")) is several
+        assert "processors" not in text  # both were made on one
+        assert table["speedup1"].tolist() == [2.0, 2.0]  # each cell's own
+        assert ("machine" in table) is several
+    assert [each[0] for each in table["machine"]] == ["A", "B"]
 
 
 @pytest.mark.parametrize("suite", ["mini", "real"])

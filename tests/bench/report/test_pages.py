@@ -11,10 +11,11 @@ import pytest
 
 from bench.__main__ import main
 from bench.analysis.cell_metrics import metrics_table
+from bench.analysis.machines import machine
 from bench.analysis.stats.across import iqm, seed_bootstrap, task_means
 from bench.analysis.stats.tiers import tiers
 from bench.records.store import read_current
-from bench.report.board import Board, machine, read
+from bench.report.board import Board, read
 from bench.report.links import slug
 from bench.report.pages.render import prose, render
 from bench.report.tables.table import Heading, Table, name

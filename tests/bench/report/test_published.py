@@ -115,6 +115,18 @@ def test_the_speed_of_generation_is_at_the_same_level(make, changed):
     ]
 
 
+def test_speeds_of_several_machines_are_no_mean_and_stand_in_no_table(make, changed):
+    generation = {"samples": {0: [3.0], 7: [2.0], 3: [3.0]}, "prompt": 12, "new": 128}
+    records = [changed(make("amp", seed=seed), measured={"generation": generation}) for seed in (0, 1)]
+    latency = records[1].measured.latency.model_copy(update={"processor": "B"})
+    several = [records[0], changed(records[1], measured={"latency": latency})]
+    for made, speed, said in ((records, "1.50", False), (several, "–", True)):
+        text = beside_published(made)
+        shown = {row[1].replace("\\", ""): row[-1] for row in rows(text) if row[0] == "7 of 32"}
+        assert shown["amp"] == speed and shown["AMP (published)"] == "1.19"
+        assert ("on several machines" in text) is said
+
+
 def test_published_rows_are_marked_and_there_are_none_beside_other_tasks(make, changed):
     text = beside_published([make("amp")])
     assert text.count("(published)") == len(AMP.tables[0].rows)

@@ -191,6 +191,32 @@ def test_a_node_with_other_code_is_refused(place, nodes, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("trained_here", [False, True], ids=["trains", "is sent a model"])
+def test_a_node_that_cannot_write_is_named(place, nodes, trained_here):
+    flags = ("--methods", "none", "--finetune", "--seeds", "1", "--no-latency")
+    if trained_here:
+        assert place.run(*flags) == 0
+        shutil.rmtree(place.out)
+    for cache in nodes.caches:
+        if cache.exists():
+            cache.rename(cache.with_suffix(".away"))
+        cache.write_text("no folder")
+    try:
+        run = nodes.run(place, *flags)
+        assert run.result() == 2, run.output.read_text()
+    finally:
+        for cache in nodes.caches:
+            cache.unlink()
+            if cache.with_suffix(".away").exists():
+                cache.with_suffix(".away").rename(cache)
+    said = run.output.read_text()
+    assert "Traceback" not in said
+    last = said.splitlines()[-1]
+    assert last.startswith("headbench: error: node ") and str(nodes.caches[0])[:-1] in last
+    assert last.endswith("; finished cells are kept: run the command again to continue")
+
+
+@pytest.mark.slow
 def test_a_node_that_is_killed_costs_no_cell(place, nodes, peace):
     """The last test that needs three nodes."""
     run = nodes.run(place, *FLAGS)

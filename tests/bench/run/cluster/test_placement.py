@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.run.cluster.placement import ALIKE, Queue
+from bench.run.cluster.placement import ALIKE, Node, Queue, free
 
 
 @dataclass(frozen=True)
@@ -72,3 +72,35 @@ def test_a_job_about_as_long_goes_ahead_where_its_model_is():
     assert Queue(jobs, [long, alike, short], model).take({"c"}) == 0
     queue = Queue(jobs, [long, alike, short], model)
     assert [queue.take({"b"}) for _ in range(4)] == [1, 0, 2, None]
+
+
+@dataclass(frozen=True)
+class AtWork:
+    node: str
+
+
+def test_a_job_goes_to_the_emptiest_node_and_prefers_what_its_models_are_for():
+    nodes = [Node("a", "first", 4, 4), Node("b", "first", 2, 2, {"x"}), Node("c", "second", 1, 1)]
+    running = [AtWork("a"), AtWork("a"), AtWork("a"), AtWork("b"), AtWork("c")]
+    found = free(nodes, running, apart=False, limit=10)
+    assert [node.id for node in found] == ["b", "a"]  # half full, three quarters full; the third has no room
+    jobs = [Job(0, "y"), Job(1, "x")]
+    queue = Queue(jobs, [1.0, 1.0], lambda job: job.model)
+    assert queue.take(found[0].models) == 1  # the one whose model is there
+
+
+def test_a_machine_is_given_whole_only_while_nothing_else_is_at_work_on_it():
+    nodes = [Node("a", "first", 4, 4), Node("b", "first", 4, 4), Node("c", "second", 4, 4)]
+    assert [node.id for node in free(nodes, [], apart=True, limit=10)] == ["a", "b", "c"]
+    assert [node.id for node in free(nodes, [AtWork("a")], apart=True, limit=10)] == ["c"]  # b is on the same machine
+    assert free(nodes, [AtWork("b"), AtWork("c")], apart=True, limit=10) == []
+    assert len(free(nodes, [AtWork("a")], apart=False, limit=10)) == 3
+
+
+@given(st.lists(st.sampled_from("abc")), st.booleans(), st.integers(0, 6))
+def test_no_more_jobs_run_at_once_than_the_limit_or_the_slots(running, apart, limit):
+    nodes = [Node("a", "first", 2, 2), Node("b", "first", 1, 1), Node("c", "second", 3, 3)]
+    found = free(nodes, map(AtWork, running), apart, limit)
+    assert all(running.count(node.id) < node.slots for node in found)
+    if len(running) >= limit:
+        assert found == []
