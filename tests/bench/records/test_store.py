@@ -239,13 +239,14 @@ def test_committed_records_are_valid(path):
     assert isinstance(record, FinishedRecord) and len(record.result.quality[0]) == len(record.result.removed)
 
 
-def test_real_models_have_every_cell_of_six_seeds_by_one_commit():
-    records, others = read_current(RESULTS.parent / "real")
+@pytest.mark.parametrize(("suite", "number"), [("mini", 10), ("real", 6)])
+def test_committed_results_have_every_cell_of_every_seed_by_one_commit(suite, number):
+    records, others = read_current(RESULTS.parent / suite)
     assert not others and all(isinstance(record, FinishedRecord) for record in records.values())
     seeds: dict[tuple[str, ...], set[int]] = {}
     for record in records.values():
         seeds.setdefault((*record.task, record.cell.label), set()).add(record.cell.seed)
-    assert seeds and all(own == set(range(6)) for own in seeds.values())
+    assert seeds and all(own == set(range(number)) for own in seeds.values())
     assert not any(record.provenance.dirty for record in records.values())
     assert len({record.provenance.commit for record in records.values()}) == 1
 
