@@ -36,6 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.name == "run":
             resume = "; finished cells are kept: run the command again to continue"
         code = options.verb(options)
+        signals.check()
         print(end="", flush=True)
         return code
     except KeyboardInterrupt:

@@ -66,7 +66,7 @@ class Task(ABC):
 
     @property
     def own_data(self) -> Dataset | None:
-        """The splits of data that the user gave, with remarks on them; None for built-in data."""
+        """The splits of data, with remarks on them and the model; None where the user gave neither."""
         return None
 
     @property

@@ -223,8 +223,8 @@ class Translation(SeededTask):
         self, seed: int, size: int, device: torch.device, source: CalibrationSource = "held-out"
     ) -> list[Batch]:
         chosen = [self._train_set[index] for index in self.calibration_indices(seed, size, source)]
-        size = teacher_forcing.batch_size(chosen, self._tokenizer)
-        return list(pairs.batches(chosen, self._tokenizer, size, device))
+        together = teacher_forcing.batch_size(chosen, self._tokenizer)
+        return list(pairs.batches(chosen, self._tokenizer, together, device))
 
     def training(self, seed: int, share: float, device: torch.device) -> train.TrainingSetup:
         examples = [self._train_set[index] for index in self.division(seed).training]
@@ -250,12 +250,13 @@ class Translation(SeededTask):
         more = {"nats_per_token": teacher_forcing.nats(model, test, tokenizer, TEST_BATCH)}
         if cut := self._cut(self.dataset.test):
             more["sources_cut"] = float(cut)
-        beams, device = max(1, self.spec.beams), next(model.parameters()).device
+        beams, device, longest = max(1, self.spec.beams), next(model.parameters()).device, self._length(tokenizer)
+        together = generate.batch_size(model, tokenizer, beams, longest)
         texts = generate.translate(
             model,
             tokenizer,
-            pairs.batches(test, tokenizer, generate.batch_size(tokenizer, beams), device),
-            longest=self._length(tokenizer),
+            pairs.batches(test, tokenizer, together, device),
+            longest=longest,
             languages=self._spoken,
             beams=beams,
         )

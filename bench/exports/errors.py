@@ -16,9 +16,9 @@ def in_one_line(what: str, instead: str = "") -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, InputError):
-        raise
     except Exception as error:
+        if isinstance(error, InputError) or (isinstance(error, OSError) and error.errno is not None):
+            raise
         reason = (str(error).strip().splitlines() or [""])[0]
         end = f": {instead}" if instead else ""
         raise InputError(f"{what} ({type(error).__name__}: {reason}){end}") from error

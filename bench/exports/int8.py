@@ -19,7 +19,7 @@ def quantized(file: Path) -> Path:
     smaller = file.with_name(f"{file.stem}_int8{file.suffix}")
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # it recommends to run a program before, which changes nothing here
-    what = f"--export onnx-int8: ONNX Runtime does not quantise {file.name}"  # which it may not above 2 GB
+    what = f"--export onnx-int8: ONNX Runtime does not quantise {file.name}"  # it may fail above 2 GB
     try:
         with in_one_line(what, "use --export onnx"):
             quantize_dynamic(file, smaller, weight_type=QuantType.QInt8)

@@ -109,11 +109,7 @@ def in_place_of(model: Any, runner: Runner) -> nn.Module:
 
     twin.forward = MethodType(forward, twin)
     if model.can_generate():
-        whole = type(twin).generate
-        # No step is left to a cache, whatever the caller says: later ones would get their last token alone.
-        twin.generate = MethodType(
-            lambda self, *given, **more: whole(self, *given, **more | {"use_cache": False}), twin
-        )
+        twin.generate = MethodType(generate, twin)
     return twin
 
 

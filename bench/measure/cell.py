@@ -26,7 +26,7 @@ from methods import METHODS
 from methods.contract.registry import RECOVER
 from methods.contract.side_effects import no_side_effects
 from methods.recovery.choosing import choose
-from tasks.models.cache import Cache
+from tasks.models.cache import Cache, NoCache
 from tasks.models.steps import steps_told_to
 
 Arrays = dict[str, np.ndarray]
@@ -59,7 +59,7 @@ def of_the_machine(error: BaseException) -> bool:
 
     Other errors of the system, such as a connection that a task's adapter loses, are the cell's own.
     """
-    return isinstance(error, OSError) and error.errno in OF_THE_MACHINE
+    return isinstance(error, NoCache) or (isinstance(error, OSError) and error.errno in OF_THE_MACHINE)
 
 
 def reason_of(error: BaseException) -> str:

@@ -24,9 +24,11 @@ _at_hand: dict[Hashable, nn.Module] = {}  # the last model that cells were timed
 
 
 def time_cell(
-    cell: Cell, record: FinishedRecord, arrays: Mapping[str, np.ndarray], cache: Cache, alone: bool
+    cell: Cell, record: FinishedRecord, arrays: Mapping[str, np.ndarray], cache: Cache, alone: bool | None
 ) -> FinishedRecord:
-    """The record with its latency. alone: whether no other run of this user is at work on this machine.
+    """The record with its latency.
+
+    alone: whether no other run of this user is at work on this machine; None if that is not known.
 
     Time depends on shapes, not on the values of weights: what a joint method trained need not be kept for it.
     """

@@ -135,8 +135,8 @@ def mixed_machines(records: Sequence[FinishedRecord]) -> list[str]:
     if len(timed) <= 1:
         return []
     return [
-        f"timed on several machines: {_counted(timed)}: tables of all of them show no speed-ups, but those of "
-        "headbench report on each machine do"
+        f"timed on several machines: {_counted(timed)}: tables over all of them leave speed-ups out; headbench report "
+        "has a table for each machine"
     ]
 
 

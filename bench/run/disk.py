@@ -22,9 +22,10 @@ def disk_use(jobs: Sequence[TrainJob | CellJob], cache: Path, out: Path) -> str:
     A trained model takes as much as the one that it starts from. Raises InputError where that does not fit.
     """
     trained = [_weights(job.cell) for job in jobs if isinstance(job, TrainJob)]
-    models, records = sum(trained), sum(_record(job.cell) for job in jobs if isinstance(job, CellJob))
+    models = sum(trained)
     if not models:
         return ""
+    records = _records([job.cell for job in jobs if isinstance(job, CellJob)])
     places = {cache: models, out: records}
     text = (
         f"about {models / MB:,.0f} MB for {count(len(trained), 'model')} in {cache}, and {records / MB:,.0f} MB for "
@@ -46,11 +47,11 @@ def _weights(cell: Cell) -> int:
     return sum(file.stat().st_size for file in folder.glob("*.safetensors")) if folder else 0
 
 
-def _record(cell: Cell) -> int:
-    """Bytes of the record of ``cell``, with an outcome of each test example at each level of each draw."""
-    data = open_task(cell.task).own_data
-    draws = int(cell.method.options.get("draws", 1))
-    return RECORD + draws * len(cell.removed) * (len(data.test) if data else 0)
+def _records(cells: Sequence[Cell]) -> int:
+    """Bytes of the records of ``cells``, with an outcome of each test example at each level of each draw."""
+    tested = {task: len(data.test) if (data := open_task(task).own_data) else 0 for task in {c.task for c in cells}}
+    draws = (int(cell.method.options.get("draws", 1)) for cell in cells)
+    return sum(RECORD + d * len(cell.removed) * tested[cell.task] for d, cell in zip(draws, cells, strict=True))
 
 
 def _existing(place: Path) -> Path:

@@ -136,7 +136,8 @@ class Timing:
     def __call__(self) -> FinishedRecord | str:
         """The record with its latency, or why it failed, in one line. Raises OSError as ``run_cell`` does."""
         try:
-            alone = not other_runs(self.run)
+            others = other_runs(self.run)
+            alone = None if others is None else not others
             return time_cell(self.cell, self.record, self.arrays, Cache(self.cache), alone=alone)
         except Exception as error:
             if of_the_machine(error):

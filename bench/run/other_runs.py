@@ -44,12 +44,14 @@ def announced(run: str = "") -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def other_runs(run: str = "") -> list[str]:
-    """Runs other than ``run``, by default that of this process: process, since when, and command."""
+def other_runs(run: str = "") -> list[str] | None:
+    """Runs other than ``run``, by default that of this process: process, since when, and command; None if unknown."""
     found = []
     own = run or this_run()
     folder = _folder()
-    for path in sorted(folder.glob("*.run")) if folder else ():
+    if folder is None:
+        return None
+    for path in sorted(folder.glob("*.run")):
         if path.name.rpartition(".")[0].rpartition(".")[0] == own:
             continue
         with suppress(FileNotFoundError), path.open(encoding="utf-8") as file:

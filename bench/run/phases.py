@@ -112,7 +112,7 @@ def time_cells(jobs: Sequence[TimingJob], engine: Engine, estimator: Estimator, 
         return {}
     phase = Phase(jobs, engine, estimator, apart=True)
     store = Store(out)
-    beside = "".join(f"; another run is at work, and may slow it down ({each})" for each in other_runs())
+    beside = "".join(f"; another run is at work, and may slow it down ({each})" for each in other_runs() or ())
     phase.say(f"timing the smaller models of {count(len(jobs), 'cell')}, one by one{beside}")
     failed: dict[Cell, str] = {}
     with closing(phase.outcomes()) as outcomes:

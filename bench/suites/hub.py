@@ -60,7 +60,10 @@ def _has_weights(folder: Path) -> bool:
     """Whether all safetensors of a model are there; a download that was stopped may have left some."""
     shards: set[str] = set()
     for index in folder.glob("*.safetensors.index.json"):
-        shards |= set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        try:
+            shards |= set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return False
     return all((folder / shard).is_file() for shard in shards) and any(folder.glob("*.safetensors"))
 
 
@@ -96,7 +99,7 @@ def _asked(kind: Kind, name: str) -> Found:
     files = info.siblings or []
     wanted = [file.size or 0 for file in files if any(Path(file.rfilename).match(pattern) for pattern in PATTERNS)]
     if kind == "model" and not any(file.rfilename.endswith(".safetensors") for file in files):
-        return Found(fault="the hub has no .safetensors weights of it, which come by converting those it has")
+        return Found(fault="the hub has no .safetensors weights of it, which save_pretrained makes of those it has")
     return Found("hub", download=sum(wanted) if kind == "model" else 0)
 
 

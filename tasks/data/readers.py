@@ -18,7 +18,7 @@ Located = tuple[str, dict[str, Any]]  # file and line of a row, and its values b
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
 ROW = 10_000_000  # most characters of a row of text: three times War and Peace
 ARRAY = 100_000_000  # most characters of an array in JSON, which is parsed as a whole
-OBJECTS = 2_000_000  # most objects in it, each of which takes hundreds of bytes even if empty
+OBJECTS = 2_000_000  # most objects and arrays in it, by their brackets: each takes hundreds of bytes even if empty
 DECODED = 1_000_000_000  # bytes that any Parquet file may decode to
 RATIO = 20  # most bytes for each byte of a larger file; compressed text has 2 to 10
 BATCH = 1 << 29  # bytes that the values of a column decoded at once may take
@@ -100,8 +100,8 @@ def _json(file: Path) -> Iterator[Located]:
             text = stream.read(ARRAY + 1)
             if len(text) > ARRAY:
                 raise TaskError(f"{file}: an array of more than {ARRAY:,} characters; write one object per line")
-            if text.count("{") > OBJECTS:
-                raise TaskError(f"{file}: an array of more than {OBJECTS:,} objects; write one object per line")
+            if text.count("{") + text.count("[") > OBJECTS:
+                raise TaskError(f"{file}: an array with more than {OBJECTS:,} brackets; write one object per line")
             for place, value in enumerate(_parsed(text, str(file)), 1):
                 yield f"{file}: entry {place}", _object(value, f"{file}: entry {place}")
             return

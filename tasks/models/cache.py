@@ -24,6 +24,10 @@ def default_root() -> Path:
     return Path(os.environ.get("HEADBENCH_CACHE") or platformdirs.user_cache_dir("headbench", appauthor=False))
 
 
+class NoCache(OSError):
+    """The folder of the cache cannot be made, whatever it is needed for."""
+
+
 class Cache:
     """Folders under ``root``, each built under a lock, moved in place when complete, and only read from then on."""
 
@@ -45,7 +49,10 @@ class Cache:
         temporary = path.with_name(path.name + TEMPORARY)
         if os.path.lexists(path) and not damage(path):
             return path
-        self.root.mkdir(parents=True, exist_ok=True)
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise NoCache(error.errno, error.strerror, str(self.root)) from error
         with FileLock(path.with_name(path.name + LOCK)):  # released by the kernel if its holder dies
             if os.path.lexists(path):
                 if not (fault := damage(path)):  # built by the process that we waited for

@@ -15,14 +15,20 @@ from tasks.translating.teacher_forcing import LOGITS
 
 PER_TOKEN, MORE = 2, 10  # a translation ends, at the latest, at so many tokens for each of its source, and so many more
 BATCH = 256
+CACHED = 2**28  # numbers in the cache of keys and values of a batch, approximately: 1 GB in float32
 
 
-def batch_size(tokenizer: PreTrainedTokenizerBase, beams: int) -> int:
+def batch_size(model: Any, tokenizer: PreTrainedTokenizerBase, beams: int, longest: int) -> int:
     """Number of sources to translate together: at most ``BATCH``, and so that logits stay near ``LOGITS``.
 
-    Only those of the last token are held, for each beam.
+    Only those of the last token are held, for each beam; and the keys and values of ``longest`` tokens of the source
+    and of the target in each layer of the decoder, which stay near ``CACHED``.
     """
-    return min(BATCH, max(1, LOGITS // (beams * len(tokenizer))))
+    config = model.config
+    named = (getattr(config, name, None) for name in ("decoder_layers", "num_decoder_layers", "num_hidden_layers"))
+    layers = next(filter(None, named), 1)
+    cached = 2 * 2 * longest * layers * config.hidden_size
+    return min(BATCH, max(1, min(LOGITS // (beams * len(tokenizer)), CACHED // (beams * cached))))
 
 
 @torch.no_grad()

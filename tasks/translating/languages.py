@@ -81,7 +81,8 @@ def remarks(config: PreTrainedConfig, codes: Sequence[str]) -> list[str]:
     """What a user may not expect of a model that translates without ``codes`` as well: at most one line."""
     if codes or not (pairs := _prefixes(config)):
         return []
-    return [f"sources have no words before them that say what to do: --languages is not given, of {_shown([*pairs])}"]
+    codes_of = [pair.replace("_to_", ",") for pair in pairs]
+    return [f"no words before the sources say what to do, as --languages is not given ({'; '.join(codes_of[:SHOWN])})"]
 
 
 def _prefixes(config: PreTrainedConfig) -> dict[str, str]:

@@ -53,11 +53,13 @@ def check_ids(model: Any, pairs: Sequence[Pair], name: str) -> None:
     Encoder, decoder and output may have vocabularies of different sizes.
     """
     sizes = {
-        "source": model.get_encoder().get_input_embeddings().num_embeddings,
-        "decoder": model.get_decoder().get_input_embeddings().num_embeddings,
-        "target": model.get_output_embeddings().out_features,
+        "source": _embedded(model.get_encoder()),
+        "decoder": _embedded(model.get_decoder()),
+        "target": len(model.get_output_embeddings().weight),
     }
     for side, size in sizes.items():
+        if size is None:
+            continue
         largest = max((token for pair in pairs for token in getattr(pair, side)), default=0)
         if largest >= size:
             where = "a source" if side == "source" else "a target"
@@ -65,6 +67,14 @@ def check_ids(model: Any, pairs: Sequence[Pair], name: str) -> None:
                 f"{name}: the tokenizer gives {where} token id {largest}, the model has {size} tokens: they do not "
                 "belong together"
             )
+
+
+def _embedded(part: Any) -> int | None:
+    """Number of tokens that an encoder or decoder has embeddings of; None where it does not say."""
+    try:
+        return len(part.get_input_embeddings().weight)
+    except (AttributeError, NotImplementedError):
+        return None
 
 
 def encode(

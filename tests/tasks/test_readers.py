@@ -171,7 +171,7 @@ def test_an_array_beyond_the_bound_is_told_to_be_lines(tmp_path, small):
 def test_an_array_of_too_many_objects_is_told_to_be_lines(tmp_path, monkeypatch):
     monkeypatch.setattr(readers, "OBJECTS", 100)
     (tmp_path / "d.json").write_text(json.dumps([{}] * 101))
-    with pytest.raises(TaskError, match=r"d.json: an array of more than 100 objects; write one object per line"):
+    with pytest.raises(TaskError, match=r"d.json: an array with more than 100 brackets; write one object per line"):
         list(readers.read(tmp_path / "d.json"))
 
 

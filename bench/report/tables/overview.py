@@ -125,6 +125,8 @@ def speeds(board: Board) -> list[Table]:
     for count, which in enumerate(board.machines, 1):
         table = board.on(which).table.set_index("label")
         timed = [name for name in SHOWN if table[name].notna().any()]
+        if not timed:  # at no level near a half
+            continue
         means, spreads = over_seeds(table[timed], ["label"])
         rows = tuple(
             (name(label, method_link(label)), *_cells(means, spreads, label, timed, records_link(label)))

@@ -43,15 +43,19 @@ def _folders(package: str) -> list[str]:
 
 
 def _plugin(module: str) -> str:
-    """Digest of the package that the module of a plugin is in, or of its file; empty where there is none."""
-    top = module.partition(".")[0]
-    try:
-        if folders := _folders(top):
-            return _digest(folders)
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):
-        return ""
-    return _digest([spec.origin]) if spec and spec.origin and Path(spec.origin).is_file() else ""
+    """Digest of the package that the module of a plugin is in, or of its file; empty where there is none.
+
+    Of namespace packages, which other distributions are in too, it is the first one below that is not.
+    """
+    parts = module.split(".")
+    for number in range(1, len(parts) + 1):
+        try:
+            spec = importlib.util.find_spec(".".join(parts[:number]))
+        except (ImportError, ValueError):
+            return ""
+        if spec and spec.origin and Path(spec.origin).is_file():
+            return _digest(spec.submodule_search_locations or [spec.origin])
+    return ""
 
 
 def _digest(places: Iterable[str]) -> str:

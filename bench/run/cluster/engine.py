@@ -269,9 +269,12 @@ class _Phase:
         return done
 
     def _fetched(self, flight: Flight, done: Done) -> Done | None:
-        """The outcome of a training, once the driver has the model."""
+        """The outcome of a training, once the driver has the model.
+
+        It has it at once where nodes share a cache. It may have one that was altered, which the new one replaces.
+        """
         model = self.shipments.model(flight.job)
-        if not model or self.shipments.here(model) or "failure" in done.value:
+        if not model or self.cache is not None or "failure" in done.value:
             return done
         here = NodeAffinitySchedulingStrategy(flight.node, soft=False)
         task = self._pack.options(num_cpus=0, max_retries=0, scheduling_strategy=here)

@@ -5,13 +5,14 @@ Only our own dataclasses, bytes and arrays travel.
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -54,18 +55,43 @@ class Content:
     def located(self, cache: Cache) -> Path | None:
         """Where this machine has it, with the same content: at its own path, or in the cache; None where it has not."""
         path, copy = Path(self.path), cache.path(self.key) / self.name
-        if path.name == self.name and digest_of_content(*self.place) == self.digest:
+        if path.name == self.name and self._is_in(*self.place):
             return path
-        folder, names = (copy, self.files) if self.files else (copy.parent, (self.name,))
-        return copy if digest_of_content(folder, names) == self.digest else None
+        return copy if self._is_in(*((copy, self.files) if self.files else (copy.parent, (self.name,)))) else None
+
+    def _is_in(self, folder: Path, names: Sequence[str]) -> bool:
+        """Whether its files are in ``folder``, and no other that a task would read: of a model all are named."""
+        whole = bool(self.files) and self.field != "model"
+        return digest_of_content(folder, names) == self.digest and not (whole and files_in(folder) != self.files)
+
+
+def files_in(folder: Path) -> tuple[str, ...]:
+    """Paths in ``folder`` of the files in it that tasks read: neither hidden nor made by Python."""
+    paths = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
+    return tuple(
+        path.as_posix()
+        for path in paths
+        if "__pycache__" not in path.parts and not any(part.startswith(".") for part in path.parts)
+    )
 
 
 def digest_of_content(folder: Path, names: Sequence[str]) -> str:
     """Digest of some files by their paths in ``folder``; empty where one is missing."""
     try:
-        return digest_of([[name, digest_of_files([folder / name])] for name in names])
+        return digest_of([[name, _digest_of_file(folder / name)] for name in names])
     except OSError:
         return ""
+
+
+def _digest_of_file(path: Path) -> str:
+    """Digest of a file, read once as long as it is not changed: each job asks, and a model may be large."""
+    found = path.stat()
+    return _digest_as_of(path, found.st_size, found.st_mtime_ns, found.st_ino)
+
+
+@functools.cache
+def _digest_as_of(path: Path, size: int, changed: int, inode: int) -> str:
+    return digest_of_files([path])
 
 
 @dataclass(frozen=True)
@@ -125,7 +151,7 @@ def take(ticket: Ticket, board: Any) -> Answer:
     cache = Cache(ticket.cache or default_root())
     if lacks := _fetched(ticket, cache):
         return Answer(node, lacks=lacks)
-    moved = {(content.field, content.given): str(content.located(cache)) for content in ticket.contents}
+    moved = {(content.field, content.given): str(_place(content, cache)) for content in ticket.contents}
     child = _child_for(ticket)
     try:
         child.pipe.send((ticket.job, ticket.cache, moved))
@@ -167,6 +193,14 @@ def write(files: Mapping[str, np.ndarray], empty: Path) -> None:
         content.tofile(path)
 
 
+def _place(content: Content, cache: Cache) -> Path:
+    """Where this machine has it. Raises FileNotFoundError where what was sent did not stay as it was."""
+    if (place := content.located(cache)) is None:
+        what = f"what was sent of {content.name} is not whole; remove the folder"
+        raise FileNotFoundError(errno.ENOENT, what, str(cache.path(content.key)))
+    return place
+
+
 def _fetched(ticket: Ticket, cache: Cache) -> str:
     """Put what the job reads in the cache of this node; the folder that was not sent, if one was not."""
     places = {content.key: content.name if content.files else "" for content in ticket.contents}
@@ -176,7 +210,7 @@ def _fetched(ticket: Ticket, cache: Cache) -> str:
     for key in wanted:
         if key not in ticket.sent:
             return key
-        cache.folder(key, partial(_write, ticket.sent[key], places.get(key, "")))
+        cache.folder(key, functools.partial(_write, ticket.sent[key], places.get(key, "")))
     return ""
 
 

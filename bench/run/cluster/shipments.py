@@ -13,7 +13,7 @@ from typing import Any
 import ray
 
 from bench.records.errors import InputError
-from bench.run.cluster.remote import Content, Files, digest_of_content, read, trained, write
+from bench.run.cluster.remote import Content, Files, digest_of_content, files_in, read, trained, write
 from bench.suites.cells import open_task
 from bench.suites.needs import needs_of_task
 from tasks.data.packages import PREFIX
@@ -109,8 +109,9 @@ def contents_of(task: TaskSpec) -> tuple[Content, ...]:
 
 
 def _content(field: str, given: str, place: Path) -> Content:
-    files = weight_files(place) if field == "model" else sorted(place.rglob("*"))  # none of what is a file
-    paths = (path for path in files if path.is_file() and "__pycache__" not in path.parts)
-    names = tuple(path.relative_to(place).as_posix() for path in paths)
+    if field == "model":
+        names = tuple(path.relative_to(place).as_posix() for path in weight_files(place))
+    else:
+        names = files_in(place)  # none of what is a file
     content = Content(field, given, str(place), short_name(given), names, "")
     return replace(content, digest=digest_of_content(*content.place))

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 
@@ -35,7 +36,7 @@ def main(pipe: Connection, threads: int, run: str) -> None:
     context = get_context("fork" if sys.platform == "linux" else "spawn")
     worker: Worker | None = None
     with announced(run):
-        while True:
+        for number in count():
             content, cache, moved = pipe.recv()
             job = pickle.loads(content)
             if not isinstance(job, Unreadable):
@@ -43,7 +44,7 @@ def main(pipe: Connection, threads: int, run: str) -> None:
                 job = replace(job, cell=cell, cache=cache or default_root())
             if worker is None or not worker.alive:
                 worker = Worker(context, partial(_start, threads), [pipe])
-            worker.give(0, [job])
+            worker.give(number, [job])
             done = _outcome(worker, pipe)
             if not worker.alive:
                 worker.end()

@@ -72,7 +72,7 @@ def test_what_was_read_and_a_long_training_are_told(prune, place, capfd, monkeyp
 
     def slow(*given, **named):
         found = train(*given, **named)
-        time.sleep(0.1)
+        time.sleep(0.5)  # long enough to be told of, also on a busy machine
         return found
 
     monkeypatch.setattr("tasks.models.train.train", slow)

@@ -91,6 +91,7 @@ def test_no_temporary_folder_stays_of_a_signal_while_modules_are_imported(place,
         env=os.environ | {"PYTHONPATH": paths, "TMPDIR": str(place.folder)},
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert done.returncode == 143 and "ended by SIGTERM" in done.stderr, done.stderr
     assert not list(place.folder.glob("headbench-*"))

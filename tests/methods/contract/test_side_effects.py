@@ -151,9 +151,14 @@ def test_a_hook_on_every_module_that_a_method_removes_is_there_again(kept_hook):
 
 def test_the_kind_of_hooks_on_gradients_is_free_again():
     """Torch takes either full hooks on every module or others; which it is stays after the last is removed."""
-    with no_side_effects(nn.Linear(2, 2)):
-        global_hooks.register_module_full_backward_hook(lambda *_: None).remove()
-    assert global_hooks._global_is_full_backward_hook is None
+    before = global_hooks._global_is_full_backward_hook
+    try:
+        global_hooks._global_is_full_backward_hook = None  # whatever an earlier test has left
+        with no_side_effects(nn.Linear(2, 2)):
+            global_hooks.register_module_full_backward_hook(lambda *_: None).remove()
+        assert global_hooks._global_is_full_backward_hook is None
+    finally:
+        global_hooks._global_is_full_backward_hook = before
 
 
 def test_what_is_put_back_is_no_side_effect():
