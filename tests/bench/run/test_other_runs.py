@@ -64,10 +64,10 @@ def test_a_folder_that_others_may_have_made_is_left_alone(place, make):
     make(folder, elsewhere)
     before = sorted(place.folder.rglob("*"))
     with announced():
-        assert other_runs() == [] and sorted(place.folder.rglob("*")) == before
+        assert other_runs() is None and sorted(place.folder.rglob("*")) == before
         if folder.is_dir():
             (folder / "them.1.run").write_text("process 1")
-            assert other_runs() == [] and (folder / "them.1.run").exists()
+            assert other_runs() is None and (folder / "them.1.run").exists()
 
 
 def test_a_folder_of_another_user_is_left_alone(place, monkeypatch):

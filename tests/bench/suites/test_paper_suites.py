@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -48,7 +50,7 @@ LANGUAGES = [
 
 
 @pytest.fixture(scope="module")
-def mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def mirror(tmp_path_factory: pytest.TempPathFactory, tiny_marian: Path, tiny_pairs: Path) -> Path:
     """Every model and data set that the suites of papers name."""
     made = Mirror(tmp_path_factory.mktemp("mirror"))
     base = {"num_hidden_layers": 12, "num_attention_heads": 12, "hidden_size": 24, "intermediate_size": 24}
@@ -80,6 +82,13 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made.documents("winogrande", [{"question": "the _ was good", **choices}, {"question": "a _ is bad", **choices}])
     endings = {"endings": ["a", "b", "c", "d"], "label": 2}
     made.documents("hellaswag", [{"ctx": "Reading: a film. it", **endings}, {"ctx": "Seeing: a book. it", **endings}])
+    shutil.copytree(tiny_marian, made.folder / "Helsinki-NLP/opus-mt-de-en")
+    pairs = [json.loads(line) for line in tiny_pairs.read_text(encoding="utf-8").splitlines()]
+    rows = [{"translation": {"de": pair["hu"], "en": pair["en"]}} for pair in pairs]
+    (iwslt := made.folder / "bbaaaa/iwslt14-de-en-preprocess").mkdir(parents=True)
+    for number, split in enumerate(("train", "validation", "test")):
+        some = rows[:80] if split == "train" else rows[80 + 20 * (number - 1) :][:20]
+        (iwslt / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in some), encoding="utf-8")
     (made.folder / "wikitext").mkdir()
     (made.folder / "wikitext" / "test.txt").write_text(" = A book = \n the film was very good \n", encoding="utf-8")
     return made.folder
@@ -151,6 +160,18 @@ def test_hies_is_run_on_the_tasks_of_glue(run, place):
     assert at_30[-1][2] == f"{100 * sum(quality) / len(GLUE):.2f}"
 
 
+@pytest.mark.slow
+def test_dsp_of_translation_trains_from_the_pretrained_model_too(run):
+    records = {record.cell.label: record for record in run("dsp-translation", "--levels", "0.5")}
+    assert records.keys() == labels("dsp-translation")
+    for label, record in records.items():
+        assert record.result.attention == ["encoder"] * 2 + ["decoder", "cross"] * 2
+        assert record.result.parts == {"iwslt14-de-en-preprocess": 20} and "chrf" in record.result.metrics[0][0]
+        assert record.cell.asked["beams"] == 5
+        if "start=pretrained" in label:
+            assert record.result.method_training
+
+
 def test_amp_prunes_recovers_and_shows_the_papers_figures_beside(run, place):
     records = run("amp", "--levels", "0.21875")
     assert {record.cell.label for record in records} == labels("amp")
@@ -159,7 +180,7 @@ def test_amp_prunes_recovers_and_shows_the_papers_figures_beside(run, place):
     assert "Differences in protocol" in (place.out / "leaderboard.md").read_text()
 
 
-@pytest.mark.parametrize("suite", ["greedy-gnorm", "dsp", "amp", "hies"])
+@pytest.mark.parametrize("suite", ["greedy-gnorm", "dsp", "dsp-translation", "amp", "hies"])
 def test_a_suite_can_be_listed_before_anything_runs(suite, mirror, place, capsys):
     assert main(["list", "cells", "--suite", suite, "--mirror", str(mirror), "--device", "cpu"]) == 0
     assert len(capsys.readouterr().out.splitlines()) >= len(labels(suite))

@@ -157,6 +157,28 @@ def test_a_copy_that_was_changed_on_a_node_is_fetched_again(shipments, tiny_data
     assert at_node(made, job, node)["model", str(private)] == str(config.parent) and config.read_bytes() == right
 
 
+def test_a_folder_with_more_than_the_driver_has_is_not_the_same(shipments, tiny_data, tiny_model, tmp_path):
+    """A task would read that too. Hidden files are neither read nor sent."""
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    shutil.copy(tiny_data, folder / "train.jsonl")
+    (folder / ".hidden").write_text("x")
+    made, job = shipments(TaskSpec(task="classification", model=str(tiny_model), data=str(folder)))
+    (content,) = (each for each in made.contents(job) if each.field == "data")
+    assert content.files == ("train.jsonl",)
+    made.send(content.key, [content])
+    node = Cache(tmp_path / "node")
+    (folder / ".other").write_text("x")
+    assert content.located(node) == folder
+    shutil.copy(tiny_data, folder / "test.jsonl")
+    assert content.located(node) is None
+    there = Path(at_node(made, job, node)["data", str(folder)])
+    assert [path.name for path in there.iterdir()] == ["train.jsonl"]
+    (there / "more.jsonl").write_text("x")
+    assert content.located(node) is None
+    assert at_node(made, job, node)["data", str(folder)] == str(there) and not (there / "more.jsonl").exists()
+
+
 def test_data_that_is_changed_meanwhile_is_not_sent(shipments, tiny_data, tiny_model, tmp_path):
     data = tmp_path / "texts.jsonl"
     shutil.copy(tiny_data, data)
