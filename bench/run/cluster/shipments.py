@@ -13,7 +13,7 @@ from typing import Any
 import ray
 
 from bench.records.errors import InputError
-from bench.run.cluster.remote import Content, Files, digest_of_content, files_in, read, trained, write
+from bench.run.cluster.contents import Content, Files, digest_of_content, files_in, read, trained, write
 from bench.suites.cells import open_task
 from bench.suites.needs import needs_of_task
 from tasks.data.packages import PREFIX
