@@ -1,0 +1,281 @@
+"""Jobs on the slots of a cluster: as many in flight as it has room for; what dies runs again elsewhere."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import (
+    ActorUnschedulableError,
+    NodeDiedError,
+    ObjectLostError,
+    OutOfMemoryError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+    TaskCancelledError,
+    TaskUnschedulableError,
+    WorkerCrashedError,
+)
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from bench.records.errors import InputError
+from bench.run.cluster import remote
+from bench.run.cluster.code import code
+from bench.run.cluster.nodes import GONE, Nodes, failed_on
+from bench.run.cluster.placement import Node, Queue, free
+from bench.run.cluster.shipments import Shipments
+from bench.run.engine import packed
+from bench.run.engines import Watch
+from bench.run.jobs import Job, TrainJob
+from bench.run.options import ClusterOptions
+from bench.run.other_runs import this_run
+from bench.run.worker import Done
+
+TRIES = 3  # of a job whose process dies
+NODES = 3  # that may die under a job, before it is taken to be the reason
+TICK = 0.25  # seconds between two looks at what the jobs do
+ENDING = 5.0  # seconds that cancelled jobs have to end
+LOST = (NodeDiedError, ObjectLostError, TaskUnschedulableError)  # with the node
+CRASHED = "its process ended, as when memory runs out"
+
+
+@dataclass
+class Flight:
+    """A job that was sent to a node."""
+
+    index: int
+    job: Any
+    node: str
+    reference: Any
+    doing: str = ""
+    trained: Done | None = None  # the outcome of the training whose model is fetched from the node
+    stopped: str = ""  # why it was stopped; empty where it was not
+    _began: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been running; 0 until it has said so."""
+        return 0.0 if self._began is None else time.monotonic() - self._began
+
+    def tell(self, seconds: float, doing: str) -> None:
+        """It has been running for so many seconds."""
+        self._began, self.doing = time.monotonic() - seconds, doing
+
+    def stop(self, reason: str) -> None:
+        """End it; its outcome is then ``reason``."""
+        self.stopped = reason
+        ray.cancel(self.reference)
+
+
+@dataclass
+class Phase:
+    """Some jobs that run together: one call of ``RayEngine.run``.
+
+    cache: the folder of trained models that all nodes share, if they do. apart: each job has a machine to itself.
+    limit: of jobs at once.
+    """
+
+    jobs: Sequence[Job]
+    queue: Queue
+    options: ClusterOptions
+    nodes: Nodes
+    shipments: Shipments
+    cache: Path | None
+    apart: bool
+    limit: int
+
+    def __post_init__(self) -> None:
+        self._flights: dict[Any, Flight] = {}
+        self._crashes: Counter[int] = Counter()
+        self._losses: Counter[int] = Counter()
+        self._take, self._pack = ray.remote(remote.take), ray.remote(remote.pack)
+        self._board: Any = ray.remote(num_cpus=0, max_restarts=-1)(remote.Board).remote()
+        self._told: Any = None  # what the board is asked for
+
+    def outcomes(self, watch: Watch) -> Generator[Done, None, None]:
+        """The outcome of each job as it ends. Raises what is no fault of a job."""
+        while self.queue or self._flights:
+            self.nodes.look()
+            self._place()
+            self._listen()
+            watch([flight for flight in self._flights.values() if flight.seconds])
+            for flight in self._ended():
+                if (done := self._outcome(flight)) is not None:
+                    self.queue.ended(flight.index)
+                    self.shipments.used(flight.job)
+                    yield done
+
+    def cancel(self) -> None:
+        """End what is still in flight, and wait until it has."""
+        with suppress(RayError, ConnectionError):
+            for reference in self._flights:
+                ray.cancel(reference)
+            if self._flights:
+                ray.wait(list(self._flights), num_returns=len(self._flights), timeout=ENDING)
+            ray.kill(self._board)
+
+    def _place(self) -> None:
+        """Send jobs to nodes as long as there is room."""
+        while nodes := free(self.nodes, self._flights.values(), self.apart, self.limit):
+            if (index := self.queue.take(nodes[0].models)) is None:
+                return
+            self._send(index, nodes[0])
+
+    def _send(self, index: int, node: Node) -> None:
+        job = self.jobs[index]
+        model = self.shipments.model(job)
+        known = model if not isinstance(job, TrainJob) and self.shipments.here(model) else ""
+        contents = self.shipments.contents(job)
+        ticket = remote.Ticket(
+            index=index,
+            job=pickle.dumps(packed(job)),
+            run=this_run(),
+            code=code(),
+            threads=self.options.cpus,
+            cache=self.cache,
+            model=known,
+            contents=contents,
+            sent=self.shipments.sent(known, *(content.key for content in contents)),
+        )
+        cpus = max(node.cpus, self.options.cpus) if self.apart else self.options.cpus
+        task = self._take.options(
+            num_cpus=cpus,
+            num_gpus=self.options.gpus,
+            max_retries=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
+        )
+        reference = task.remote(ticket, self._board)
+        self._flights[reference] = Flight(index, job, node.id, reference)
+        if model:
+            node.models.add(model)
+
+    def _listen(self) -> None:
+        """Note what jobs say that they do, as far as the board has answered."""
+        if self._told is None:
+            self._told = self._board.read.remote()
+        if not ray.wait([self._told], timeout=0)[0]:
+            return
+        reference, self._told = self._told, None
+        with suppress(RayActorError, ActorUnschedulableError, ObjectLostError):  # its node died; another takes it over
+            told: Mapping[int, tuple[float, str]] = ray.get(reference)
+            for flight in self._flights.values():
+                if flight.index in told:
+                    flight.tell(*told[flight.index])
+
+    def _ended(self) -> list[Flight]:
+        """The flights that have ended, after waiting a moment for one; they are flights no more."""
+        if not self._flights:
+            time.sleep(TICK)
+            return []
+        references = list(self._flights)
+        ready, _ = ray.wait(references, num_returns=1, timeout=TICK)
+        if ready:
+            ready, _ = ray.wait(references, num_returns=len(references), timeout=0)
+        return [self._flights.pop(reference) for reference in ready]
+
+    def _outcome(self, flight: Flight) -> Done | None:
+        """The outcome of a job; None where it is on its way again. Raises what is no fault of a job."""
+        try:
+            value = ray.get(flight.reference)
+        except LOST as error:
+            if flight.stopped:
+                return Done(flight.index, flight.seconds, died=flight.stopped)
+            self.nodes.look(now=True)
+            return self._lost(flight, error)
+        except (WorkerCrashedError, OutOfMemoryError) as error:
+            reason = "memory ran out on its node" if isinstance(error, OutOfMemoryError) else CRASHED
+            return self._crashed(flight, Done(flight.index, flight.seconds, died=reason))
+        except TaskCancelledError:
+            return Done(flight.index, flight.seconds, died=flight.stopped or "it was cancelled")
+        except GONE:
+            raise
+        except RayError as error:
+            host = self._host(flight.node)
+            if "ModuleNotFoundError" in str(error):
+                raise InputError(f"node {host} has no headbench: {_last_line(error)}") from error
+            cause = error.cause if isinstance(error, RayTaskError) else error
+            if isinstance(cause, (OSError, RayError)):
+                raise failed_on(host, cause) from error
+            error.add_note(f"on node {host}")
+            raise
+        if flight.trained is not None:
+            self.shipments.keep(self.shipments.model(flight.job), value)
+            return flight.trained
+        return self._answered(flight, value)
+
+    def _answered(self, flight: Flight, answer: remote.Answer) -> Done | None:
+        if answer.other_code:
+            raise InputError(f"node {self._host(flight.node)} does not run what this machine runs: {answer.other_code}")
+        if answer.lacks:
+            self.shipments.send(answer.lacks, self.shipments.contents(flight.job))
+            if flight.node in self.nodes:
+                self._send(flight.index, self.nodes[flight.node])
+            else:
+                self.queue.add(flight.index)
+            return None
+        if not answer.done:  # the child died in which its process would have run
+            return self._crashed(flight, Done(flight.index, flight.seconds, died=CRASHED))
+        done: Done = replace(pickle.loads(answer.done), index=flight.index)
+        if answer.crashed:
+            return self._crashed(flight, done)
+        if done.error is not None:
+            return replace(done, error=self._named(done.error, flight))
+        if isinstance(flight.job, TrainJob) and not done.died:
+            return self._fetched(flight, done)
+        return done
+
+    def _fetched(self, flight: Flight, done: Done) -> Done | None:
+        """The outcome of a training, once the driver has the model.
+
+        It has it at once where nodes share a cache. It may have one that was altered, which the new one replaces.
+        """
+        model = self.shipments.model(flight.job)
+        if not model or self.cache is not None or "failure" in done.value:
+            return done
+        here = NodeAffinitySchedulingStrategy(flight.node, soft=False)
+        task = self._pack.options(num_cpus=0, max_retries=0, scheduling_strategy=here)
+        reference = task.remote(model, self.cache)
+        self._flights[reference] = replace(flight, reference=reference, trained=done, doing="fetching the model")
+        return None
+
+    def _lost(self, flight: Flight, error: Exception) -> Done | None:
+        """Run it again elsewhere, unless it is likely to be what ends nodes."""
+        if not isinstance(error, TaskUnschedulableError):
+            self._losses[flight.index] += 1
+        if self._losses[flight.index] >= NODES:
+            return Done(flight.index, flight.seconds, died=f"{NODES} nodes died while it ran there")
+        self.queue.add(flight.index)
+        return None
+
+    def _crashed(self, flight: Flight, done: Done) -> Done | None:
+        """Run it again, unless it was the last try."""
+        if flight.stopped:
+            return replace(done, died=flight.stopped, crashed=False)
+        self._crashes[flight.index] += 1
+        if self._crashes[flight.index] >= TRIES:
+            return replace(done, died=f"{done.died}; {TRIES} tries")
+        self.queue.add(flight.index)
+        return None
+
+    def _named(self, error: BaseException, flight: Flight) -> BaseException:
+        """What a job raised, which ends the run, with the node that it ran on."""
+        host = self._host(flight.node)
+        if isinstance(error, OSError):
+            return failed_on(host, error)
+        error.add_note(f"on node {host}")
+        return error
+
+    def _host(self, node: str) -> str:
+        return self.nodes[node].host if node in self.nodes else node
+
+
+def _last_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[-1]
