@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -287,8 +287,6 @@ def _first_complaint(error: ValidationError) -> str:
 
 
 def _text(content: Mapping[str, Any]) -> str:
-    """JSON with one line per top-level field, which keeps diffs of committed records readable."""
-    parts = (
-        f"{json.dumps(key)}: {json.dumps(part, ensure_ascii=False, allow_nan=False)}" for key, part in content.items()
-    )
-    return "{\n" + ",\n".join(parts) + "\n}\n"
+    """JSON with one line per top-level field, which keeps diffs of committed records readable, and no other spaces."""
+    inside = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return "{\n" + ",\n".join(f"{json.dumps(key)}: {inside(part)}" for key, part in content.items()) + "\n}\n"

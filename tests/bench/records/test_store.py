@@ -135,7 +135,7 @@ def truncate(text: str) -> str:
 
 
 def flip_digit(text: str) -> str:
-    return text.replace('"units": 8', '"units": 9')
+    return text.replace('"units":8', '"units":9')
 
 
 def flip_status(text: str) -> str:
