@@ -103,7 +103,7 @@ def test_a_tokenizer_of_another_model(refused, tmp_path, tiny_model):
     tokenizer["model"]["vocab"]["grams"] = 5000
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     said = refused(model=folder, data=pairs(tmp_path / "pairs.jsonl"))
-    assert said.startswith(f"{folder}: the tokenizer gives token id 5000, the model has ")
+    assert said.startswith(f"{folder}: the tokenizer gives a source token id 5000, the model has ")
 
 
 @pytest.mark.parametrize(

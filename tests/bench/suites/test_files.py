@@ -119,13 +119,13 @@ def test_the_ablations_cross_every_score_with_every_schedule():
 
 
 def test_every_built_in_suite_loads():
-    papers = {"amp", "dsp", "greedy-gnorm", "hies"}
+    papers = {"amp", "dsp", "dsp-translation", "greedy-gnorm", "hies"}
     own = {"ablations", "mini", "real", "real-llama", "real-trained", "smoke", "translation"}
     assert {*built_in_suites()} == own | papers
     for name in built_in_suites():
         suite = load_suite(name)
         assert suite.tasks and suite.methods and suite.seeds
-        assert suite.generate == (name == "amp")
+        assert suite.generate == (name in ("amp", "dsp-translation"))
 
 
 def test_the_suite_of_amp_is_the_papers_protocol():

@@ -117,7 +117,7 @@ def test_a_model_that_is_not_told_what_to_do_although_it_could_be_is_remarked_on
     for data in (str(tiny_pairs), ""):
         own = {"data": data} if data else {"text": ()}
         (told,) = (line for line in remarks_of(**given | own) if "--languages" in line)
-        assert told.endswith("--languages is not given, of en_to_de")
+        assert told.endswith("as --languages is not given (en,de)")
     assert not [line for line in remarks_of(**given, data=str(tiny_pairs), languages=("en", "de")) if "--lang" in line]
     assert remarks(t.MarianConfig(), ()) == []
 
