@@ -166,7 +166,8 @@ def test_dsp_of_translation_trains_from_the_pretrained_model_too(run):
     assert records.keys() == labels("dsp-translation")
     for label, record in records.items():
         assert record.result.attention == ["encoder"] * 2 + ["decoder", "cross"] * 2
-        assert record.result.parts == {"iwslt14-de-en-preprocess": 20} and "chrf" in record.result.metrics[0][0]
+        assert record.result.parts == {(data := "iwslt14-de-en-preprocess"): 20}
+        assert f"{data}/chrf" in record.result.metrics[0][0]
         assert record.cell.asked["beams"] == 5
         if "start=pretrained" in label:
             assert record.result.method_training
