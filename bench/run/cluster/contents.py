@@ -35,15 +35,16 @@ class Content:
     @property
     def place(self) -> tuple[Path, tuple[str, ...]]:
         """The folder that its files are in, and their paths there."""
-        path = Path(self.path)
-        return (path, self.files) if self.files else (path.parent, (path.name,))
+        return self._at(Path(self.path))
 
     def located(self, cache: Cache) -> Path | None:
         """Where this machine has it, with the same content: at its own path, or in the cache; None where it has not."""
-        path, copy = Path(self.path), cache.path(self.key) / self.name
-        if path.name == self.name and self._is_in(*self.place):
-            return path
-        return copy if self._is_in(*((copy, self.files) if self.files else (copy.parent, (self.name,)))) else None
+        places = (Path(self.path), cache.path(self.key) / self.name)
+        return next((place for place in places if place.name == self.name and self._is_in(*self._at(place))), None)
+
+    def _at(self, path: Path) -> tuple[Path, tuple[str, ...]]:
+        """The folder that its files are in where ``path`` is the file or folder itself, and their paths there."""
+        return (path, self.files) if self.files else (path.parent, (path.name,))
 
     def _is_in(self, folder: Path, names: Sequence[str]) -> bool:
         """Whether its files are in ``folder``, and no other that a task would read: of a model all are named."""
