@@ -20,7 +20,7 @@ from bench.records.files import locked
 from bench.report import leaderboard_files
 from bench.report.area_orders import area_orders
 from bench.report.board import Board, read, with_results
-from bench.report.leaderboard_files import ABOUT, PICTURE, TABLE, TEXT, check_free
+from bench.report.leaderboard_files import ABOUT, PICTURE, TABLE, TEXT
 from bench.report.notes import mixed_machines, mixed_settings
 from bench.report.tables.columns import COLUMNS, TIMED, Column
 from bench.report.tables.markdown import aligned, literal, table_in_markdown
@@ -89,7 +89,6 @@ def put(board: Board, texts: Mapping[str, str]) -> list[Path]:
     """
     from bench.report.figures.overview import overview  # loads matplotlib, which text does without
 
-    check_free(board.folder)
     drawn = {PICTURE: overview(board)} if board.records else {}
     return leaderboard_files.put({name: text.encode() for name, text in texts.items()} | drawn, board.folder)
 
