@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +14,11 @@ from methods.calibration.contexts import each_context
 from methods.calibration.padding import real_tokens
 from methods.contract.choice import Choice
 from methods.contract.view import View
-from methods.heads import Site
 from methods.heads.incremental import LengthGroup
 from methods.heads.surgery.shrink import working_copy
 from methods.recovery.least_squares import Moments, best_of, damped_heads, scaled_heads, whole_projections
 from methods.recovery.projection import Projection
-from methods.recovery.tokens import Walk, texts_of, walk
+from methods.recovery.tokens import texts_of, walk
 
 How = Literal["bias", "scale", "scale-damped", "lstsq"]
 HELD_OUT = 4  # one text in so many
@@ -27,8 +26,12 @@ HELD_OUT = 4  # one text in so many
 
 @dataclass(frozen=True)
 class Recovered:
-    """A choice with recovered weights. recovered: number of attention modules with new ones; unchanged: number of those
-    that were tried and keep the old ones: by least squares, as these are no worse on texts held out.
+    """A choice with recovered weights.
+
+    recovered: number of attention modules with new ones. unchanged: number of those for which new ones were sought and
+    which keep the old ones: none were better on texts held out, a factor was too large, or the guard refused them all.
+    Modules in which there is nothing to seek count as neither: those without a head, by ``scale`` and ``scale-damped``,
+    and by ``lstsq`` where the output projection has no bias.
     """
 
     choice: Choice
@@ -110,18 +113,15 @@ def _least_squares(view: View, choice: Choice, how: How, guarded: bool) -> dict[
     """New weights of the kept heads by site that was considered; None where the old ones stay."""
     held_out = held_out_texts(view)
     smaller = choice.smaller()
-    steps = walk(view, choice, smaller)
     found: dict[int, Projection | None] = {}
-    for index in steps.sites():
-        site = choice.heads.sites[index]
-        output = smaller.get_submodule(site.output)
-        old = Projection.of(output)
-        fit, test = _sums(steps, index, site, old, held_out)
-        heads = len(old.weight) // site.head_dim
-        candidates = whole_projections(fit, old) if how == "lstsq" else scaled_heads(fit, old, heads)
-        found[index] = best_of(candidates, test, old, next(output.parameters()).dtype)
-        if (new := found[index]) is not None:
-            new.write(output)
+    for due in _from_the_bottom(view, choice, smaller, held_out):
+        old, heads = due.old, due.heads
+        if not heads and (how == "scale" or old.bias is None):
+            continue
+        candidates = whole_projections(due.fit, old) if how == "lstsq" else scaled_heads(due.fit, old, heads)
+        found[due.index] = new = best_of(candidates, due.test, old, next(due.output.parameters()).dtype)
+        if new is not None:
+            new.write(due.output)
     if guarded and any(found.values()):
         after, before = divergences(view, (smaller, choice.smaller()), held_out)
         if not after < before:  # each layer gives more of what it gave, and yet the model is farther off
@@ -131,35 +131,50 @@ def _least_squares(view: View, choice: Choice, how: How, guarded: bool) -> dict[
 
 def _damped(view: View, choice: Choice) -> dict[int, Projection | None]:
     """New weights of the kept heads by site that was considered; None where the old ones stay."""
-    smaller = choice.smaller()
-    steps = walk(view, choice, smaller)
     none_held_out = torch.zeros_like(held_out_texts(view))
     found: dict[int, Projection | None] = {}
+    for due in _from_the_bottom(view, choice, choice.smaller(), none_held_out):
+        if due.index and due.heads:
+            found[due.index] = new = damped_heads(due.fit, due.old, due.heads)
+            if new is None:
+                break
+            new.write(due.output)
+    return found
+
+
+class _Due(NamedTuple):
+    """An attention module of the smaller model whose new weights are due.
+
+    index: of its site. heads: how many it keeps. output: its output projection, with the weights ``old``. fit, test:
+    sums over the texts that weights are fitted to, and over those held out.
+    """
+
+    index: int
+    heads: int
+    output: nn.Module
+    old: Projection
+    fit: Moments
+    test: Moments
+
+
+def _from_the_bottom(view: View, choice: Choice, smaller: nn.Module, held_out: Tensor) -> Iterator[_Due]:
+    """The modules one by one, each of which is to have its new weights when the next is asked for.
+
+    held_out: (texts,) bool. Raises as ``recover`` does.
+    """
+    steps = walk(view, choice, smaller)
     for index in steps.sites():
         site = choice.heads.sites[index]
         output = smaller.get_submodule(site.output)
         old = Projection.of(output)
-        sums, _ = _sums(steps, index, site, old, none_held_out)
-        heads = len(old.weight) // site.head_dim
-        if index and heads:
-            found[index] = new = damped_heads(sums, old, heads)
-            if new is None:
-                break
-            new.write(output)
-    return found
-
-
-def _sums(steps: Walk, index: int, site: Site, old: Projection, held_out: Tensor) -> tuple[Moments, Moments]:
-    """Those of the texts that weights are fitted to, and of those held out. Raises as ``recover`` does."""
-    inputs, outputs = old.weight.shape
-    fit, test = (Moments.zero(inputs, outputs, old.weight.device) for _ in range(2))
-    for tokens in steps.tokens(index):
-        out = held_out[tokens.texts].to(tokens.read.device)
-        fit.add(tokens.read[~out], tokens.wanted[~out])
-        test.add(tokens.read[out], tokens.wanted[out])
-    if not (fit.tt + test.tt + fit.xx.sum() + test.xx.sum()).isfinite():
-        raise FloatingPointError(f"activations of {site.name} on the calibration set are not finite")
-    return fit, test
+        fit, test = (Moments.zero(*old.weight.shape, old.weight.device) for _ in range(2))
+        for tokens in steps.tokens(index):
+            out = held_out[tokens.texts].to(tokens.read.device)
+            fit.add(tokens.read[~out], tokens.wanted[~out])
+            test.add(tokens.read[out], tokens.wanted[out])
+        if not (fit.tt + test.tt + fit.xx.sum() + test.xx.sum()).isfinite():
+            raise FloatingPointError(f"activations of {site.name} on the calibration set are not finite")
+        yield _Due(index, len(old.weight) // site.head_dim, output, old, fit, test)
 
 
 @torch.no_grad()

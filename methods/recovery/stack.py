@@ -15,6 +15,7 @@ from transformers import Cache
 from methods.heads import HeadMap
 from methods.heads.finding.blocks import block_of_site, find_blocks
 from methods.heads.incremental.forwards import replaced_forward
+from methods.recovery.projection import Projection
 
 
 class NotPlain(ValueError):
@@ -113,15 +114,19 @@ class Stack:
             hook.remove()
         raise NotPlain("a block does not run its output projection")
 
+    def advance(self, index: int, batch: int) -> None:
+        """Run block ``index``, and keep its output in ``hidden``."""
+        self.hidden[batch] = self._run(index, batch)
+
     def step(self, index: int, batch: int) -> Tensor:
-        """Run block ``index``, and keep its output in ``hidden``; what its output projection gives, (B, T, d)."""
+        """``advance``, and what the output projection gives, (B, T, d): its bias, if it is not run for lack of heads."""
         given: list[Tensor] = []
         hook = self.outputs[index].register_forward_hook(lambda module, args, output: given.append(output))
         try:
-            self.hidden[batch] = self._run(index, batch)
+            self.advance(index, batch)
         finally:
             hook.remove()
-        return given[0]
+        return given[0] if given else Projection.of(self.outputs[index]).offset.expand_as(self.hidden[batch])
 
     def adds_to_input(self, index: int) -> bool:
         """Whether a block adds what its output projection gives to the block's own input, tried on the first batch.

@@ -78,19 +78,20 @@ class _ByBlocks:
         self.texts = texts_of(view.batches)
         units = choice.heads.site_of_unit
         self.changed = [choice.neurons is not None or bool((~choice.mask[units == site]).any()) for site in full.sites]
+        self.empty = [not bool(choice.mask[units == site].any()) for site in full.sites]
 
     def sites(self) -> Iterator[int]:
         lowest = self.changed.index(True) if any(self.changed) else len(self.changed)
         for block in range(lowest):  # both models are the same so far
             for batch in range(len(self.real)):
-                self.full.step(block, batch)
+                self.full.advance(block, batch)
         self.pruned.hidden = list(self.full.hidden)
         self.adds = lowest < len(self.changed) and self.full.adds_to_input(lowest)
         for block in range(lowest, len(self.changed)):
             yield self.full.sites[block]
             if block + 1 < len(self.changed):
                 for batch in range(len(self.real)):
-                    self.pruned.step(block, batch)
+                    self.pruned.advance(block, batch)
 
     def tokens(self, site: int) -> Iterator[Tokens]:
         block = self.full.sites.index(site)
@@ -99,7 +100,8 @@ class _ByBlocks:
             wanted = self.full.step(block, batch)[real].double()
             if self.adds:
                 wanted += before[real].double() - self.pruned.hidden[batch][real].double()
-            read = self.pruned.read(block, batch)[real].double()
+            # some projections are not run without a head
+            read = wanted[:, :0] if self.empty[block] else self.pruned.read(block, batch)[real].double()
             yield Tokens(read, wanted, self.texts[batch][real.nonzero()[:, 0].cpu()])
 
 

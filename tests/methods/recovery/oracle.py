@@ -150,12 +150,13 @@ def slow(view, choice, how, held_out, adds):
             continue
         columns = site.columns(kept[site.name])
         module = model.get_submodule(site.output)
-        x, t, owners = matrices(view, model, choice, site, columns, adds)
         old, bias = weights(module, columns)
+        if not len(columns) and (how == "scale" or bias is None):
+            continue
+        x, t, owners = matrices(view, model, choice, site, columns, adds)
         out = held_out[owners]
         best, least = None, (given(x[out], old, bias) - t[out]).square().sum() - 1e-9 * t[out].square().sum()
-        strengths = STRENGTHS if len(columns) or (how == "lstsq" and bias is not None) else ()
-        for strength in strengths:
+        for strength in STRENGTHS:
             if how == "lstsq":
                 found = whole(x[~out], t[~out], old, bias, strength)
             else:

@@ -9,7 +9,7 @@ from methods.checks.tiny import Batch
 from methods.contract.choice import Choice
 from methods.recovery.recover import held_out_texts, recover
 from tests.methods.heads.conftest import ENCODER_DECODERS, FAMILIES, Zoo, each
-from tests.methods.recovery.oracle import slow
+from tests.methods.recovery.oracle import slow, slow_damped
 
 # Not one plain stack, or blocks without heads; or, in Gemma 2 and OLMo 2, a norm between the projection and the sum.
 OUTPUT_ALONE = {*ENCODER_DECODERS, "albert", "gemma2", "olmo2", "qwen3-next"}
@@ -53,3 +53,28 @@ def test_recovered_models_give_the_logits_of_the_formulas(zoo, tiny, family, how
         zoo.assert_close(view.forward(smaller, view.batches[0]), logits, what=family)
     assert [found.recovered, found.unchanged] == counts
     assert found.recovered
+
+
+@pytest.mark.parametrize("how", ["scale", "scale-damped", "lstsq"])
+def test_a_projection_that_is_not_run_without_heads(zoo, tiny, how):
+    """GPT-2's cannot run on nothing."""
+    model = zoo.model("gpt2", dtype=torch.float64).requires_grad_(False)
+    view = tiny.view(model, [batch(zoo, "gpt2", number) for number in range(3)])
+    mask = zoo.masks(view.heads)["random"]
+    mask[view.heads.site_of_unit == 1] = False
+    choice = Choice(model, view.heads, mask)
+    found = recover(view, choice, how, guarded=False)
+    if how == "scale-damped":
+        expected, counts = slow_damped(view, choice, adds=True)
+    else:
+        expected, counts = slow(view, choice, how, held_out_texts(view), adds=True)
+    assert [found.recovered, found.unchanged] == counts
+    state = found.choice.model.state_dict()
+    for name, value in expected.state_dict().items():
+        zoo.assert_close(state[name], value, what=name)
+
+    smaller = choice.smaller()
+    again = tiny.view(smaller, view.batches)
+    left = again.heads.full_mask()
+    left[-1] = False
+    assert recover(again, Choice(smaller, again.heads, left), how).choice.removed == 1
