@@ -67,8 +67,8 @@ def recover(view: View, choice: Choice, how: How, *, guarded: bool = True) -> Re
     number. Sums and solutions are in float64, rounded to the model's dtype.
 
     Source: An et al., "Fluctuation-based Adaptive Structured Pruning", arXiv 2312.11983; Kwon et al., "A Fast
-    Post-Training Pruning Framework for Transformers", arXiv 2204.09656. Their code tunes
-    neurons too, which here stay as they are.
+    Post-Training Pruning Framework for Transformers", arXiv 2204.09656. Their code tunes neurons too, which here stay
+    as they are.
 
     Raises FloatingPointError where activations are not finite, ValueError if a batch does not say what is padding.
     """

@@ -119,7 +119,7 @@ class Stack:
         self.hidden[batch] = self._run(index, batch)
 
     def step(self, index: int, batch: int) -> Tensor:
-        """``advance``, and what the output projection gives, (B, T, d): its bias, if it is not run for lack of heads."""
+        """``advance``, and what the projection gives, (B, T, d): its bias where it is not run for lack of heads."""
         given: list[Tensor] = []
         hook = self.outputs[index].register_forward_hook(lambda module, args, output: given.append(output))
         try:

@@ -9,6 +9,7 @@ import csv
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,7 +18,7 @@ from tasks.errors import TaskError, first_line
 Located = tuple[str, dict[str, Any]]  # file and line of a row, and its values by column
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
 ROW = 10_000_000  # most characters of a row of text: three times War and Peace
-ARRAY = 100_000_000  # most characters of an array in JSON, which is parsed as a whole
+ARRAY = 100_000_000  # most characters of what is parsed as a whole: an array in JSON, the articles of WikiText
 OBJECTS = 2_000_000  # most objects and arrays in it, by their brackets: each takes hundreds of bytes even if empty
 DECODED = 1_000_000_000  # bytes that any Parquet file may decode to
 RATIO = 20  # most bytes for each byte of a larger file; compressed text has 2 to 10
@@ -35,13 +36,29 @@ def read(file: Path, columns: Sequence[str] = ()) -> Iterator[Located]:
         raise TaskError(
             f"{file}: cannot read {file.suffix or 'a file without a suffix'}; expected one of {', '.join(SUFFIXES)}"
         )
-    try:
+    with _reading(file):
         if file.stat().st_size == 0:
             raise TaskError(f"{file}: the file is empty")
         if suffix == ".parquet":
             yield from _parquet(file, columns)
         else:
             yield from {".csv": _csv, ".txt": _paragraphs}.get(suffix, _json)(file)
+
+
+def whole_text(file: Path) -> str:
+    """All text of ``file``. Raises TaskError if it cannot be read, or has more than ARRAY characters."""
+    with _reading(file), file.open(encoding="utf-8-sig") as stream:
+        text = stream.read(ARRAY + 1)
+    if len(text) > ARRAY:
+        raise TaskError(f"{file}: more than {ARRAY:,} characters in one text")
+    return text
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    """Raise TaskError for what makes ``file`` unreadable."""
+    try:
+        yield
     except UnicodeDecodeError as error:
         raise TaskError(f"{file}: not UTF-8 text: {error.reason} at byte {error.start}; save it as UTF-8") from error
     except OSError as error:

@@ -15,7 +15,7 @@ from datasets import Dataset, DatasetDict
 
 from tasks.builtin.abilities import documents
 from tasks.data import source
-from tasks.data.readers import SUFFIXES, read
+from tasks.data.readers import SUFFIXES, read, whole_text
 from tasks.data.splits import limited
 from tasks.errors import TaskError
 
@@ -129,7 +129,7 @@ def _original(row: Row, task: Local, where: str) -> Row:
 
 def _pages(file: Path) -> list[Row]:
     """Articles of a WikiText file: each begins with a line `` = Title = ``, its sections with more equals signs."""
-    text = file.read_text(encoding="utf-8")
+    text = whole_text(file)
     starts = [found.start() for found in re.finditer(r"^ = [^=].*[^=] = $", text, re.MULTILINE)]
     return [{"page": text[start:end]} for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
 

@@ -16,10 +16,11 @@ LONGEST = 2048  # tokens of a segment, unless the model has fewer positions
 def joined(pages: Iterable[str]) -> str:
     """The text of all lines of ``pages`` with two line ends between them, where empty lines have none of their own.
 
-    So ``"\\n\\n".join(dataset["text"])`` makes one text of the rows of the data set on the hub.
+    So ``"\\n\\n".join(dataset["text"])`` makes one text of the rows of the data set on the hub, the first of which is
+    empty and belongs to no page. pages: articles whose lines, the last but for its line end, are as in the data set.
     """
-    lines = "".join(pages).splitlines(keepends=True)
-    return "\n\n".join(line if line.strip() else "" for line in lines)
+    lines = (line for page in pages for line in page.removesuffix("\n").split("\n"))
+    return "\n\n".join(["", *(f"{line}\n" if line.strip() else "" for line in lines)])
 
 
 @torch.no_grad()

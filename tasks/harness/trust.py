@@ -30,7 +30,7 @@ def check_code(folders: Iterable[str | Path]) -> None:
     seen: set[Path] = set()
     for folder in folders:
         for file in sorted(Path(folder).glob("**/*.yaml")):
-            _check_file(file.resolve(), seen)
+            _check_file(file.resolve(), seen, "")
 
 
 def confine_templates() -> None:
@@ -42,12 +42,13 @@ def confine_templates() -> None:
         lm_eval.utils.env = confined
 
 
-def _check_file(file: Path, seen: set[Path]) -> None:
+def _check_file(file: Path, seen: set[Path], included: str) -> None:
+    """Check a file and those that it includes. included: the file and line that include it, for messages."""
     if file in seen or any(file.is_relative_to(folder) for folder in SHIPPED):
         return
     seen.add(file)
     if not file.is_file():
-        raise TaskError(f"{file}: no such file; a task file in the same folder, or one below, includes it")
+        raise TaskError(f"{included}include names {file}, which does not exist")
     try:
         root = yaml.compose(file.read_bytes(), Loader=yaml.SafeLoader)
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
@@ -63,7 +64,8 @@ def _check_file(file: Path, seen: set[Path]) -> None:
                 raise _refused(file, line, f"{key.value}: {value.value}, of the library evaluate,")
             if key.value == "include":
                 for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                    _check_file((file.parent / str(each.value)).resolve(), seen)  # as lm-eval does: ~ is a name
+                    path = (file.parent / str(each.value)).resolve()  # as lm-eval does: ~ is a name
+                    _check_file(path, seen, f"{file}: line {line}: ")
 
 
 def _refused(file: Path, line: int, what: str) -> TaskError:

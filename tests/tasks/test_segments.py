@@ -8,10 +8,14 @@ import pytest
 import torch
 
 from tasks.builtin import abilities, decoder
+from tasks.data import readers
+from tasks.errors import TaskError
+from tasks.harness.data import local
 from tasks.harness.run import Harness
 from tasks.harness.segments import LONGEST, joined, segment_perplexity, segments_of
 
-RAW = " \n = A title = \n \n The first line . \n The second . \n"
+ROWS = ["", " = A title = \n", "", " The first line . \n", " The second . \n", ""]  # as the hub has them
+ROWS += [" = Another = \n", "", " The last line . \n", ""]
 
 
 @pytest.fixture(scope="module")
@@ -19,9 +23,26 @@ def language_model():
     return decoder.build(abilities.documents()["train"], 0)
 
 
-def test_lines_are_joined_as_rows_of_the_data_set_are():
-    rows = ["", " = A title = \n", "", " The first line . \n", " The second . \n"]  # as the hub has them
-    assert joined([RAW]) == joined([RAW[:14], RAW[14:]]) == "\n\n".join(rows)
+def test_lines_are_joined_as_rows_of_the_data_set_are(tmp_path):
+    raw = "".join(row or " \n" for row in ROWS)
+    file = tmp_path / "wiki.test.raw.txt"
+    file.write_text(raw)
+    of_file = [row["page"] for row in local(str(file), "wikitext")["test"]]
+    lines = raw.split("\n")
+    of_hub = ["\n".join(lines[1:6]), "\n".join(lines[6:])]  # whose documents are lines with line ends between them
+    assert len(of_file) == 2
+    assert joined(of_file) == joined(of_hub) == "\n\n".join(ROWS)
+
+
+def test_files_that_are_no_text_or_too_long_are_refused(tmp_path, monkeypatch):
+    file = tmp_path / "wiki.test.txt"
+    file.write_bytes(b" = A title = \n\xff")
+    with pytest.raises(TaskError, match="not UTF-8 text: invalid start byte at byte 14; save it as UTF-8"):
+        local(str(file), "wikitext")
+    file.write_text(" = A title = \n")
+    monkeypatch.setattr(readers, "ARRAY", 10)
+    with pytest.raises(TaskError, match="more than 10 characters in one text"):
+        local(str(file), "wikitext")
 
 
 @pytest.mark.parametrize("positions", [7, 64, 10_000])
