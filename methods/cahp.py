@@ -22,7 +22,19 @@ PERPLEXITY = 10.0
 LEAST_VARIANCE = 1e-8  # of a pixel: rounding must not tell classes apart where a map is the same for all texts
 
 
-@selector("cahp", source="Livertovsky, Somin & Singer 2026, arXiv 2606.19150")
+def chosen_number(view: View) -> int:
+    """Number of units that the method keeps if it is given no budget: the knee of how well k clusters fit.
+
+    The fit is the mean simplified silhouette for k = 2 to N - 1, as in the authors' GB-AFS, the knee that of Kneedle;
+    the paper fits a polynomial first. All units if there are fewer than 3.
+    """
+    distances = heads_in_the_plane(view).distances
+    numbers = range(2, len(distances))
+    fits = [simplified_silhouette(distances, medoids(distances, number)) for number in numbers]
+    return numbers[knee(fits)] if fits else len(distances)
+
+
+@selector("cahp", source="Livertovsky, Somin & Singer 2026, arXiv 2606.19150", own_number=chosen_number)
 def cahp(view: View, keep: int) -> Tensor:
     """Clusters heads by how their attention maps tell the classes of texts apart, and keeps one head of each cluster.
 
@@ -36,10 +48,10 @@ def cahp(view: View, keep: int) -> Tensor:
     others. Takes one forward pass with eager attention and one pass forward and backward, for all budgets together; the
     model is not trained afterwards. Returns (units,).
 
-    The paper chooses the number of heads itself: ``methods.cahp.chosen_number(view)``. Our reading, where we know no
-    more: variances of at least 1e-8; for fewer than 31 units a perplexity of a third of the others; t-SNE starts from
-    the first two principal components, at a learning rate of N / 48, as scikit-learn's default of at least 50 leaves it
-    to rounding where so few points end; a unit has the mean of its heads' distances, a tied layer that of its calls.
+    The paper chooses the number of heads itself, as ``prune --keep auto`` does. Our reading, where we know no more:
+    variances of at least 1e-8; for fewer than 31 units a perplexity of a third of the others; t-SNE starts from the
+    first two principal components, at a learning rate of N / 48, as scikit-learn's default of at least 50 leaves it to
+    rounding where so few points end; a unit has the mean of its heads' distances, a tied layer that of its calls.
     For texts of a single class, as of language models, there are no pairs: means and deviations themselves place a
     head.
 
@@ -52,18 +64,6 @@ def cahp(view: View, keep: int) -> Tensor:
     chosen = complementary(plane.distances, plane.importance, layers, keep, view.heads.never_empty)
     mask[plane.units[chosen]] = True
     return mask
-
-
-def chosen_number(view: View) -> int:
-    """Number of units that the method keeps if it is given no budget: the knee of how well k clusters fit.
-
-    The fit is the mean simplified silhouette for k = 2 to N - 1, as in the authors' GB-AFS, the knee that of Kneedle;
-    the paper fits a polynomial first. All units if there are fewer than 3.
-    """
-    distances = heads_in_the_plane(view).distances
-    numbers = range(2, len(distances))
-    fits = [simplified_silhouette(distances, medoids(distances, number)) for number in numbers]
-    return numbers[knee(fits)] if fits else len(distances)
 
 
 @dataclass(frozen=True)

@@ -118,8 +118,8 @@ def _prune(parsers) -> None:
     add(
         "--keep",
         required=True,
-        metavar="0.5|50%|N",
-        help="share (0.5, 50%%) or whole number of units to keep; 1 is one unit",
+        metavar="0.5|50%|N|auto",
+        help="share (0.5, 50%%) or whole number of units to keep (1 is one unit); auto: as the method chooses",
     )
     add(
         "--uniform",

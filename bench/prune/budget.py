@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from bench.records.errors import InputError
 from bench.records.protocol import count_at
+from bench.suites.parse import MethodSpec
 from bench.suites.shares import fraction
+from methods import METHODS
 from methods.heads import HeadMap
+
+AUTO = "auto"  # the number that the method itself chooses
 
 
 def units_to_keep(text: str, units: int) -> int:
@@ -15,6 +19,13 @@ def units_to_keep(text: str, units: int) -> int:
     if not 0 <= number <= (1 if share else units) or not (share or number.is_integer()):
         raise InputError(f"--keep {text}: expected a share such as 0.5 or 50%, or a number of units from 0 to {units}")
     return count_at(number, units) if share else int(number)
+
+
+def check_chooses(method: MethodSpec) -> None:
+    """Raise InputError unless ``method`` can choose how many units it keeps."""
+    if METHODS[method.name].own_number is None:
+        known = ", ".join(sorted(name for name, each in METHODS.items() if each.own_number))
+        raise InputError(f"--keep {AUTO}: {method.name} needs a number; methods that choose one themselves: {known}")
 
 
 def check_enough(text: str, keep: int, heads: HeadMap) -> None:

@@ -102,6 +102,7 @@ class Pruned:
     kinds: Sequence[str] = ()  # of attention that heads were removed from; empty for all
     uneven: float | None = None  # quality with as many units, chosen freely; None unless every layer keeps as many
     never_empty: int = 0  # attention modules that cannot run without any head
+    own_number: bool = False  # whether the method itself chose how many heads to keep
     left_alone: Sequence[str] = ()  # parts of a composite model whose attention is not understood
 
 
@@ -146,6 +147,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
             f"with headbench {provenance().packages['headbench']}. "
             + (f"{capitalized} is that of {pruned.examples} test examples. " if pruned.examples else "")
             + f"The smaller model's logits are those of the gated one {exactness}."
+            + (" The method itself chose how many heads to keep." if pruned.own_number else "")
             + (f" {pruned.recovered}" if pruned.recovered else "")
             + (f" Only heads of {' and '.join(pruned.kinds)} attention could go." if pruned.kinds else "")
             + (f" The model before had {before} of the {unpruned} heads left." if before < unpruned else ""),

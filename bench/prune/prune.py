@@ -19,7 +19,7 @@ from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import largest_gap
 from bench.measure.status import Status
 from bench.measure.view import view_of
-from bench.prune.budget import check_enough, units_to_keep
+from bench.prune.budget import AUTO, check_chooses, check_enough, units_to_keep
 from bench.prune.card import Pruned, card
 from bench.prune.metadata import command, front_matter
 from bench.prune.onnx import Export, export_onnx
@@ -50,7 +50,7 @@ class PruneOptions:
 
     task: TaskSpec
     method: MethodSpec
-    keep: str  # share of the units, such as 0.5 or 50%, or a number of units
+    keep: str  # share of the units, such as 0.5 or 50%, a number of units, or auto for the method's own number
     out: Path
     seed: int
     calibration: int
@@ -79,10 +79,11 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     source = calibration_source(task, options.calibration, options.calibration_from)
     untrained = task.validate()
     heads = HeadMap.of(untrained, task.spec.unit, task.spec.kinds)
-    keep = even_units_to_keep(options.keep, heads) if options.uniform else units_to_keep(options.keep, len(heads))
-    check_enough(options.keep, keep, heads)
-    if options.uniform:
-        check_expressible(untrained, heads, keep)
+    keep = _units_to_keep(options, heads)
+    if keep is not None:
+        check_enough(options.keep, keep, heads)
+        if options.uniform:
+            check_expressible(untrained, heads, keep)
     _check_biases(options, untrained, heads)
     if own := task.own_data:
         print("; ".join([f"{task.data_name}: {own.sizes}", *own.remarks]), flush=True)
@@ -127,6 +128,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
         uneven=uneven,
         never_empty=len(view.heads.never_empty),
         left_alone=tuple(view.heads.left_alone),
+        own_number=keep is None,
     )
     text = _save(smaller, task, pruned, out, options.export)
     print(text.partition("## Load it")[0].rstrip())
@@ -134,13 +136,32 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     return 0
 
 
+def _units_to_keep(options: PruneOptions, heads: HeadMap) -> int | None:
+    """The number of units that ``--keep`` asks for; None where the method is to choose it. Raises InputError."""
+    if options.keep == AUTO:
+        check_chooses(options.method)
+        return None
+    return even_units_to_keep(options.keep, heads) if options.uniform else units_to_keep(options.keep, len(heads))
+
+
 def _chosen(
-    options: PruneOptions, task: Task, model: nn.Module, keep: int, device: torch.device, source: CalibrationSource
+    options: PruneOptions,
+    task: Task,
+    model: nn.Module,
+    keep: int | None,
+    device: torch.device,
+    source: CalibrationSource,
 ) -> tuple[View, Choice]:
-    """What the method saw, and its choice of ``keep`` units. Raises InputError if it keeps another number."""
+    """What the method saw, and its choice of ``keep`` units, or of as many as it finds right.
+
+    Raises InputError if it keeps another number.
+    """
     method = METHODS[options.method.name]
     view = view_of(task, model, method, options.seed, options.calibration, options.training, device, source)
     with no_side_effects(model):
+        if keep is None:
+            assert method.own_number is not None
+            keep = max(method.own_number(view), len(view.heads.never_empty))
         selection = select(method, options.method.options, view, [len(view.heads) - keep])
     choice = selection.choices[0][0]
     if choice.neurons is None and choice.removed != len(view.heads) - keep:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from methods.contract.options import Option, OptionError, plain
 from methods.contract.schedule import Schedule
 from methods.contract.trace import Trace
+from methods.contract.view import View
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Method:
     batch_dependent: options with which results depend, by definition, on how texts are batched and padded; empty if
         they always do, None if they never do.
     training_free: whether a joint method makes its weights from the calibration set, without training.
+    own_number: ``function(view) -> int``, the number of units that a selector keeps if it is given no budget; None
+        where it needs one.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Method:
     neurons: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     batch_dependent: Mapping[str, Any] | None = None
     training_free: bool = False
+    own_number: Callable[[View], int] | None = None
 
     @property
     def trains(self) -> bool:
@@ -165,6 +169,7 @@ def selector(
     variants: Variants = None,
     recover: str = "none",
     neurons: Mapping[str, Sequence[Any]] | None = None,
+    own_number: Callable[[View], int] | None = None,
 ):
     """Register ``function(view, keep, *, option=default, ...) -> mask`` as a selector.
 
@@ -175,6 +180,7 @@ def selector(
     neurons: values of options with which it removes neurons too, such as ``{"parts": ["both"]}``. It returns a Kept
         then, and takes the share of the units that ``keep`` leaves out for a share of units and neurons together, to
         be divided between the two as it finds best.
+    own_number: ``function(view) -> int``, the number of units that it keeps if it is given no budget.
 
     Raises as ``scorer`` does.
     """
@@ -182,7 +188,7 @@ def selector(
     def register(function):
         method = Method(name, "selector", function, _signature_options(function), source, control, name)
         presets = {RECOVER.name: recover} if recover != RECOVER.default else {}
-        _add(replace(method, presets=presets, neurons=neurons or {}), variants)
+        _add(replace(method, presets=presets, neurons=neurons or {}, own_number=own_number), variants)
         return function
 
     return register

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -21,6 +22,8 @@ from bench.measure.timing import Laps
 from bench.prune.budget import units_to_keep
 from bench.prune.times import share_waited
 from bench.records.errors import InputError
+from methods import METHODS
+from methods.cahp import chosen_number
 from methods.heads import HeadMap, load_pruned, save_pruned
 from tasks.models import train as training
 
@@ -36,6 +39,21 @@ def test_the_checkpoint_has_the_heads_asked_for_and_says_what_was_printed(prune,
     parameters = sum(parameter.numel() for parameter in smaller.parameters())
     assert f"{parameters:,}" in card and "by `michel`" in card
     assert not list(tmp_path.glob(".*"))  # nothing half written
+
+
+def test_a_method_may_choose_how_many_heads_stay(prune, tmp_path, capsys, monkeypatch):
+    numbers = []
+
+    def noted(view):
+        numbers.append(chosen_number(view))
+        return numbers[-1]
+
+    monkeypatch.setitem(METHODS, "cahp", dataclasses.replace(METHODS["cahp"], own_number=noted))
+    assert prune("--method", "cahp", "--keep", "auto") == 0
+    (number,) = numbers
+    assert 0 < number < 8 and len(HeadMap.of(load_pruned(tmp_path / "small"))) == number
+    card = (tmp_path / "small" / "README.md").read_text()
+    assert "The method itself chose how many heads to keep." in card and "--keep auto" in card
 
 
 @pytest.mark.parametrize(
@@ -203,6 +221,8 @@ def test_the_card_says_whether_transformers_alone_loads_it(prune, tiny_qwen, tmp
         (("--method", "michel,ae", "--keep", "0.5"), "--method michel,ae: expected one method"),
         (("--method", "michel", "--keep", "9"), "--keep 9: expected a share such as 0.5 or 50%, or a number of units"),
         (("--method", "michel", "--keep", "x"), "--keep x: expected a share"),
+        (("--method", "ae", "--keep", "auto"), "ae needs a number; methods that choose one themselves: cahp"),
+        (("--method", "cahp", "--keep", "auto", "--uniform"), "--uniform: cahp itself decides how many heads"),
         (("--method", "none", "--keep", "0.5"), "--method none keeps 8 units, whatever --keep says"),
         (("--method", "random:recompute=1", "--keep", "0.5"), "a greedy schedule needs one draw, not 10: use draws=1"),
         (("--method", "voita", "--keep", "0.5", "--recover", "bias"), "method voita has no option 'recover'"),
