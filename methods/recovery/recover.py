@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -142,7 +142,8 @@ def _damped(view: View, choice: Choice) -> dict[int, Projection | None]:
     return found
 
 
-class _Due(NamedTuple):
+@dataclass(frozen=True)
+class _Due:
     """An attention module of the smaller model whose new weights are due.
 
     index: of its site. heads: how many it keeps. output: its output projection, with the weights ``old``. fit, test:
@@ -167,7 +168,8 @@ def _from_the_bottom(view: View, choice: Choice, smaller: nn.Module, held_out: T
         site = choice.heads.sites[index]
         output = smaller.get_submodule(site.output)
         old = Projection.of(output)
-        fit, test = (Moments.zero(*old.weight.shape, old.weight.device) for _ in range(2))
+        inputs, outputs = old.weight.shape
+        fit, test = (Moments.zero(inputs, outputs, old.weight.device) for _ in range(2))
         for tokens in steps.tokens(index):
             out = held_out[tokens.texts].to(tokens.read.device)
             fit.add(tokens.read[~out], tokens.wanted[~out])
