@@ -61,16 +61,11 @@ def result_of(
         metrics=[[dict(level.metrics) for level in draw] for draw in outcomes],
         chance=task.guessing_quality,
         parameters=[level.evaluation.parameters for level in first],
-        megabytes=[_to_a_byte(level.evaluation.megabytes) for level in first],
+        megabytes=[level.evaluation.megabytes for level in first],
         passes=no_cost if trains else cost,
         training=schema.ModelTraining(**{name: value for name, value in training.items() if name != "seconds"}),
         method_training=trained if trains else None,
     )
-
-
-def _to_a_byte(megabytes: Mapping[str, float]) -> dict[str, float]:
-    """Sizes without the digits that say nothing, as there are many in each record."""
-    return {name: round(size, 6) for name, size in megabytes.items()}
 
 
 def _lists(trace: Trace) -> dict[str, list[float]]:
