@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -26,8 +27,14 @@ Value = str | int | float | bool | None
 Count = Annotated[int, Field(ge=0, le=2**53)]  # exact as a float
 Units = Annotated[int, Field(ge=0, le=10**6)]
 Seconds = Annotated[float, Field(ge=0)]
+Megabytes = Annotated[float, Field(ge=0), AfterValidator(lambda size: round(size, 6))]  # to a byte
 Samples = dict[Units, list[Seconds]]  # raw seconds, by number of units removed
 EVALUATING = "seconds of evaluating all levels, those included whose evaluation an earlier cell of the model had made"
+
+
+def _said(asked: dict[str, Value | list[str]]) -> dict[str, Value | list[str]]:
+    """Without empty texts and lists, zeros and what is off: nothing was asked by them, and each record has many."""
+    return {name: value for name, value in asked.items() if value}
 
 
 class TaskKey(NamedTuple):
@@ -69,7 +76,9 @@ class CellInfo(Part):
         description="share of the task's own training that the method takes at each level; null if it trains nothing"
     )
     device: str = Field(description="cpu or cuda")
-    asked: dict[str, Value | list[str]] = Field(description="the request for the task, by a suite or the command line")
+    asked: Annotated[dict[str, Value | list[str]], AfterValidator(_said)] = Field(
+        description="the request for the task, by a suite or the command line; without what it leaves empty or out"
+    )
 
 
 class Provenance(Part):
@@ -198,7 +207,7 @@ class Result(Part):
     parameters: list[dict[str, Count]] = Field(
         description="parameters by module at each level, (levels,), of the first draw; 'model' is the whole model"
     )
-    megabytes: list[dict[str, Annotated[float, Field(ge=0)]]] = Field(description="the same in MB of 2**20 bytes")
+    megabytes: list[dict[str, Megabytes]] = Field(description="the same in MB of 2**20 bytes, to a byte")
     passes: Passes = Field(description="cost of scoring; 0 for a method that trains: its cost is that of training")
     gap: float = Field(
         0.0,
