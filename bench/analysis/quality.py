@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import sqrt
 
 from bench.records.schema import FinishedRecord, Result
 
 ACCURACY, BYTE_PROBABILITY, BLEU = "accuracy", "probability of a byte", "BLEU"
+IN_SHORT = {ACCURACY: "acc.", BYTE_PROBABILITY: "prob.", BLEU: "BLEU"}
 POINTS = 100  # per unit of quality
 CHANCE_ERRORS = 2  # standard errors by which a model must exceed chance for its quality to be scaled
 
@@ -14,6 +16,12 @@ CHANCE_ERRORS = 2  # standard errors by which a model must exceed chance for its
 def quality_name(record: FinishedRecord) -> str:
     """What quality is: accuracy; the probability of a byte where a language model only scores texts; BLEU."""
     return name_of_quality(bool(record.result.parts), is_of_corpus(record.result))
+
+
+def quality_in_short(records: Iterable[FinishedRecord]) -> str:
+    """The same for the heading of a column; ``quality`` where it is one for some records and another for others."""
+    found = {IN_SHORT[quality_name(record)] for record in records}
+    return found.pop() if len(found) == 1 else "quality"
 
 
 def name_of_quality(answers: bool, of_corpus: bool) -> str:

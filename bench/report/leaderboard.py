@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from bench.analysis.kinds import KINDS
 from bench.analysis.machines import machine
 from bench.analysis.naming import of_one_model
 from bench.analysis.over_controls import Over
-from bench.analysis.quality import quality_name
+from bench.analysis.quality import quality_in_short, quality_name
 from bench.analysis.summary import over_seeds
 from bench.records.errors import InputError
 from bench.records.files import locked
@@ -142,7 +142,10 @@ def markdown(board: Board, sort: str = "area") -> str:
                 f"seeds {', '.join(map(str, sorted(set(part['seed']))))}{drawn}.",
                 "",
                 _tables(
-                    part.groupby([*ROW, "seed"], sort=False)[_columns(board)].mean(), board.over_controls([task]), sort
+                    part.groupby([*ROW, "seed"], sort=False)[_columns(board)].mean(),
+                    board.over_controls([task]),
+                    sort,
+                    quality_in_short(of_task),
                 ),
                 "",
             ]
@@ -176,16 +179,30 @@ def _overall(board: Board, sort: str = "area") -> str:
     whole = table.groupby([*ROW, "seed"]).size() == tasks
     over = board.over_controls(board.averaged or board.tasks)
     parts = [f"## Overall: mean over {tasks} {'task' if tasks == 1 else 'tasks'}", ""]
-    parts += [_tables(per_seed[whole], over, sort)]
+    parts += [_tables(per_seed[whole], over, sort, quality_in_short(board.records.values()))]
     if orders := area_orders(board):
         parts += ["", orders]
     if not whole.all():
-        missing = sorted({f"{label} (seed {seed})" for label, *_, seed in per_seed[~whole].index})
-        parts += ["", f"Not shown, as some task is missing: {literal(', '.join(missing))}."]
+        missing = _by_seeds((label, seed) for label, *_, seed in per_seed[~whole].index)
+        parts += ["", f"Not shown, as some task is missing: {literal(missing)}."]
     if board.at_chance:
         excluded = {literal(", ".join(task)): quality for task, quality in board.at_chance.items()}
         parts += ["", exclusion_note(excluded, some_remain=bool(board.averaged))]
     return "\n".join(parts)
+
+
+def _by_seeds(cells: Iterable[tuple[str, int]]) -> str:
+    """``ae, amp (seeds 1, 2); michel (seed 2)``: methods and seeds, where methods with the same seeds are together."""
+    seeds: dict[str, set[int]] = {}
+    for label, seed in cells:
+        seeds.setdefault(label, set()).add(seed)
+    labels: dict[tuple[int, ...], list[str]] = {}
+    for label in sorted(seeds):
+        labels.setdefault(tuple(sorted(seeds[label])), []).append(label)
+    return "; ".join(
+        f"{', '.join(some)} ({'seed' if len(of) == 1 else 'seeds'} {', '.join(map(str, of))})"
+        for of, some in labels.items()
+    )
 
 
 def _columns(board: Board) -> list[str]:
@@ -193,13 +210,13 @@ def _columns(board: Board) -> list[str]:
     return [name for name in COLUMNS if name not in TIMED or len(board.machines) <= 1]
 
 
-def _tables(per_seed: pd.DataFrame, over: Mapping[str, Mapping[str, Over]], sort: str) -> str:
+def _tables(per_seed: pd.DataFrame, over: Mapping[str, Mapping[str, Over]], sort: str, quality: str) -> str:
     """A table for each kind, with the methods by ``sort``.
 
     per_seed: figures indexed by (ROW, seed), of which mean and standard deviation over seeds are shown. over: each
-    method against its controls.
+    method against its controls. quality: what headings call it.
     """
-    columns = {name: COLUMNS[name] for name in per_seed.columns if per_seed[name].notna().any()}
+    columns = {name: COLUMNS[name].of(quality) for name in per_seed.columns if per_seed[name].notna().any()}
     kinds = per_seed.index.get_level_values("kind")
     parts = []
     for kind in KINDS:

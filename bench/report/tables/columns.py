@@ -17,10 +17,14 @@ class Column(NamedTuple):
     factor: int
     digits: int
 
+    def of(self, quality: str) -> Column:
+        """The column with ``quality``, such as ``BLEU``, in its heading."""
+        return self._replace(heading=self.heading.replace("quality", quality))
+
 
 COLUMNS = {
-    "at50": Column("acc. at 50 %", "at 50 %", "Quality with half of the heads removed, per cent", 100, 1),
-    "at75": Column("acc. at 75 %", "at 75 %", "Quality with three quarters of the heads removed, per cent", 100, 1),
+    "at50": Column("quality at 50 %", "at 50 %", "Quality with half of the heads removed, per cent", 100, 1),
+    "at75": Column("quality at 75 %", "at 75 %", "Quality with three quarters of the heads removed, per cent", 100, 1),
     "area": Column("area", "area", "Mean quality over all shares removed; 0 is chance, 1 the unpruned model", 1, 3),
     "area50": Column(
         "area to 50 %",

@@ -96,16 +96,19 @@ def test_a_number_that_some_seed_lacks_is_not_shown(make_record, board):
 
 def test_a_method_that_lacks_a_task_is_named_and_not_ranked(make_record, board):
     records = [make_record(data=data, label="whole") for data in ("first", "second")]
-    records.append(make_record(data="second", label="part", quality=[[0.9, 0.9, 0.9]]))
+    records += [
+        make_record(data="second", label=label, seed=seed, quality=[[0.9, 0.9, 0.9]])
+        for label, seed in (("part", 0), ("some", 0), ("some", 2), ("other", 2), ("other", 0))
+    ]
     overall = board(records).split("## classification")[0]
     assert "| whole " in overall and "| part " not in overall
-    assert "Not shown, as some task is missing: part (seed 0)." in overall
+    assert "Not shown, as some task is missing: other, some (seeds 0, 2); part (seed 0)." in overall
     assert row(board(records).split("## classification: second")[1], "part")
 
 
 def test_a_table_without_any_complete_method_is_still_made(make_record, board):
     records = [make_record(data="first", label="a"), make_record(data="second", label="b")]
-    assert "a (seed 0), b (seed 0)" in board(records)
+    assert "a, b (seed 0)" in board(records)
 
 
 def test_failures_and_trainings_short_of_their_target_are_named(make_record, failed, board_of, board):
@@ -276,3 +279,11 @@ def test_the_committed_leaderboard_is_drawn_from_the_committed_records(tmp_path,
     shutil.copytree(committed / "records", tmp_path / "records")
     for path in write(tmp_path):
         assert path.read_bytes() == (committed / path.name).read_bytes(), path.name
+
+
+def test_headings_say_what_quality_is(make_record, board):
+    answers, texts = make_record(), make_record(data="texts", result={"parts": {}})
+    for records, shown in (([answers], "acc."), ([texts], "prob."), ([answers, texts], "quality")):
+        overall, first, *_ = board(records).split("\n## ")[1:]
+        assert f"| {shown} at 50 % |" in overall
+        assert f"| {'prob.' if records == [texts] else 'acc.'} at 50 % |" in first
