@@ -26,8 +26,10 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Value = str | int | float | bool | None
 Count = Annotated[int, Field(ge=0, le=2**53)]  # exact as a float
 Units = Annotated[int, Field(ge=0, le=10**6)]
-Seconds = Annotated[float, Field(ge=0)]
+# Records are many, and have no digits that say nothing.
+Seconds = Annotated[float, Field(ge=0), AfterValidator(lambda seconds: round(seconds, 7))]
 Megabytes = Annotated[float, Field(ge=0), AfterValidator(lambda size: round(size, 6))]  # to a byte
+Metric = Annotated[float, AfterValidator(lambda value: float(f"{value:.8g}"))]
 Samples = dict[Units, list[Seconds]]  # raw seconds, by number of units removed
 EVALUATING = "seconds of evaluating all levels, those included whose evaluation an earlier cell of the model had made"
 
@@ -199,8 +201,8 @@ class Result(Part):
     parts: dict[str, Annotated[Count, Field(gt=0)]] = Field(
         description="test examples of each sub-task, in the order of the outcomes; empty if texts are only scored"
     )
-    metrics: list[list[dict[str, float]]] = Field(
-        min_length=1, description="metrics of the sub-tasks, (draws, levels), by SUB-TASK/METRIC"
+    metrics: list[list[dict[str, Metric]]] = Field(
+        min_length=1, description="metrics of the sub-tasks to eight digits, (draws, levels), by SUB-TASK/METRIC"
     )
     translations: list[Translations] = Field([], description="the first test examples; empty if nothing is translated")
     chance: Share = Field(description="quality of always predicting the most frequent label of the test split")

@@ -62,7 +62,7 @@ class Store:
         self.check_own(path)
         beside = path.with_suffix(".safetensors")
         files: dict[Path, bytes] = {}
-        content = record.model_dump(exclude={"digest"})
+        content = _content(record)
         if arrays:
             examples = {"examples": str(arrays["outcomes"].shape[-1])}
             files[beside] = save({**arrays, "outcomes": np.packbits(arrays["outcomes"], axis=-1)}, examples)
@@ -78,7 +78,7 @@ class Store:
     def update(self, name: str, record: FinishedRecord) -> None:
         """Replace a record by one with the same arrays. Raises what ``write`` does."""
         self.check_own(self.path(name))
-        content = json.loads(_text(record.model_dump(exclude={"digest"})))
+        content = json.loads(_text(_content(record)))
         with locked(self.folder):
             write_whole(self.path(name), _text(content | {"digest": digest_of(content)}).encode())
 
@@ -284,6 +284,11 @@ def _first_complaint(error: ValidationError) -> str:
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"] if part not in ("done", "failed"))
     return f"{place or 'record'}: {first['msg']}"
+
+
+def _content(record: Record) -> dict[str, Any]:
+    """What is written of a record: all but the digest, and fields with the values that they have by default."""
+    return {"status": record.status} | record.model_dump(exclude={"digest"}, exclude_defaults=True)
 
 
 def _text(content: Mapping[str, Any]) -> str:
