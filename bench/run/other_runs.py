@@ -26,7 +26,7 @@ def this_run() -> str:
 def announced(run: str = "") -> Iterator[None]:
     """Inside, this process is known to others as one of ``run``; the kernel withdraws that when the process dies.
 
-    run: by default, this process is a run of its own. Others are told nothing where their folder is not to be trusted.
+    run: by default, this process is a run of its own. Where the folder is not to be trusted, nothing is announced.
     """
     folder = _folder()
     if folder is None:
