@@ -17,7 +17,9 @@ def units_to_keep(text: str, units: int) -> int:
     share = text.endswith("%") or "." in text
     number = fraction(text)
     if not 0 <= number <= (1 if share else units) or not (share or number.is_integer()):
-        raise InputError(f"--keep {text}: expected a share such as 0.5 or 50%, or a number of units from 0 to {units}")
+        raise InputError(
+            f"--keep {text}: expected a share such as 0.5 or 50%, a number of units from 0 to {units}, or {AUTO}"
+        )
     return count_at(number, units) if share else int(number)
 
 

@@ -161,7 +161,7 @@ def _chosen(
     with no_side_effects(model):
         if keep is None:
             assert method.own_number is not None
-            keep = max(method.own_number(view), len(view.heads.never_empty))
+            keep = min(max(method.own_number(view), len(view.heads.never_empty)), len(view.heads))
         selection = select(method, options.method.options, view, [len(view.heads) - keep])
     choice = selection.choices[0][0]
     if choice.neurons is None and choice.removed != len(view.heads) - keep:

@@ -20,9 +20,9 @@ BLEU, `statistics.bleu` and `statistics.chrf` hold what each test example adds t
 A level is a number of units removed; a draw is one of the removal orders of a method that is random by nature. Both
 files are written completely or not at all. When a record is read, its digest and every field are checked; a record made
 under another protocol is left out. Times are in seconds and differ from run to run; `result` is the same for the same
-`key` on the same machine and versions. A field that has its default value, as the JSON schema says it, is left out.
-`headbench merge` puts the records of several runs into one folder, where a key has one result ([merge](command-
-line.md#merge)).
+`key` on the same machine and versions. A field that has its default value, as the JSON schema says it, is left out, but
+for `status`. `headbench merge` puts the records of several runs into one folder, where a key has one result
+([merge](command-line.md#merge)).
 
 From 2,000 records on, verbs that only read keep an index, `records/index.cache`, so that what they checked before is
 not checked again. A record is taken from it while size, times and inode of its two files are those from before they

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.records.errors import InputError
 from bench.records.files import TEMPORARY, check_writable, digest_of, locked, naming, read_file
-from bench.records.schema import FinishedRecord, Record
+from bench.records.schema import RECORD, FinishedRecord, Record
 from bench.records.store import CorruptRecord, OtherProtocol, Store
 
 ELSEWHERE = "give a new or empty folder"
@@ -139,10 +139,11 @@ def _check_fit(one: Source, other: Source) -> None:
 
 def _differences(one: Source, other: Source) -> str:
     """The fields of the results in which two records differ."""
-    a, b = (json.loads(read_file(each.path)) for each in (one, other))
-    fields = a["result"].keys() | b["result"].keys()
-    differing = sorted(name for name in fields if a["result"].get(name) != b["result"].get(name))
-    return ", ".join([*differing, *(["arrays"] if a["outcomes"] != b["outcomes"] else [])])
+    a, b = (RECORD.validate_json(read_file(each.path)) for each in (one, other))
+    assert isinstance(a, FinishedRecord) and isinstance(b, FinishedRecord)
+    results = a.result.model_dump(), b.result.model_dump()
+    differing = sorted(name for name in results[0] if results[0][name] != results[1][name])
+    return ", ".join([*differing, *(["arrays"] if a.outcomes != b.outcomes else [])])
 
 
 def _unfinished(out: Path) -> Path:

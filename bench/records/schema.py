@@ -1,7 +1,9 @@
 """The fields of a record, each declared once, with its unit and shape.
 
-A level is a number of units removed. A draw is one of the removal orders of a method that is random by nature; other
-methods have one draw. Arrays that would be bulky as text are stored beside the record (``bench.records.store``).
+Fields at their defaults are not written, so a default that changes would change what old records say: it needs another
+number of the protocol. A level is a number of units removed. A draw is one of the removal orders of a method that is
+random by nature; other methods have one draw. Arrays that would be bulky as text are stored beside the record
+(``bench.records.store``).
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Value = str | int | float | bool | None
 Count = Annotated[int, Field(ge=0, le=2**53)]  # exact as a float
 Units = Annotated[int, Field(ge=0, le=10**6)]
-# Records are many, and have no digits that say nothing.
+# Records are many: digits without a meaning are dropped.
 Seconds = Annotated[float, Field(ge=0), AfterValidator(lambda seconds: round(seconds, 7))]
 Megabytes = Annotated[float, Field(ge=0), AfterValidator(lambda size: round(size, 6))]  # to a byte
 Metric = Annotated[float, AfterValidator(lambda value: float(f"{value:.8g}"))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 import torch
@@ -78,6 +79,7 @@ class _ByBlocks:
         self.texts = texts_of(view.batches)
         units = choice.heads.site_of_unit
         self.changed = [choice.neurons is not None or bool((~choice.mask[units == site]).any()) for site in full.sites]
+        self.heads = [choice.heads.sites[site].num_heads for site in full.sites]  # a projection without may not run
         self.empty = [not bool(choice.mask[units == site].any()) for site in full.sites]
 
     def sites(self) -> Iterator[int]:
@@ -86,7 +88,8 @@ class _ByBlocks:
             for batch in range(len(self.real)):
                 self.full.advance(block, batch)
         self.pruned.hidden = list(self.full.hidden)
-        self.adds = lowest < len(self.changed) and self.full.adds_to_input(lowest)
+        with_heads = (block for block in range(lowest, len(self.changed)) if self.heads[block])
+        self.adds = any(self.full.adds_to_input(block) for block in islice(with_heads, 1))
         for block in range(lowest, len(self.changed)):
             yield self.full.sites[block]
             if block + 1 < len(self.changed):

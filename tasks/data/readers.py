@@ -50,7 +50,7 @@ def whole_text(file: Path) -> str:
     with _reading(file), file.open(encoding="utf-8-sig") as stream:
         text = stream.read(ARRAY + 1)
     if len(text) > ARRAY:
-        raise TaskError(f"{file}: more than {ARRAY:,} characters in one text")
+        raise TaskError(f"{file}: more than {ARRAY:,} characters in one text; give a part of it")
     return text
 
 

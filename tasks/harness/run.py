@@ -75,7 +75,7 @@ class Harness:
                 for name, task in self.tasks.items()
             }
         if WIKITEXT in results and len(segments := self._segments(tokenizer, scorer.max_length)):
-            perplexity = segment_perplexity(model, segments, max(1, batch_size // 2))  # meant for half as long ones
+            perplexity = segment_perplexity(model, segments, max(1, batch_size // 2))  # for texts half as long
             results[WIKITEXT].metrics[f"perplexity_{segments.shape[1]}"] = perplexity
         return results
 

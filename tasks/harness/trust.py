@@ -29,7 +29,7 @@ def check_code(folders: Iterable[str | Path]) -> None:
     """
     seen: set[Path] = set()
     for folder in folders:
-        for file in sorted(Path(folder).glob("**/*.yaml")):
+        for file in sorted(file for file in Path(folder).glob("**/*.yaml") if not file.is_dir()):
             _check_file(file.resolve(), seen, "")
 
 
@@ -48,7 +48,7 @@ def _check_file(file: Path, seen: set[Path], included: str) -> None:
         return
     seen.add(file)
     if not file.is_file():
-        raise TaskError(f"{included}include names {file}, which does not exist")
+        raise TaskError(f"{included}include names {file}, which does not exist" if included else f"{file}: no file")
     try:
         root = yaml.compose(file.read_bytes(), Loader=yaml.SafeLoader)
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:

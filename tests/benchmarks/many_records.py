@@ -54,7 +54,7 @@ def _varied(original: dict[str, Any], draw: random.Random) -> dict[str, Any]:
     for row in result["metrics"]:
         for metrics in row[1:-1]:
             metrics.update({name: value * draw.gauss(1, 0.005) for name, value in metrics.items()})
-    for order in result["orders"] or ():
+    for order in result.get("orders") or ():
         one, other = draw.sample(range(len(order)), 2)
         order[one], order[other] = order[other], order[one]
     content["measured"] = _scaled(content["measured"], draw)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from bench.cli.arguments import parse
@@ -28,6 +30,7 @@ def test_methods_in_commands_exist_with_their_options(command):
 
 @by_name
 def test_links_lead_somewhere(document):
+    assert not re.search(r"\]\([^)\s]+\n", document.text), "a link goes over the end of a line"
     for target in document.links:
         name, _, anchor = target.partition("#")
         path = (document.path.parent / name).resolve() if name else document.path

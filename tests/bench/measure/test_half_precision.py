@@ -59,7 +59,7 @@ def test_a_cell_is_measured_in_half_precision(own, place, capsys, monkeypatch):
         result = record["result"]
         assert record["cell"]["asked"]["dtype"] == record["measured"]["latency"]["dtype"] == dtype
         assert result["gap"] <= tolerance_of(getattr(torch, dtype))
-        assert result["megabytes"][0]["model"] == 2 * result["parameters"][0]["model"] / 2**20
+        assert result["megabytes"][0]["model"] == pytest.approx(2 * result["parameters"][0]["model"] / 2**20, abs=1e-6)
 
 
 def test_scores_are_taken_in_float32(opened):

@@ -219,7 +219,7 @@ def test_the_card_says_whether_transformers_alone_loads_it(prune, tiny_qwen, tmp
     [
         (("--method", "michle", "--keep", "0.5"), "unknown method 'michle': did you mean 'michel'?"),
         (("--method", "michel,ae", "--keep", "0.5"), "--method michel,ae: expected one method"),
-        (("--method", "michel", "--keep", "9"), "--keep 9: expected a share such as 0.5 or 50%, or a number of units"),
+        (("--method", "michel", "--keep", "9"), "--keep 9: expected a share such as 0.5 or 50%, a number of units"),
         (("--method", "michel", "--keep", "x"), "--keep x: expected a share"),
         (("--method", "ae", "--keep", "auto"), "ae needs a number; methods that choose one themselves: cahp"),
         (("--method", "cahp", "--keep", "auto", "--uniform"), "--uniform: cahp itself decides how many heads"),

@@ -18,14 +18,21 @@ def block_path(site):
 
 
 def watch(model, view, batch, site, block):
-    """Per call of the site: what its output projection reads and gives, and the input of its block if there is one."""
-    reads, gives, inputs = [], [], []
+    """Per call of the site: what its output projection reads and gives, and the input of its block if there is one.
+
+    GPT-2's cannot run on nothing: then the attention module gives what the projection would.
+    """
+    reads, gives, inputs, instead = [], [], [], []
 
     def note(module, args, output):
         reads.append(args[0].double())
         gives.append(output.double())
 
+    def note_attention(module, args, output):
+        instead.append((output[0] if isinstance(output, tuple) else output).double())
+
     hooks = [model.get_submodule(site.output).register_forward_hook(note)]
+    hooks.append(model.get_submodule(site.name).register_forward_hook(note_attention))
     if block:
 
         def enter(module, args, kwargs):
@@ -36,6 +43,8 @@ def watch(model, view, batch, site, block):
         view.forward(model, batch)
     for hook in hooks:
         hook.remove()
+    if not reads:
+        reads, gives = [each[..., :0] for each in instead], instead
     return reads, gives, inputs
 
 
