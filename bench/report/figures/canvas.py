@@ -15,7 +15,7 @@ from bench.report.figures.picture import INK, MUTED, PAPER, SERIES
 
 SIZE = (4.4, 3.7)  # inches
 LEGEND_ROW = 0.175  # inches
-LONGEST = 26  # characters of a name in a figure
+LONGEST = 28  # characters of a name in a figure
 # Where a name may stand beside its point: points to the right, points up, and its alignment.
 BESIDE = [(6, 0, "left"), (-6, 0, "right"), (0, 8, "center"), (0, -8, "center")]
 BESIDE += [(x, y, "left" if x > 0 else "right") for x in (6, -6) for y in (8, -8)]
