@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 RUN = """
 import multiprocessing, sys
 import bench.run.engine as engine
@@ -32,6 +34,7 @@ def ends(view):
 """
 
 
+@pytest.mark.slow
 def test_spawned_processes_make_the_records_of_forked_ones(place, package, tmp_path):
     script = tmp_path / "run.py"
     script.write_text(RUN)
