@@ -50,6 +50,23 @@ def _check_neurons(choice: Choice, removed: int, units: int) -> None:
             raise Failure(f"{int(mask.sum())} of {len(mask)} neurons of {name} are kept, expected a share of {share:g}")
 
 
+def _chooses_a_number(configured: ConfiguredMethod, on: TinyModel) -> bool:
+    return configured.method.own_number is not None
+
+
+@check("selector", applies=_chooses_a_number, ignores_schedule=True)
+def own_number_is_a_budget(configured: ConfiguredMethod, on: TinyModel) -> None:
+    """The number of units that a method keeps if it is given no budget is one that can be kept, and always the same."""
+    own_number = configured.method.own_number
+    assert own_number is not None
+    first, again = (own_number(on.view(seed=3)) for _ in range(2))
+    units = len(on.view().heads)
+    if type(first) is not int or not 0 <= first <= units:
+        raise Failure(f"own_number gives {first!r}, expected a whole number from 0 to {units}")
+    if first != again:
+        raise Failure(f"own_number gives {first} and {again} in two equal runs: take random draws from view.generator")
+
+
 @check()
 def same_seed_same_result(configured: ConfiguredMethod, on: TinyModel) -> None:
     """The same seed gives the same result, whatever the global random generators."""

@@ -332,6 +332,19 @@ def register():
     METHODS.update(before)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "said"), [([9, 9], "gives 9, expected a whole"), ([2.0, 2.0], "gives 2.0"), ([2, 3], "gives 2 and 3")]
+)
+def test_a_fault_of_a_methods_own_number_is_found(register, numbers, said):
+    given = iter(numbers)
+    faulty = register(selector, first, own_number=lambda view: next(given))
+    with pytest.raises(Failure, match=said):
+        Case(BY_NAME["own-number-is-a-budget"], faulty, BERT).run()
+    assert "own-number-is-a-budget" not in {
+        case.check.name for case in cases([ConfiguredMethod.of("fisher-rearranged")])
+    }
+
+
 @pytest.mark.parametrize(("shape", "function", "check", "said"), FAULTS, ids=lambda part: getattr(part, "__name__", ""))
 def test_a_fault_is_found_and_named(register, shape, function, check, said):
     case = Case(BY_NAME[check], register(shape, function), BERT)

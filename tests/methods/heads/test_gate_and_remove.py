@@ -14,8 +14,15 @@ from hypothesis import strategies as st
 from methods.heads import HeadMap, gated, remove_heads
 
 
-@pytest.mark.parametrize("attention", ["eager", "sdpa"])
-@pytest.mark.parametrize("padding", ["left", "right"])
+@pytest.mark.parametrize(
+    ("attention", "padding"),
+    [
+        ("eager", "left"),
+        ("sdpa", "right"),
+        pytest.param("eager", "right", marks=pytest.mark.slow),
+        pytest.param("sdpa", "left", marks=pytest.mark.slow),
+    ],
+)
 def test_gated_equals_removed(zoo, family, unit, attention, padding):
     model, batch = zoo.model(family, attention=attention), zoo.batch(family, padding)
     heads = HeadMap.of(model, unit)
