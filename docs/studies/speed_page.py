@@ -77,22 +77,23 @@ def _bounds(lines: Lines) -> Iterator[list[str]]:
     """By what factor operations, and the bytes that have to be read, shrink."""
     for name, shape in SHAPES.items():
         for step in shape.steps:
-            of = {
-                line["removed"]: line
-                for line in lines
-                if (line["shape"], line["step"], line["spread"]) == (name, step.name, "even")
-            }
-            fewer = [f"{float(of['0.0']['flops']) / float(of[share]['flops']):.2f}" for share in SHARES]
-            caches = float(of["0.0"]["cache_mb"]) > 0
+            key = (name, step.name)
+            caches = any(float(line["cache_mb"]) for line in lines if (line["shape"], line["step"]) == key)
             for texts in (1, 32) if caches else (1,):
-                read = {key: float(line["weights_mb"]) + texts * float(line["cache_mb"]) for key, line in of.items()}
-                yield [
-                    shape.title,
-                    step.name,
-                    str(texts) if caches else "any",
-                    *fewer,
-                    *(f"{read['0.0'] / read[x]:.2f}" for x in SHARES),
-                ]
+                found = [_fewer(lines, name, step.name, texts)[share] for share in SHARES]
+                columns = [f"{factors[what]:.2f}" for what in (0, 1) for factors in found]
+                yield [shape.title, step.name, str(texts) if caches else "any", *columns]
+
+
+def _fewer(lines: Lines, name: str, step: str, texts: int) -> dict[str, tuple[float, float]]:
+    """By what factor operations and bytes of a pass for so many texts shrink, by the share of heads removed evenly."""
+    of = {
+        line["removed"]: (float(line["flops"]), float(line["weights_mb"]) + texts * float(line["cache_mb"]))
+        for line in lines
+        if (line["shape"], line["step"], line["spread"]) == (name, step, "even")
+    }
+    operations, read = of["0.0"]
+    return {removed: (operations / each[0], read / each[1]) for removed, each in of.items()}
 
 
 def memory() -> Iterator[list[str]]:
@@ -120,16 +121,10 @@ def _draw(lines: Lines) -> None:
             of = times[name, step.name, runtime, "8"]
             gained = [of["0.0", "even"] / of[share, "even"] for share in shares]
             axis.plot([100 * float(share) for share in shares], gained, marker="o", markersize=3, label=word)
-        of = {
-            line["removed"]: line
-            for line in lines
-            if (line["shape"], line["step"], line["spread"]) == (name, step.name, "even")
-        }
-        read = {share: float(of[share]["weights_mb"]) + 8 * float(of[share]["cache_mb"]) for share in shares}
-        operations = [float(of["0.0"]["flops"]) / float(of[share]["flops"]) for share in shares]
+        fewer = _fewer(lines, name, step.name, 8)
         places = [100 * float(share) for share in shares]
-        axis.plot(places, operations, "k--", linewidth=1, label="fewer operations")
-        axis.plot(places, [read["0.0"] / read[share] for share in shares], "k:", linewidth=1, label="fewer bytes")
+        for what, (style, label) in enumerate((("k--", "fewer operations"), ("k:", "fewer bytes"))):
+            axis.plot(places, [fewer[share][what] for share in shares], style, linewidth=1, label=label)
         axis.set_title(f"{SHAPES[name].title}\n{step.name}", fontsize=8)
         axis.set_xticks([0, 25, 50, 75])
         if place >= len(panels) - 4:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import NamedTuple, Protocol
 
 import torch
@@ -88,8 +87,8 @@ class _ByBlocks:
             for batch in range(len(self.real)):
                 self.full.advance(block, batch)
         self.pruned.hidden = list(self.full.hidden)
-        with_heads = (block for block in range(lowest, len(self.changed)) if self.heads[block])
-        self.adds = any(self.full.adds_to_input(block) for block in islice(with_heads, 1))
+        tried = next((block for block in range(lowest, len(self.changed)) if self.heads[block]), None)
+        self.adds = tried is not None and self.full.adds_to_input(tried)
         for block in range(lowest, len(self.changed)):
             yield self.full.sites[block]
             if block + 1 < len(self.changed):
