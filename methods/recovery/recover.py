@@ -62,7 +62,7 @@ def recover(view: View, choice: Choice, how: How, *, guarded: bool = True) -> Re
 
     Layers below the lowest removed head are left as they are. Of a layer without any head, ``bias`` and ``lstsq`` set
     the bias. Where the output projection has none (Llama), ``lstsq`` fits weights alone, and leaves a layer without any
-    head as it is, so that a checkpoint can hold the result; ``bias`` adds one all the same. Tied layers get one
+    head as it is, so that a checkpoint can hold the result; ``bias`` adds one even so. Tied layers get one
     solution for all their calls, at inputs that the old weights give. Query heads of one group have each their own
     number. Sums and solutions are in float64, rounded to the model's dtype.
 
