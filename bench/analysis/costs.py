@@ -7,8 +7,10 @@ from statistics import median
 import numpy as np
 
 from bench.analysis.curves import curve
+from bench.records.fields import Samples
 from bench.records.protocol import count_at
-from bench.records.schema import FinishedRecord, Passes, Samples
+from bench.records.result import Passes
+from bench.records.schema import FinishedRecord
 
 
 def cost_in_passes(record: FinishedRecord) -> Passes:

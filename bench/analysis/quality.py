@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import sqrt
 
-from bench.records.schema import FinishedRecord, Result
+from bench.records.result import Result
+from bench.records.schema import FinishedRecord
 
 ACCURACY, BYTE_PROBABILITY, BLEU = "accuracy", "probability of a byte", "BLEU"
 IN_SHORT = {ACCURACY: "acc.", BYTE_PROBABILITY: "prob.", BLEU: "BLEU"}

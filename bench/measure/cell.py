@@ -18,9 +18,10 @@ from bench.measure.result import arrays_of, result_of
 from bench.measure.status import Status
 from bench.measure.timing import timed_levels
 from bench.measure.view import view_of
+from bench.records.measured import Measured, ProcessorSeconds
 from bench.records.protocol import PROTOCOL
 from bench.records.provenance import provenance
-from bench.records.schema import CellInfo, FailedRecord, FinishedRecord, Measured, ProcessorSeconds, Record
+from bench.records.schema import CellInfo, FailedRecord, FinishedRecord, Record
 from bench.suites.cells import Cell, open_task
 from methods import METHODS
 from methods.contract.registry import RECOVER

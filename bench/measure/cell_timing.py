@@ -13,7 +13,8 @@ from bench.measure.generation import generation_latency
 from bench.measure.latency import forward_latency
 from bench.measure.status import Status
 from bench.measure.timing import groups, timed_levels
-from bench.records.schema import FinishedRecord, Result
+from bench.records.result import Result
+from bench.records.schema import FinishedRecord
 from bench.suites.cells import Cell, open_task
 from methods.contract.choice import Choice
 from methods.contract.schedule import Trajectory

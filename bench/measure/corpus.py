@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from bench.measure.result import Draws
-from bench.records.schema import Translations
+from bench.records.result import Translations
 from tasks.outcomes import Outcomes
 from tasks.translating.scores import CorpusOutcomes
 

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from bench.measure.timing import interleaved
-from bench.records.schema import Generation, Samples
+from bench.records.fields import Samples
+from bench.records.measured import Generation
 from tasks.contract import Task
 
 PROMPT, NEW = 12, 128  # tokens

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from bench.measure.timing import Laps, interleaved
+from bench.records.measured import Latency
 from bench.records.provenance import provenance
-from bench.records.schema import Latency
 from tasks.contract import Task
 
 BATCHES = (1, 8, 32)  # 8 is that of Li, Cotterell & Sachan 2021

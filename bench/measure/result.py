@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bench.measure.cost import Passes
 from bench.measure.evaluate import Level
-from bench.records import schema
+from bench.records import result as fields
 from methods import View
 from methods.contract.choosing import Draw
 from methods.contract.trace import Trace
@@ -29,23 +29,23 @@ def result_of(
     passes: Passes,
     training: Mapping[str, Any],
     trains: bool,
-) -> schema.Result:
+) -> fields.Result:
     """The result of a cell. training: report on the task's own model. trains: whether the method trained too."""
     _, first = draws[0]
     outcomes = [[level.evaluation.outcomes for level in levels] for _, levels in draws]
     paths = [draw.trajectory for draw, _ in draws if draw.trajectory and draw.trajectory.order is not None]
     orders = [path.order.tolist() for path in paths if path.order is not None]
     cost, no_cost = (
-        schema.Passes(forward=passes.forward, backward=passes.backward),
-        schema.Passes(forward=0, backward=0),
+        fields.Passes(forward=passes.forward, backward=passes.backward),
+        fields.Passes(forward=0, backward=0),
     )
     by_count = {count: level for count, level in zip(removed, first, strict=True) if count}
-    trained = schema.MethodTraining(
+    trained = fields.MethodTraining(
         passes=cost,
         reports={count: level.report for count, level in by_count.items()},
-        traces={count: schema.Trace(**_lists(level.trace)) for count, level in by_count.items() if level.trace},
+        traces={count: fields.Trace(**_lists(level.trace)) for count, level in by_count.items() if level.trace},
     )
-    return schema.Result(
+    return fields.Result(
         units=len(view.heads),
         shape=list(view.heads.shape),
         never_empty=list(view.heads.never_empty),
@@ -63,7 +63,7 @@ def result_of(
         parameters=[level.evaluation.parameters for level in first],
         megabytes=[level.evaluation.megabytes for level in first],
         passes=no_cost if trains else cost,
-        training=schema.ModelTraining(**{name: value for name, value in training.items() if name != "seconds"}),
+        training=fields.ModelTraining(**{name: value for name, value in training.items() if name != "seconds"}),
         method_training=trained if trains else None,
     )
 

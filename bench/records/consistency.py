@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bench.records.schema import Result, Samples, Trace
+    from bench.records.fields import Samples
+    from bench.records.result import Result, Trace
 
 
 def check_result(result: Result) -> None:

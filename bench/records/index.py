@@ -27,7 +27,9 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, TypeAdapter
 
 from bench.records.files import locked, read_file, write_whole
-from bench.records.schema import CellInfo, FailedRecord, FinishedRecord, Measured, Record, Result
+from bench.records.measured import Measured
+from bench.records.result import Result
+from bench.records.schema import CellInfo, FailedRecord, FinishedRecord, Record
 
 NAME = "index.cache"  # in the folder of records: a Parquet file, and its SHA-256
 DIGEST = 32  # bytes

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from bench.analysis.regression.cells import Twin
-from bench.records.schema import FailedRecord, FinishedRecord, Record, Result
+from bench.records.result import Result
+from bench.records.schema import FailedRecord, FinishedRecord, Record
 from bench.records.store import read_arrays
 
 # Parts of a result that are the same on every machine and under every version.

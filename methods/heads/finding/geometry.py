@@ -1,4 +1,4 @@
-"""Which rows and columns belong to the heads of an attention module, and what is left with fewer heads."""
+"""Which rows and columns belong to the heads of an attention module, and which remain with fewer heads."""
 
 from __future__ import annotations
 

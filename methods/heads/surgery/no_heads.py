@@ -42,7 +42,7 @@ def forward_without_heads(self: Any, *args: Any, **kwargs: Any) -> tuple[torch.T
         result = hidden_states.new_zeros(*shape, features(output)[1]) + output.bias
     after = getattr(self, site.layout.after) if site.layout.after and hasattr(self, site.layout.after) else None
     result = after(result) if after else result
-    if "residual" in given:  # Bloom adds what goes around its attention within it
+    if "residual" in given:  # Bloom adds the residual inside its attention
         result = given["residual"] + F.dropout(result, self.hidden_dropout, self.training)
     return result, None
 

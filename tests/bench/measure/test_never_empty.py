@@ -7,7 +7,8 @@ from transformers import StableLmConfig, StableLmForSequenceClassification
 
 from bench.__main__ import main
 from bench.analysis.knee import inflection
-from bench.records.schema import FinishedRecord, Result
+from bench.records.result import Result
+from bench.records.schema import FinishedRecord
 from methods.heads import HeadMap, load_pruned
 from tests.fixtures.classifiers import save_classifier
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from bench.records.errors import InputError
 from bench.records.files import digest_of
 from bench.records.protocol import PROTOCOL
-from bench.records.schema import FailedRecord, FinishedRecord, Trace
+from bench.records.result import Trace
+from bench.records.schema import FailedRecord, FinishedRecord
 from bench.records.store import CorruptRecord, OtherProtocol, Store, read_arrays, read_current, read_outcomes
 
 RESULTS = Path(__file__).parents[3] / "results" / "mini"
