@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from bench.analysis.curves import curve, parameters_removed
+from bench.records.arrays import read_arrays, read_outcomes
 from bench.records.schema import FailedRecord, FinishedRecord, TaskKey
-from bench.records.store import read_arrays, read_current, read_outcomes
+from bench.records.store import read_current
 
 
 @dataclass(frozen=True, eq=False)

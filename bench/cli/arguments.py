@@ -46,6 +46,7 @@ examples:
   headbench compare michel ae runs/mini            does one keep more than the other, and can the seeds show it?
   headbench regress --baseline DIR runs/mini       did a change break a method?
   headbench merge runs/a runs/b --out runs/both    records of two machines in one folder
+  headbench pack runs/mini                         its records in one small file, to keep or pass on
 
 `headbench VERB --help` shows the flags of a verb."""
 
@@ -56,7 +57,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"headbench {__version__}")
     parser.set_defaults(verb=verbs.show_help, parser=parser)
     parsers = parser.add_subparsers(dest="name", metavar="VERB")
-    for add_verb in (_run, _list, _prune, _check, _leaderboard, _report, _compare, _regress, _merge):
+    for add_verb in (_run, _list, _prune, _check, _leaderboard, _report, _compare, _regress, _merge, _pack, _unpack):
         add_verb(parsers)
     known, extra = parser.parse_known_args(arguments)
     if extra:
@@ -214,9 +215,18 @@ def _regress(parsers) -> None:
 
 def _merge(parsers) -> None:
     parser = _verb(parsers, "merge", "put the records of several runs into one folder", verbs.merge)
-    parser.add_argument("folders", nargs="+", type=types.path, metavar=("A", "B"), help="folders of runs, two or more")
+    parser.add_argument("folders", nargs="+", type=types.path, metavar="RUN", help="folders of runs, two or more")
     help = "folder to write: empty, or not there yet"
     parser.add_argument("--out", required=True, type=types.path, metavar="DIR", help=help)
+
+
+def _pack(parsers) -> None:
+    _add_folder(_verb(parsers, "pack", "put the records of a run into one small file", verbs.pack), "folder of the run")
+
+
+def _unpack(parsers) -> None:
+    parser = _verb(parsers, "unpack", "take the records of a run out of that file", verbs.unpack)
+    _add_folder(parser, "folder of the run")
 
 
 def _verb(parsers, name: str, summary: str, function: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:

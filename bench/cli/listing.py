@@ -90,7 +90,7 @@ def cells(suite: Suite, out: Path, device: str) -> str:
     """Every cell of ``suite`` with its key and the state of its record in ``out``."""
     look_for(suite)
     store, planned = Store(out), plan(suite, device)
-    paths = [path for cell in planned if (path := store.path(cell.name)).exists()]
+    paths = [path for cell in planned if store.has(path := store.path(cell.name))]
     found = survey(store, planned, known=store.read_all(paths))
     return "\n".join(f"{each.state:8} {cell.key[:12]} {cell.name}" for cell, each in found.items())
 

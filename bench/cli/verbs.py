@@ -172,6 +172,28 @@ def merge(options: argparse.Namespace) -> int:
     return merge_runs(options.folders, options.out)
 
 
+def pack(options: argparse.Namespace) -> int:
+    """Put the records of a run into one file."""
+    from bench.analysis.naming import count
+    from bench.records.packing import pack
+
+    archive, number = pack(options.folder)
+    size = archive.stat().st_size / 1e6
+    print(f"{archive}: {count(number, 'record')}, {size:.1f} MB")
+    print(f"It is read where {archive.parent / 'records'}, which stays, is not there.")
+    return 0
+
+
+def unpack(options: argparse.Namespace) -> int:
+    """Take the records of a run out of their file."""
+    from bench.analysis.naming import count
+    from bench.records.packing import unpack
+
+    records, number = unpack(options.folder)
+    print(f"{records}: {count(number, 'record')}")
+    return 0
+
+
 def _labels(flag: str, text: str | None) -> list[str]:
     """Labels in ``a,b:option=value,option=value``: an option without a name belongs to the label before it.
 

@@ -24,6 +24,9 @@ under another protocol is left out. Times are in seconds and differ from run to 
 for `status`. `headbench merge` puts the records of several runs into one folder, where a key has one result
 ([merge](command-line.md#merge)).
 
+Where there is a file `records.tar.xz` and no folder `records`, the records are read from it. `headbench pack` writes
+it ([pack](command-line.md#pack)), in a sixth of the space: a tar archive of the same files, with nothing else in it.
+
 From 2,000 records on, verbs that only read keep an index, `records/index.cache`, so that what they checked before is
 not checked again. A record is taken from it while size, times and inode of its two files are those from before they
 were checked, and read otherwise; a damaged record is never in it. The index is written anew when records were added,

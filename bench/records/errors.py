@@ -24,3 +24,11 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     near = get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"available: {', '.join(names)}"
     return InputError(f"unknown {kind} {name!r}: {hint}")
+
+
+class CorruptRecord(InputError):
+    """A record file that is not what was written."""
+
+
+class OtherProtocol(ValueError):
+    """A record that was made under another protocol; it may not even have the fields of this one."""

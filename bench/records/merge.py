@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from bench.records.errors import InputError
-from bench.records.files import TEMPORARY, check_writable, digest_of, locked, naming, read_file
+from bench.records.errors import CorruptRecord, InputError, OtherProtocol
+from bench.records.files import TEMPORARY, check_writable, digest_of, naming
+from bench.records.packed import stored
 from bench.records.schema import RECORD, FinishedRecord, Record
-from bench.records.store import CorruptRecord, OtherProtocol, Store
+from bench.records.store import Store
 
 ELSEWHERE = "give a new or empty folder"
 
@@ -71,7 +72,7 @@ def merge(folders: Sequence[Path], out: Path) -> Merged:
     merged = _choose(folders)
     if not merged.kept:
         raise InputError("no valid record in any of the folders, so there is nothing to merge")
-    with _new_records(out) as place:
+    with new_records(out) as place:
         for each in merged.kept:
             _copy(each, place / f"{each.name}.json")
     return merged
@@ -139,7 +140,7 @@ def _check_fit(one: Source, other: Source) -> None:
 
 def _differences(one: Source, other: Source) -> str:
     """The fields of the results in which two records differ."""
-    a, b = (RECORD.validate_json(read_file(each.path)) for each in (one, other))
+    a, b = (RECORD.validate_json(stored(each.path)) for each in (one, other))
     assert isinstance(a, FinishedRecord) and isinstance(b, FinishedRecord)
     results = a.result.model_dump(), b.result.model_dump()
     differing = sorted(name for name in results[0] if results[0][name] != results[1][name])
@@ -152,7 +153,7 @@ def _unfinished(out: Path) -> Path:
 
 
 @contextmanager
-def _new_records(out: Path) -> Iterator[Path]:
+def new_records(out: Path) -> Iterator[Path]:
     """A folder to fill, which becomes ``out``'s folder of records at the end, or goes again where that fails."""
     new = not out.exists()
     check_writable(out)
@@ -173,10 +174,10 @@ def _new_records(out: Path) -> Iterator[Path]:
 def _copy(source: Source, target: Path) -> None:
     """Copy a record and its arrays. Raises InputError where they are no longer what was read before."""
     contents = {}
-    with locked(Store(source.folder).folder, shared=True):  # a writer replaces two files
-        contents[target] = read_file(source.path)
+    with Store(source.folder).reading():
+        contents[target] = stored(source.path)
         if source.result:
-            contents[target.with_suffix(".safetensors")] = read_file(source.path.with_suffix(".safetensors"))
+            contents[target.with_suffix(".safetensors")] = stored(source.path.with_suffix(".safetensors"))
     text, *arrays = contents.values()
     if json.loads(text)["digest"] != source.digest or any(sha256(a).hexdigest() != source.outcomes for a in arrays):
         raise InputError(f"{source.path}: was changed meanwhile, by a run into that folder: merge when it has ended")

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
@@ -15,33 +15,26 @@ from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import save
 
+from bench.records.arrays import ODD, decoded
 from bench.records.consistency import check_outcomes
-from bench.records.errors import InputError
-from bench.records.files import NotAFile, digest_of, is_temporary, locked, read_file, write_together, write_whole
+from bench.records.errors import CorruptRecord, InputError, OtherProtocol
+from bench.records.files import NotAFile, digest_of, is_temporary, locked, write_together, write_whole
+from bench.records.packed import archive_of, contents, is_packed, stored
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import RECORD, FinishedRecord, Record
 
 CORRUPT = ".corrupt"  # with a number, after the name of a file that was set aside
 INDEXED = 2000  # records that have an index; fewer are read in about a second
-ODD = (ValueError, KeyError, AttributeError, TypeError)  # raised where content is of an unexpected kind
-
-
-class CorruptRecord(InputError):
-    """A record file that is not what was written."""
-
-
-class OtherProtocol(ValueError):
-    """A record that was made under another protocol; it may not even have the fields of this one."""
 
 
 class Store:
     """The records in a folder: ``records/NAME.json``, each with its arrays beside it in ``NAME.safetensors``.
 
     NAME is the name of a cell, ``TASK/METHOD/SEED``. Records are also read through symbolic links, but nothing is
-    written, renamed or removed below a folder that is one: it may belong to another run.
+    written, renamed or removed below a folder that is one: it may belong to another run. Where there is an archive of
+    the folder (``bench.records.packed``) and not the folder, records are read from it.
     """
 
     def __init__(self, folder: Path):
@@ -50,6 +43,14 @@ class Store:
     def path(self, name: str) -> Path:
         """The file of the record called ``name``, whether or not it exists."""
         return self.folder / f"{name}.json"
+
+    def has(self, path: Path) -> bool:
+        """Whether there is a record at ``path``, a file or packed."""
+        return path.relative_to(self.folder).as_posix() in self._packed() or path.exists()
+
+    def _packed(self) -> Mapping[str, bytes]:
+        """The packed files by their paths below the folder; none where they are files."""
+        return contents(archive_of(self.folder)) if is_packed(self.folder) else {}
 
     def write(self, name: str, record: Record, arrays: Mapping[str, np.ndarray] | None = None) -> None:
         """Write a record and its ``arrays``, so that a record that exists is always complete.
@@ -89,19 +90,25 @@ class Store:
         protocol.
         """
         try:
-            with locked(self.folder, shared=True):  # a writer replaces two files
+            with self.reading():
                 return self._read(path)
         except FileNotFoundError as error:
             raise CorruptRecord(f"{path}: no such file") from error
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Inside, no writer replaces a record and its arrays. Raises FileNotFoundError without a folder of records."""
+        with nullcontext() if is_packed(self.folder) else locked(self.folder, shared=True):
+            yield
+
     def _read(self, path: Path) -> Record:
         arrays = b""
         try:
-            text = read_file(path)
+            text = stored(path)
             content = json.loads(text, parse_constant=_not_finite)
             whole = content.pop("digest") == digest_of(content)
             if whole and content["status"] == "done":
-                arrays = read_file(path.with_suffix(".safetensors"))
+                arrays = stored(path.with_suffix(".safetensors"))
                 whole = content["outcomes"] == sha256(arrays).hexdigest()
         except NotAFile as error:
             raise CorruptRecord(str(error)) from error
@@ -118,7 +125,7 @@ class Store:
         except ValidationError as error:
             raise CorruptRecord(f"{path}: {_first_complaint(error)}") from error
         if isinstance(record, FinishedRecord):
-            shape = _decoded(arrays, path.with_suffix(".safetensors"))["outcomes"].shape
+            shape = decoded(arrays, path.with_suffix(".safetensors"))["outcomes"].shape
             try:
                 check_outcomes(record.result, shape)
             except ValueError as error:
@@ -139,7 +146,7 @@ class Store:
                 faults[path] = error
                 return None
 
-        if len(paths) < INDEXED:
+        if len(paths) < INDEXED or is_packed(self.folder):
             found = {path: record for path in paths if (record := read(path))}
         else:
             from bench.records.index import read_many  # loads pyarrow
@@ -149,6 +156,8 @@ class Store:
 
     def paths(self) -> list[Path]:
         """The files of all records, sorted. Anything else with such a name, such as a pipe, is named and skipped."""
+        if packed := self._packed():
+            return sorted(self.folder / name for name in packed if name.endswith(".json"))
         found = sorted(self.folder.glob("*/*/*.json"))
         records = [path for path in found if path.is_file()]
         for path in sorted(set(found) - set(records)):
@@ -166,7 +175,12 @@ class Store:
         return re.fullmatch(r"seed\d+\.json", path.name) is not None
 
     def check_own(self, *paths: Path) -> None:
-        """Raise InputError where one of the records at ``paths`` is or would be below a symbolic link."""
+        """Raise InputError where records are packed, or one at ``paths`` is or would be below a symbolic link."""
+        if is_packed(self.folder):
+            raise InputError(
+                f"{archive_of(self.folder)}: the run's records are packed, and nothing is written there: give another "
+                f"folder by --out, or unpack them by `headbench unpack {self.folder.parent}`"
+            )
         if link := next(filter(None, map(self.link_above, paths)), None):
             raise InputError(
                 f"{link}: a symbolic link, to {link.readlink()}: a run writes only below its own folder; remove the "
@@ -240,34 +254,6 @@ def _tell(remark: str) -> None:
 def finished(records: Mapping[Path, Record]) -> Iterator[FinishedRecord]:
     """The records that have a result."""
     return (record for record in records.values() if isinstance(record, FinishedRecord))
-
-
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of the record at ``path``, by name; ``outcomes`` is (draws, levels, N) bool. Raises CorruptRecord."""
-    beside = path.with_suffix(".safetensors")
-    try:
-        return _decoded(read_file(beside), beside)
-    except (OSError, NotAFile) as error:
-        raise CorruptRecord(f"corrupt arrays {beside}: {error}") from error
-
-
-def _decoded(content: bytes, beside: Path) -> dict[str, np.ndarray]:
-    """The arrays in ``content``, which was read from ``beside``. Raises CorruptRecord."""
-    try:
-        arrays = load(content)
-        size = int.from_bytes(content[:8], "little")
-        examples = int(json.loads(content[8 : 8 + size])["__metadata__"]["examples"])
-        packed = arrays["outcomes"]
-        if packed.dtype != np.uint8 or packed.ndim != 3 or packed.shape[-1] != -(-examples // 8):
-            raise ValueError(f"outcomes of {packed.dtype} {packed.shape} for {examples} examples")
-        return arrays | {"outcomes": np.unpackbits(packed, axis=-1, count=examples).astype(bool)}
-    except (*ODD, RecursionError, SafetensorError) as error:
-        raise CorruptRecord(f"corrupt arrays {beside}: {error}") from error
-
-
-def read_outcomes(path: Path) -> np.ndarray:
-    """Per-example outcomes of the record at ``path``, (draws, levels, N) bool. Raises CorruptRecord."""
-    return read_arrays(path)["outcomes"]
 
 
 def _not_finite(name: str) -> None:

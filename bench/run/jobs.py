@@ -11,9 +11,10 @@ import torch
 from bench.measure.cell import Arrays, describe, failed_record, of_the_machine, reason_of, run_cell
 from bench.measure.cell_timing import time_cell
 from bench.measure.status import Status
+from bench.records.arrays import read_arrays
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord, Record
-from bench.records.store import Store, read_arrays
+from bench.records.store import Store
 from bench.run.other_runs import other_runs, this_run
 from bench.suites.cells import Cell, open_task
 from bench.suites.plugins import load_plugins, quiet_libraries

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench import signals
-from bench.records.errors import InputError
+from bench.records.errors import CorruptRecord, InputError, OtherProtocol
 from bench.records.files import check_writable
 from bench.records.schema import FailedRecord, Record
-from bench.records.store import CorruptRecord, OtherProtocol, Store
+from bench.records.store import Store
 from bench.report import leaderboard
 from bench.report.leaderboard_files import check_free
 from bench.run.announcement import announce
@@ -150,7 +150,7 @@ def _set_aside_others(store: Store, cells: Sequence[Cell]) -> None:
 
 def _find(store: Store, cell: Cell, known: Mapping[Path, Record | CorruptRecord | OtherProtocol]) -> Found:
     path = store.path(cell.name)
-    if path not in known and not path.exists():
+    if path not in known and not store.has(path):
         return Found("missing")
     try:
         record = known.get(path) or store.read(path)

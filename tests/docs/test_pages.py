@@ -10,7 +10,7 @@ from bench.cli.arguments import parse
 from bench.cli.methods_page import methods_page
 from tests.docs.documents import ROOT, Document
 
-VERBS = ("run", "list", "prune", "check", "leaderboard", "report", "compare", "regress")
+VERBS = ("run", "list", "prune", "check", "leaderboard", "report", "compare", "regress", "merge", "pack", "unpack")
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -13,8 +13,8 @@ from bench.analysis.quality import POINTS, is_of_corpus
 from bench.analysis.regression.cells import Run, Twin
 from bench.analysis.stats.documents import document_bootstrap
 from bench.analysis.stats.pairs import difference
+from bench.records.arrays import read_outcomes
 from bench.records.schema import TaskKey
-from bench.records.store import read_outcomes
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from bench.analysis.regression.cells import Twin
+from bench.records.arrays import read_arrays
 from bench.records.result import Result
 from bench.records.schema import FailedRecord, FinishedRecord, Record
-from bench.records.store import read_arrays
 
 # Parts of a result that are the same on every machine and under every version.
 EVERYWHERE = ("units", "shape", "neurons", "removed")

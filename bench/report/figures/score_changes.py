@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from safetensors.numpy import load_file
 
+from bench.records.arrays import read_arrays
 from bench.records.schema import FinishedRecord
 from bench.report.figures.canvas import canvas, cell_map, name_cells
 from bench.report.figures.heads import by_layer
@@ -30,7 +30,7 @@ class ScoreChange:
 def score_change(records: Mapping[Path, FinishedRecord]) -> ScoreChange | None:
     """The change in the first seed; None where units are scored once, or the records hold no scores."""
     for path, record in records.items():
-        scores = load_file(path.with_suffix(".safetensors")).get(NAME)
+        scores = read_arrays(path).get(NAME)
         if scores is None or len(scores) < 2:
             return None
         scores = scores.astype(float)

@@ -8,7 +8,9 @@ from typing import Any
 from urllib.parse import quote
 
 from bench.analysis.machines import machine
+from bench.records.packed import is_packed
 from bench.records.schema import FinishedRecord, TaskKey
+from bench.records.store import Store
 from bench.report.board import Board
 from bench.report.pages.render import render
 
@@ -21,7 +23,7 @@ def records_page(board: Board, out: Path) -> bytes:
         for label in board.labels
     ]
     return render(
-        "records.html", title="Records", root="", origins=origins, methods=methods, linked=_near(board.folder, out)
+        "records.html", title="Records", root="", origins=origins, methods=methods, linked=_linked(board.folder, out)
     )
 
 
@@ -46,8 +48,10 @@ def _row(board: Board, out: Path, task: TaskKey, label: str, origins: list[str])
     }
 
 
-def _near(folder: Path, out: Path) -> bool:
-    """Whether the report is in the folder of the run or beside it, so that both are likely to be moved together."""
+def _linked(folder: Path, out: Path) -> bool:
+    """Whether records are files, and the report lies in the run's folder or beside it, so that both move together."""
+    if is_packed(Store(folder).folder):
+        return False
     return out.resolve().is_relative_to(folder.resolve()) or out.resolve().parent == folder.resolve().parent
 
 

@@ -40,7 +40,7 @@ def task_page(
     first = [label for label in looks if label != lines.control(board) and board.of(task, label)][:2]
     drawn = [*curves]
     drawn += [each for label in first for each in gallery.boxes(board, task, label, looks[label])]
-    drawn += [gallery.layers(board, task, label) for label in first]
+    drawn += [gallery.layers(board, task, label) for label in first if board.of(task, label)[0].result.shape]
     drawn += gallery.traces(board, task)
     heads = gallery.critical(found, f"critical-differences-{file}", "seeds")
     heads += gallery.heat_maps(board, task, found.labels) if found else []

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 
 from bench.__main__ import main
 from bench.records import index, store
+from bench.records.errors import CorruptRecord, OtherProtocol
+from bench.records.packed import stored
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import FailedRecord, FinishedRecord
-from bench.records.store import CorruptRecord, OtherProtocol, Store
+from bench.records.store import Store
 
 RESULTS = Path(__file__).parents[3] / "results" / "mini"
 ARRAYS = {"outcomes": np.zeros((1, 3, 100), bool)}
@@ -81,12 +83,12 @@ def comparable(found) -> dict[Path, object]:
 
 
 def test_committed_records_come_from_the_index_as_they_are(tmp_path, indexing, reads):
-    for task in Store(RESULTS).folder.iterdir():
-        for method in ("michel-retrained", "random", "obs_recover=lstsq"):
-            for path in (task / method).glob("seed[01].*"):
-                place = tmp_path / path.relative_to(RESULTS)
+    for path in Store(RESULTS).paths():
+        if path.parent.name in ("michel-retrained", "random", "obs_recover=lstsq") and path.match("seed[01].json"):
+            for each in (path, path.with_suffix(".safetensors")):
+                place = tmp_path / each.relative_to(RESULTS)
                 place.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(path, place)
+                place.write_bytes(stored(each))
     first = everything(tmp_path)
     assert len(reads) == len(first) == 24
     again = everything(tmp_path)

@@ -17,6 +17,7 @@ from bench.records import merge as merging
 from bench.records.errors import InputError
 from bench.records.files import temporary
 from bench.records.merge import merge
+from bench.records.packed import stored
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import FailedRecord, FinishedRecord
 from bench.records.store import Store, read_current
@@ -244,5 +245,5 @@ def test_any_parts_of_a_study_make_the_whole(tmp_path_factory, add, parts):
 
 
 def test_the_committed_records_have_a_key_each():
-    keys = [json.loads(path.read_bytes())["key"] for path in Store(Path(__file__).parents[3] / "results/mini").paths()]
+    keys = [json.loads(stored(path))["key"] for path in Store(Path(__file__).parents[3] / "results/mini").paths()]
     assert len(set(keys)) == len(keys)

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from bench.__main__ import main
 from bench.analysis.comparison import compare
 from bench.cli.regress import regress
-from bench.records.errors import InputError
+from bench.records.errors import CorruptRecord, InputError
 from bench.records.files import digest_of
-from bench.records.store import CorruptRecord, Store
+from bench.records.store import Store
 from bench.report import leaderboard
 from bench.report.board import read
 from bench.report.comparison_text import text

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.records.errors import InputError
+from bench.records.arrays import read_arrays, read_outcomes
+from bench.records.errors import CorruptRecord, InputError, OtherProtocol
 from bench.records.files import digest_of
 from bench.records.protocol import PROTOCOL
 from bench.records.result import Trace
 from bench.records.schema import FailedRecord, FinishedRecord
-from bench.records.store import CorruptRecord, OtherProtocol, Store, read_arrays, read_current, read_outcomes
+from bench.records.store import Store, read_current
 
 RESULTS = Path(__file__).parents[3] / "results" / "mini"
 NAME = "task.data.model/none/seed0"
@@ -234,7 +235,11 @@ def test_records_of_another_protocol_are_not_read_as_one_of_this(store, write):
         read_current(store.folder.parent)
 
 
-@pytest.mark.parametrize("path", sorted(RESULTS.glob("records/*/*/seed0.json"))[::5], ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "path",
+    [path for path in Store(RESULTS).paths() if path.match("seed0.json")][::5],
+    ids=lambda path: path.parent.name,
+)
 def test_committed_records_are_valid(path):
     record = Store(RESULTS).read(path)
     assert isinstance(record, FinishedRecord) and len(record.result.quality[0]) == len(record.result.removed)

@@ -14,7 +14,8 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from bench.__main__ import main
-from bench.records.store import finished, read_current, read_outcomes
+from bench.records.arrays import read_outcomes
+from bench.records.store import finished, read_current
 from methods.heads import load_pruned
 from tasks.harness import prepared
 

@@ -1,0 +1,175 @@
+"""Packed records are read as those in a folder, and an archive that is not one of records is refused."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import shutil
+import tarfile
+
+import numpy as np
+import pytest
+
+from bench.records import packed
+from bench.records.arrays import read_arrays
+from bench.records.errors import CorruptRecord, InputError
+from bench.records.merge import merge
+from bench.records.packing import pack, unpack
+from bench.records.schema import FailedRecord
+from bench.records.store import Store, read_current
+
+
+@pytest.fixture
+def run(tmp_path, make_record):
+    """The folder of a run: three records, one of them of a failure."""
+    store = Store(tmp_path / "run")
+    for seed in range(2):
+        outcomes = np.random.default_rng(seed).random((1, 3, 100)) < 0.5
+        record = make_record(seed=seed).model_copy(update={"key": str(seed)})
+        store.write(f"t/m/seed{seed}", record, {"outcomes": outcomes, "scores.0": np.ones((1, 4), np.float32)})
+    failed = FailedRecord(cell=record.cell, provenance=record.provenance, reason="ValueError: no")
+    store.write("t/n/seed0", failed)
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def archive(run):
+    """The archive of the run, whose folder of records is gone."""
+    found, _ = pack(run)
+    shutil.rmtree(run / "records")
+    return found
+
+
+def files(run) -> dict[str, bytes]:
+    return {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def test_what_is_packed_is_read_as_before(run):
+    before = read_current(run)
+    arrays = {path: read_arrays(path) for path in before[0] if "seed" in path.name and "/n/" not in str(path)}
+    archive, number = pack(run)
+    assert number == 3 and archive == run / "records.tar.xz"
+    shutil.rmtree(run / "records")
+    assert read_current(run) == before
+    assert list(read_current(run)[0]) == list(before[0])
+    for path, expected in arrays.items():
+        found = read_arrays(path)
+        assert found.keys() == expected.keys()
+        assert all(np.array_equal(found[name], expected[name]) for name in expected)
+
+
+def test_the_same_records_give_the_same_bytes(run):
+    first = pack(run)[0].read_bytes()
+    for path in (run / "records").rglob("seed*"):
+        path.touch()
+    assert pack(run)[0].read_bytes() == first
+
+
+def test_it_unpacks_to_the_same_files(run):
+    before = files(run)
+    archive, _ = pack(run)
+    shutil.rmtree(run / "records")
+    assert unpack(run) == (run / "records", 3)
+    assert files(run) == before | {"records.tar.xz": archive.read_bytes()}
+    with pytest.raises(InputError, match="exists already"):
+        unpack(run)
+
+
+def test_the_folder_comes_first(run, make_record):
+    pack(run)
+    Store(run).write("t/m/seed7", make_record(seed=7), {"outcomes": np.zeros((1, 3, 100), bool)})
+    assert len(read_current(run)[0]) == 4
+
+
+def test_a_corrupt_record_is_not_packed(run, capsys):
+    (run / "records/t/m/seed1.json").write_text("{")
+    assert pack(run)[1] == 2
+    assert "seed1.json" in capsys.readouterr().err
+
+
+def test_damage_before_packing_is_found_when_read(run, archive):
+    content = dict(packed.contents(archive))
+    content["t/m/seed0.json"] = content["t/m/seed0.json"].replace(b'"forward":', b'"forward": ')
+    content["t/m/seed1.json"] = content["t/m/seed1.json"].replace(b'"key"', b'"kez"', 1)
+    del content["t/m/seed0.safetensors"]
+    packed.write_archive(archive, content)
+    store = Store(run)
+    for seed in range(2):
+        with pytest.raises(CorruptRecord):
+            store.read(store.path(f"t/m/seed{seed}"))
+
+
+def test_packed_runs_can_be_merged(run, archive, tmp_path, make_record):
+    other = Store(tmp_path / "other")
+    other.write("t/m/seed5", make_record(seed=5), {"outcomes": np.zeros((1, 3, 100), bool)})
+    merged = merge([run, tmp_path / "other"], tmp_path / "both")
+    assert len(merged.kept) == 4 and len(read_current(tmp_path / "both")[0]) == 4
+    assert not (run / "records").exists()
+
+
+def test_nothing_is_written_beside_an_archive(run, archive, make_record):
+    before = files(run)
+    store = Store(run)
+    for write in (
+        lambda: store.write("t/m/seed0", make_record(), {"outcomes": np.zeros((1, 3, 100), bool)}),
+        lambda: store.update("t/m/seed0", make_record()),
+        lambda: store.set_aside(store.path("t/m/seed0")),
+    ):
+        with pytest.raises(InputError, match="headbench unpack"):
+            write()
+    with pytest.raises(InputError, match="packed already"):
+        pack(run)
+    assert files(run) == before
+
+
+def tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:xz") as out:
+        for member, data in members:
+            member.size = len(data)
+            out.addfile(member, io.BytesIO(data))
+    return content.getvalue()
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, link
+    return info
+
+
+ODD = {
+    "text": b"not an archive",
+    "empty": b"",
+    "no tar": lzma.compress(b"x" * 10_000),
+    "another file": tar((member("README.md"), b"")),
+    "a path out of the folder": tar((member("../a/b.json"), b"{}")),
+    "an absolute path": tar((member("/t/m/seed0.json"), b"{}")),
+    "a link": tar((member("t/m/seed0.json", tarfile.SYMTYPE, "/etc/passwd"), b"")),
+    "a device": tar((member("t/m/seed0.json", tarfile.CHRTYPE), b"")),
+    "too much": tar((member("t/m/seed0.json"), b" " * 3_000_000)),
+    "cut short": tar((member("t/m/seed0.json"), bytes(np.random.default_rng(0).bytes(100_000))))[:50_000],
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_an_archive_of_something_else_is_refused(run, what, monkeypatch):
+    monkeypatch.setattr(packed, "MOST", 2_000_000)
+    shutil.rmtree(run / "records")
+    (run / "records.tar.xz").write_bytes(ODD[what])
+    for read in (lambda: read_current(run), lambda: unpack(run)):
+        with pytest.raises(InputError, match="not an archive of records") as refused:
+            read()
+        assert "\n" not in str(refused.value)
+    assert set(files(run)) == {"records.tar.xz"}
+
+
+def test_a_folder_in_place_of_the_archive_is_refused(run):
+    shutil.rmtree(run / "records")
+    (run / "records.tar.xz").mkdir()
+    with pytest.raises(InputError, match="not a file"):
+        read_current(run)
+
+
+def test_nothing_to_unpack(tmp_path):
+    with pytest.raises(InputError, match="nothing to unpack"):
+        unpack(tmp_path)
