@@ -11,7 +11,7 @@ import numpy as np
 from bench.analysis.curves import area_to, removes
 from bench.analysis.paired_methods import PairedMethods, SeedPairs, largest_share, pair_methods
 from bench.analysis.quality import POINTS, is_of_corpus, quality_name
-from bench.analysis.run_results import FinishedCell
+from bench.analysis.run_results import FinishedCell, RunResults
 from bench.analysis.stats.corpus import sentence_bootstrap
 from bench.analysis.stats.documents import Interval, McNemar, document_bootstrap, mcnemar
 from bench.analysis.stats.orders import kendall_tau, overlap, stability
@@ -83,7 +83,7 @@ class Scope:
 
 
 def compare(
-    folder: Path,
+    run: Path | RunResults,
     a: str,
     b: str,
     tasks: Sequence[str] = (),
@@ -91,7 +91,7 @@ def compare(
     alpha: float = 0.05,
     up_to: float | None = None,
 ) -> Comparison:
-    """Compare the methods labelled ``a`` and ``b``, from the records in ``folder``.
+    """Compare the methods labelled ``a`` and ``b``, from the records of ``run``, a folder or what was read from it.
 
     They are compared by mean quality over the shares removed (not scaled by chance, as the leaderboard's area is), all
     of them or those ``up_to`` one, or at one ``level``, on all tasks or on those named by their adapter or data. If
@@ -104,7 +104,7 @@ def compare(
     if up_to is not None and (level is not None or not 0 < up_to <= 1):
         given = "one of --level and --up-to" if level is not None else f"a share above 0, at most 1, not {up_to:g}"
         raise InputError(f"--up-to: expected {given}")
-    both = pair_methods(folder, a, b, tasks)
+    both = pair_methods(run, a, b, tasks)
     pairs, by_parameters = both.tasks, both.removed[0] != both.removed[1]
     scope = Scope(level, up_to, by_parameters)
     unlike = _unlike(a, b, both, scope) if by_parameters else ""

@@ -29,12 +29,14 @@ class PairedMethods:
     remarks: tuple[str, ...]  # cells left out, and cells with other weights: a line each
 
 
-def pair_methods(folder: Path, a: str, b: str, tasks: Sequence[str] = ()) -> PairedMethods:
+def pair_methods(run: Path | RunResults, a: str, b: str, tasks: Sequence[str] = ()) -> PairedMethods:
     """Pair the methods labelled ``a`` and ``b`` on all tasks, or on those named by their adapter or data.
+
+    run: the folder, or what was read from it.
 
     Raises InputError if there are no such records, or they were measured under different settings.
     """
-    results = read_results(folder)
+    results = run if isinstance(run, RunResults) else read_results(run)
     for label in (a, b):
         if label not in results.labels():
             raise _no_result(results, label)
