@@ -57,7 +57,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"headbench {__version__}")
     parser.set_defaults(verb=verbs.show_help, parser=parser)
     parsers = parser.add_subparsers(dest="name", metavar="VERB")
-    for add_verb in (_run, _list, _prune, _check, _leaderboard, _report, _compare, _regress, _merge, _pack, _unpack):
+    on_models, on_records = (_prune, _check, _gguf), (_leaderboard, _report, _compare, _regress, _merge, _pack, _unpack)
+    for add_verb in (_run, _list, *on_models, *on_records):
         add_verb(parsers)
     known, extra = parser.parse_known_args(arguments)
     if extra:
@@ -227,6 +228,14 @@ def _pack(parsers) -> None:
 def _unpack(parsers) -> None:
     parser = _verb(parsers, "unpack", "take the records of a run out of that file", verbs.unpack)
     _add_folder(parser, "folder of the run")
+
+
+def _gguf(parsers) -> None:
+    parser = _verb(parsers, "gguf", "write a pruned Llama as a GGUF file, for llama.cpp", verbs.gguf)
+    parser.add_argument("folder", type=types.path, help="pruned checkpoint")
+    help = "GGUF file of the unpruned model, with weights of 16 or 32 bits"
+    parser.add_argument("--like", required=True, type=types.file, metavar="FILE", help=help)
+    parser.add_argument("--out", required=True, type=types.file, metavar="FILE", help="file to write")
 
 
 def _verb(parsers, name: str, summary: str, function: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:

@@ -194,6 +194,21 @@ def unpack(options: argparse.Namespace) -> int:
     return 0
 
 
+def gguf(options: argparse.Namespace) -> int:
+    """Write a pruned checkpoint as a GGUF file."""
+    from bench.exports.gguf_files import check_installed, write_gguf
+    from methods.heads import load_pruned
+
+    check_installed()
+    try:
+        model = load_pruned(options.folder)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    found = write_gguf(model, options.like, options.out)
+    print(f"{options.out}: {found.architecture}, {', '.join(map(str, found.heads))} heads by layer")
+    return 0
+
+
 def _labels(flag: str, text: str | None) -> list[str]:
     """Labels in ``a,b:option=value,option=value``: an option without a name belongs to the label before it.
 

@@ -10,7 +10,10 @@ from bench.cli.arguments import parse
 from bench.cli.methods_page import methods_page
 from tests.docs.documents import ROOT, Document
 
-VERBS = ("run", "list", "prune", "check", "leaderboard", "report", "compare", "regress", "merge", "pack", "unpack")
+VERBS = (
+    *("run", "list", "prune", "check", "gguf"),
+    *("leaderboard", "report", "compare", "regress", "merge", "pack", "unpack"),
+)
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -27,7 +27,7 @@ def command(*arguments: str, **settings) -> subprocess.Popen[str]:
     ("arguments", "said"),
     [
         ("rnu", "VERB: unknown 'rnu': did you mean 'run'?"),
-        ("zzz", "available: run, list, prune, check, leaderboard, report, compare, regress, merge, pack, unpack"),
+        ("zzz", "available: run, list, prune, check, gguf, leaderboard, report, compare, regress, merge, pack, unpack"),
         ("list", "WHAT is missing; available: methods, tasks, suites, cells"),
         ("list metods", "unknown 'metods': did you mean 'methods'?"),
         ("run --mehtods none", "unknown argument '--mehtods': did you mean --methods?"),
