@@ -234,7 +234,7 @@ def _gguf(parsers) -> None:
     parser = _verb(parsers, "gguf", "write a pruned Llama as a GGUF file, for llama.cpp", verbs.gguf)
     parser.add_argument("folder", type=types.path, help="pruned checkpoint")
     help = "GGUF file of the unpruned model, with weights of 16 or 32 bits"
-    parser.add_argument("--like", required=True, type=types.file, metavar="FILE", help=help)
+    parser.add_argument("--like", required=True, type=types.path, metavar="FILE", help=help)
     parser.add_argument("--out", required=True, type=types.file, metavar="FILE", help="file to write")
 
 

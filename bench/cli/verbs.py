@@ -177,10 +177,11 @@ def pack(options: argparse.Namespace) -> int:
     from bench.analysis.naming import count
     from bench.records.packing import pack
 
-    archive, number = pack(options.folder)
-    size = archive.stat().st_size / 1e6
-    print(f"{archive}: {count(number, 'record')}, {size:.1f} MB")
-    print(f"It is read where {archive.parent / 'records'}, which stays, is not there.")
+    packed = pack(options.folder)
+    print(f"{packed.archive}: {count(packed.records, 'record')}, {packed.archive.stat().st_size / 1e6:.1f} MB")
+    if packed.other_protocol:
+        print(f"left out: {count(packed.other_protocol, 'record')} made under another protocol")
+    print(f"It is read where {packed.archive.parent / 'records'}, which stays, is not there.")
     return 0
 
 
@@ -196,15 +197,9 @@ def unpack(options: argparse.Namespace) -> int:
 
 def gguf(options: argparse.Namespace) -> int:
     """Write a pruned checkpoint as a GGUF file."""
-    from bench.exports.gguf_files import check_installed, write_gguf
-    from methods.heads import load_pruned
+    from bench.exports.gguf_files import write_gguf
 
-    check_installed()
-    try:
-        model = load_pruned(options.folder)
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    found = write_gguf(model, options.like, options.out)
+    found = write_gguf(options.folder, options.like, options.out)
     print(f"{options.out}: {found.architecture}, {', '.join(map(str, found.heads))} heads by layer")
     return 0
 

@@ -19,13 +19,14 @@ import torch
 from torch import Tensor, nn
 
 from bench.exports.errors import in_one_line
+from bench.exports.gguf_origin import EVEN, FREQUENCIES, check_same_model
 from bench.records.errors import InputError
+from methods.heads import load_pruned
 from methods.heads.finding.mlps import find_mlps
 from methods.heads.finding.sites import find_sites
 
-EVEN, UNEVEN = "llama", "deci"  # architectures in llama.cpp
+UNEVEN = "deci"  # the architecture in llama.cpp
 FAMILIES = ("llama", "mistral")  # model types that its converter stores as ``llama``
-COPIED = "rope_freqs.weight"  # made from the configuration by the converter, of no weight
 OF_ATTENTION = ("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output")
 QUANTISED = "give the file that the converter wrote with --outtype f16, bf16 or f32, and quantise what comes out"
 
@@ -45,29 +46,36 @@ def check_installed() -> None:
         raise InputError("GGUF files need the package gguf: python -m pip install 'headbench[gguf]'")
 
 
-def write_gguf(model: Any, like: Path, out: Path) -> Written:
-    """Write ``model``, a pruned Llama or Mistral, to ``out``.
+def write_gguf(checkpoint: Path, like: Path, out: Path) -> Written:
+    """Write the pruned Llama or Mistral in the folder ``checkpoint`` to ``out``.
 
     like: the GGUF file of the unpruned model, with weights of 16 or 32 bits, whose types are kept.
 
-    Raises InputError where the file is of another model or is quantised, the model has biases or no head in its first
-    layer, which llama.cpp does not load, and where ``out`` exists.
+    Raises InputError where the file is of another model, quantised or one of several parts, the model has biases or no
+    head in its first layer, which llama.cpp does not load, and where ``out`` exists.
     """
+    check_installed()
     from gguf import GGUFReader
 
-    check_installed()
     if out.exists():
         raise InputError(f"{out}: exists already: give another file")
     if not like.is_file():
         raise InputError(f"{like}: no such file (expected the GGUF file of the unpruned model)")
-    with in_one_line(f"{like}: not a GGUF file that can be read"):
+    unreadable = f"{like}: not a GGUF file that can be read"
+    with in_one_line(unreadable):
         before = GGUFReader(like)
+        fields = {name: field.contents() for name, field in before.fields.items() if field.data}
+        places = {tensor.name: _place(tensor.name) for tensor in before.tensors}
+    try:
+        model: Any = load_pruned(checkpoint)
+    except ValueError as error:
+        raise InputError(str(error)) from error
     shape = _shape_of(model)
-    _check_same_model(model, before, like)
-    weights = dict(_weights(model, before, shape, like))
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
+    check_same_model(model, shape.head_dim, fields, before, like)
+    weights = dict(_weights(model, before, places, shape, like))
+    with in_one_line(unreadable), tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
         made = Path(folder) / out.name
-        _write(made, before, shape, weights)
+        _write(made, before, fields, shape, weights)
         made.rename(out)
     return Written(shape.architecture, shape.heads, shape.key_value_heads)
 
@@ -118,38 +126,20 @@ def _shape_of(model: Any) -> Shape:
     )
 
 
-def _check_same_model(model: Any, before: Any, like: Path) -> None:
-    """Raise InputError where the file and the configuration of the checkpoint say different things."""
-    config = model.config
-    if (architecture := _value(before, "general.architecture")) != EVEN:
-        raise InputError(f"{like}: of architecture {architecture}, expected {EVEN}, of the unpruned model")
-    rope = getattr(config, "rope_parameters", None) or {}
-    expected = {
-        "block_count": config.num_hidden_layers,
-        "embedding_length": config.hidden_size,
-        "attention.layer_norm_rms_epsilon": config.rms_norm_eps,
-        "rope.freq_base": rope.get("rope_theta"),
-    }
-    for name, ours in expected.items():
-        theirs = _value(before, f"{EVEN}.{name}")
-        if None not in (ours, theirs) and not np.isclose(ours, theirs, rtol=1e-5):
-            raise InputError(f"{like}: {EVEN}.{name} is {theirs:g}, that of the checkpoint {ours:g}: another model")
-
-
-def _value(file: Any, name: str) -> Any:
-    field = file.get_field(name)
-    return None if field is None else field.contents()
-
-
-def _weights(model: nn.Module, before: Any, shape: Shape, like: Path) -> Iterator[tuple[str, tuple[np.ndarray, Any]]]:
+def _weights(
+    model: nn.Module, before: Any, places: Mapping[str, tuple[int | None, str]], shape: Shape, like: Path
+) -> Iterator[tuple[str, tuple[np.ndarray, Any]]]:
     """The tensors of the new file with their types, by name, in the order of the old one."""
     ours = _named_as_in_gguf(model, len(shape.heads))
+    empty = {layer for layer, heads in enumerate(shape.heads) if not heads}
+    if "output.weight" not in places and torch.equal(ours["output.weight"], ours["token_embd.weight"]):
+        ours.pop("output.weight")  # which llama.cpp takes from the embeddings
     for tensor in before.tensors:
-        layer, part = _place(tensor.name)
-        if layer is not None and part in OF_ATTENTION and not shape.heads[layer]:
+        layer, part = places[tensor.name]
+        if part in OF_ATTENTION and layer in empty:
             ours.pop(tensor.name, None)  # which llama.cpp does not look for
             continue
-        if tensor.name == COPIED:
+        if tensor.name == FREQUENCIES:
             yield tensor.name, (tensor.data, tensor.tensor_type)
             continue
         if tensor.name not in ours:
@@ -164,8 +154,8 @@ def _weights(model: nn.Module, before: Any, shape: Shape, like: Path) -> Iterato
         ):
             raise InputError(f"{like}: {tensor.name} is {former}, that of the checkpoint {tuple(weight.shape)}")
         yield tensor.name, (_encoded(weight, tensor, like), tensor.tensor_type)
-    if left := [name for name in ours if name != "output.weight"]:  # which a model that ties it may have twice
-        raise InputError(f"{like}: lacks {left[0]}, which the checkpoint has: another model")
+    if ours:
+        raise InputError(f"{like}: lacks {next(iter(ours))}, which the checkpoint has: another model")
 
 
 def _named_as_in_gguf(model: nn.Module, layers: int) -> dict[str, Tensor]:
@@ -199,6 +189,8 @@ def _encoded(weight: Tensor, tensor: Any, like: Path) -> np.ndarray:
     from gguf import quantize
 
     values = weight.detach().to(torch.float32).contiguous().numpy()
+    if not np.isfinite(values).all():
+        raise InputError(f"{tensor.name}: the checkpoint has numbers that are not finite")
     if tensor.tensor_type == Type.BF16:
         return quantize(values, Type.BF16)
     if tensor.tensor_type not in (Type.F32, Type.F16):
@@ -210,7 +202,13 @@ def _encoded(weight: Tensor, tensor: Any, like: Path) -> np.ndarray:
     return encoded
 
 
-def _write(path: Path, before: Any, shape: Shape, weights: Mapping[str, tuple[np.ndarray, Any]]) -> None:
+def _write(
+    path: Path,
+    before: Any,
+    fields: Mapping[str, Any],
+    shape: Shape,
+    weights: Mapping[str, tuple[np.ndarray, Any]],
+) -> None:
     from gguf import GGUFValueType, GGUFWriter
 
     architecture = shape.architecture
@@ -218,7 +216,7 @@ def _write(path: Path, before: Any, shape: Shape, weights: Mapping[str, tuple[np
     def renamed(name: str) -> str:
         return f"{architecture}.{name.removeprefix(f'{EVEN}.')}" if name.startswith(f"{EVEN}.") else name
 
-    writer = GGUFWriter(path, architecture, endianess=before.endianess)
+    writer = GGUFWriter(path, architecture)
     ours = {
         **{f"{EVEN}.{name}": numbers for name, numbers in shape.fields.items()},
         **{f"{EVEN}.{name}": shape.head_dim for name in ("attention.key_length", "attention.value_length")},
@@ -231,13 +229,14 @@ def _write(path: Path, before: Any, shape: Shape, weights: Mapping[str, tuple[np
             writer.add_uint32(renamed(name), value[0])
         else:
             writer.add_array(renamed(name), value)
-    for field in before.fields.values():
-        # The size in the name of the unpruned model is no longer that of this one.
-        if field.name.startswith("GGUF.") or field.name in (*ours, "general.architecture", "general.size_label"):
-            continue
-        kind = field.types[0]
-        inner = field.types[-1] if kind == GGUFValueType.ARRAY else None
-        writer.add_key_value(renamed(field.name), field.contents(), kind, inner)
+    if "general.alignment" in fields:
+        writer.add_custom_alignment(fields["general.alignment"])
+    # The size in the name of the unpruned model is no longer that of this one.
+    known = {*ours, "general.architecture", "general.alignment", "general.size_label"}
+    for name, value in fields.items():
+        if not name.startswith("GGUF.") and name not in known:
+            types = before.fields[name].types
+            writer.add_key_value(renamed(name), value, types[0], types[-1] if types[0] == GGUFValueType.ARRAY else None)
     for name, (values, kind) in weights.items():
         writer.add_tensor(name, values, raw_dtype=kind)
     writer.write_header_to_file()

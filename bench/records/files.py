@@ -106,11 +106,11 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
         raise
 
 
-def check_writable(out: Path) -> None:
-    """Raise InputError where nothing can be written to ``out``."""
+def check_writable(out: Path, flag: str = "--out ") -> None:
+    """Raise InputError where nothing can be written to ``out``, which was given by ``flag``."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):
             pass
     except OSError as error:
-        raise InputError(f"--out {out}: cannot write there: {error.strerror}") from error
+        raise InputError(f"{flag}{out}: cannot write there: {error.strerror}") from error

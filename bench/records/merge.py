@@ -74,7 +74,8 @@ def merge(folders: Sequence[Path], out: Path) -> Merged:
         raise InputError("no valid record in any of the folders, so there is nothing to merge")
     with new_records(out) as place:
         for each in merged.kept:
-            _copy(each, place / f"{each.name}.json")
+            for suffix, content in files_of(each).items():
+                put(place / f"{each.name}{suffix}", content)
     return merged
 
 
@@ -152,14 +153,21 @@ def _unfinished(out: Path) -> Path:
     return out / f".records{TEMPORARY}"
 
 
+def put(path: Path, content: bytes) -> None:
+    """Write a file of a record to a folder that is being filled. Raises OSError, which names ``path``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with naming(path):
+        path.write_bytes(content)
+
+
 @contextmanager
-def new_records(out: Path) -> Iterator[Path]:
+def new_records(out: Path, flag: str = "--out ") -> Iterator[Path]:
     """A folder to fill, which becomes ``out``'s folder of records at the end, or goes again where that fails."""
     new = not out.exists()
-    check_writable(out)
+    check_writable(out, flag)
     place = _unfinished(out)
     try:
-        shutil.rmtree(place, ignore_errors=True)  # of a merge that was killed
+        shutil.rmtree(place, ignore_errors=True)  # of a process that was killed
         place.mkdir()
         yield place
         place.rename(Store(out).folder)
@@ -171,17 +179,14 @@ def new_records(out: Path) -> Iterator[Path]:
         raise
 
 
-def _copy(source: Source, target: Path) -> None:
-    """Copy a record and its arrays. Raises InputError where they are no longer what was read before."""
+def files_of(source: Source) -> dict[str, bytes]:
+    """A record and its arrays, by suffix. Raises InputError where they are no longer what was read before."""
     contents = {}
     with Store(source.folder).reading():
-        contents[target] = stored(source.path)
+        contents[".json"] = stored(source.path)
         if source.result:
-            contents[target.with_suffix(".safetensors")] = stored(source.path.with_suffix(".safetensors"))
+            contents[".safetensors"] = stored(source.path.with_suffix(".safetensors"))
     text, *arrays = contents.values()
     if json.loads(text)["digest"] != source.digest or any(sha256(a).hexdigest() != source.outcomes for a in arrays):
-        raise InputError(f"{source.path}: was changed meanwhile, by a run into that folder: merge when it has ended")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    for path, content in contents.items():
-        with naming(path):
-            path.write_bytes(content)
+        raise InputError(f"{source.path}: was changed meanwhile, by a run into that folder: wait until it has ended")
+    return contents

@@ -1,4 +1,4 @@
-"""The records of a run in one file, ``records.tar.xz``, a sixth of their size: for results that are kept or passed on.
+"""The records of a run in one file, ``records.tar.xz``, for results that are kept or passed on.
 
 Where a run has the file and no folder ``records``, its records are read from the file.
 """
@@ -18,7 +18,8 @@ from bench.records.files import NotAFile, read_file, write_whole
 
 SUFFIX = ".tar.xz"  # after the name of the folder
 NAME = re.compile(r"(?!\.\.?/)[^/]+/(?!\.\.?/)[^/]+/[^/]+\.(json|safetensors)")  # below the folder
-MOST = 2**30  # bytes that an archive may hold: some 150,000 records
+MOST = 2**30  # bytes that an archive may hold: some 100,000 records
+WORKING = 2**28  # bytes that unpacking may take beside them
 
 
 def archive_of(records: Path) -> Path:
@@ -54,53 +55,51 @@ def contents(archive: Path) -> Mapping[str, bytes]:
     return _contents(archive, (state.st_ino, state.st_size, state.st_mtime_ns))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)  # of the two runs that are compared
 def _contents(archive: Path, _: tuple[int, ...]) -> Mapping[str, bytes]:
     try:
-        with (
-            lzma.open(io.BytesIO(read_file(archive))) as content,
-            tarfile.open(fileobj=_Bounded(content), mode="r|") as files,
-        ):
-            return dict(_members(files))
-    except (NotAFile, tarfile.TarError, lzma.LZMAError, EOFError, ValueError, UnicodeError) as error:
+        with tarfile.open(fileobj=io.BytesIO(_unpacked(archive)), mode="r:") as files:
+            found = dict(_members(files))
+        if not found:
+            raise ValueError("it holds nothing")
+    except (NotAFile, tarfile.TarError, lzma.LZMAError, EOFError, ValueError, OverflowError, RecursionError) as error:
         raise InputError(f"{archive}: not an archive of records: {error or type(error).__name__}") from error
+    return found
+
+
+def _unpacked(archive: Path) -> bytes:
+    if archive.stat().st_size > MOST:
+        raise ValueError(f"it is larger than {MOST // 2**20} MB")
+    xz = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=WORKING)
+    content = xz.decompress(read_file(archive), MOST + 1)
+    if len(content) > MOST:
+        raise ValueError(f"it holds more than {MOST // 2**20} MB")
+    if not xz.eof or xz.unused_data:
+        raise ValueError("it is cut short, or goes on after its end")
+    return content
 
 
 def _members(files: tarfile.TarFile) -> Iterator[tuple[str, bytes]]:
     for member in files:
-        if not member.isreg() or not NAME.fullmatch(member.name):
+        # A sparse file may claim to be larger than the archive.
+        if not member.isreg() or member.issparse() or not NAME.fullmatch(member.name) or not member.name.isprintable():
             raise ValueError(f"it holds {member.name!r}, which is not a file of a record")
         file = files.extractfile(member)
         assert file is not None  # as it is a regular file
         yield member.name, file.read()
 
 
-class _Bounded(io.RawIOBase):
-    """A stream of which no more than ``MOST`` bytes are read."""
-
-    def __init__(self, content: lzma.LZMAFile) -> None:
-        self._content, self._left = content, MOST
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        if not 0 <= size <= self._left:
-            raise ValueError(f"it holds more than {MOST // 2**20} MB")
-        found = self._content.read(size)
-        self._left -= len(found)
-        return found
-
-
 def write_archive(archive: Path, files: Mapping[str, bytes]) -> None:
     """Write ``files``, by their paths below the folder of records; the same files give the same bytes.
 
-    Raises OSError, and then leaves what was there.
+    Raises InputError where they are larger than what is read again, OSError as ``write_whole`` does.
     """
-    packed = io.BytesIO()
-    with lzma.open(packed, "w", preset=9) as content, tarfile.open(fileobj=content, mode="w|") as out:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as out:
         for name in sorted(files, key=lambda name: (not name.endswith(".json"), name)):
             member = tarfile.TarInfo(name)
             member.size = len(files[name])
             out.addfile(member, io.BytesIO(files[name]))
-    write_whole(archive, packed.getvalue())
+    if content.tell() > MOST:
+        raise InputError(f"{archive}: would hold more than {MOST // 2**20} MB, the most that is read from one file")
+    write_whole(archive, lzma.compress(content.getvalue(), preset=9))

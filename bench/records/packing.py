@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.records.errors import InputError
-from bench.records.files import naming
-from bench.records.merge import new_records
-from bench.records.packed import archive_of, contents, is_packed, stored, write_archive
+from bench.records.merge import Source, files_of, new_records, put
+from bench.records.packed import archive_of, contents, is_packed, write_archive
 from bench.records.store import Store, read_current
 
 
-def pack(run: Path) -> tuple[Path, int]:
-    """Write the archive of the records in the folder ``run``; returns it and their number. The records stay.
+@dataclass(frozen=True)
+class Packed:
+    """What was packed. other_protocol: number of records left out, as they were made under another protocol."""
+
+    archive: Path
+    records: int
+    other_protocol: int
+
+
+def pack(run: Path) -> Packed:
+    """Write the archive of the records in the folder ``run``, which stay.
 
     Corrupt records are named on standard error and left out, and so are those of other protocols. Raises InputError
-    where there are no others, or they are packed already.
+    where there are no others, they are packed already, or are too many for one file.
     """
-    store = Store(run)
-    archive = archive_of(store.folder)
-    if is_packed(store.folder):
+    archive = archive_of(Store(run).folder)
+    if is_packed(Store(run).folder):
         raise InputError(f"{run}: its records are packed already, in {archive}")
-    files = {}
-    for path in read_current(run)[0]:
-        with store.reading():
-            for each in (path, path.with_suffix(".safetensors")):
-                if each == path or each.exists():  # the record of a failure has no arrays
-                    files[each.relative_to(store.folder).as_posix()] = stored(each)
+    records, others = read_current(run)
+    sources = [Source.of(run, path, record) for path, record in records.items()]
+    files = {f"{each.name}{suffix}": content for each in sources for suffix, content in files_of(each).items()}
     write_archive(archive, files)
-    return archive, sum(name.endswith(".json") for name in files)
+    return Packed(archive, len(sources), others)
 
 
 def unpack(run: Path) -> tuple[Path, int]:
@@ -40,13 +46,10 @@ def unpack(run: Path) -> tuple[Path, int]:
     archive = archive_of(records)
     if not archive.exists():
         raise InputError(f"{run}: nothing to unpack (expected {archive})")
-    if not is_packed(records):
+    if os.path.lexists(records):
         raise InputError(f"{records}: exists already; the records in {archive} would go there")
     files = contents(archive)
-    with new_records(run) as place:
+    with new_records(run, flag="") as place:
         for name, content in files.items():
-            target = place / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with naming(target):
-                target.write_bytes(content)
+            put(place / name, content)
     return records, sum(name.endswith(".json") for name in files)

@@ -233,7 +233,8 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
     for path, found in store.read_all(paths).items():
         if isinstance(found, CorruptRecord):
             corrupt += 1
-            remedy = ", which `headbench run` sets aside and makes again" if store.has_name_of_record(path) else ""
+            again = store.has_name_of_record(path) and not is_packed(store.folder)
+            remedy = ", which `headbench run` sets aside and makes again" if again else ""
             _tell(f"left out, a corrupt record{remedy}: {found}")
         elif not isinstance(found, OtherProtocol):
             records[path] = found
@@ -241,7 +242,8 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
         raise InputError(f"{folder}: no records there (expected {store.folder}/TASK/METHOD/SEED.json)")
     if not records:
         what = "are corrupt" if corrupt == len(paths) else "were made under another protocol"
-        raise InputError(f"{folder}: its records {what}; `headbench run` makes them again")
+        packed = f" once `headbench unpack {folder}` has unpacked them" if is_packed(store.folder) else ""
+        raise InputError(f"{folder}: its records {what}; `headbench run` makes them again{packed}")
     return records, len(paths) - len(records) - corrupt
 
 

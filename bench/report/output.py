@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from bench.records.errors import InputError
 from bench.records.files import is_temporary, locked, read_file, temporary, write_whole
+from bench.records.packed import archive_of
 from bench.records.store import Store
 from bench.report.files import Files
 
@@ -38,7 +39,7 @@ def check_place(out: Path, run: Path) -> None:
     written(out)
     around = [folder / records.folder.name for folder in place.parents]
     for folder in (*filter(place.is_relative_to, around), *_below(place, records.folder.name)):
-        if next(folder.glob("*/*/*.json"), None):
+        if next(folder.glob("*/*/*.json"), None) or archive_of(folder).exists():
             _check_apart(out, place, folder)
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from gguf import GGUFReader, dequantize
-from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
+from gguf import GGUFEndian, GGUFReader, dequantize
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from bench.__main__ import main
-from bench.exports.gguf_files import write_gguf
+from bench.exports import gguf_files
+from bench.exports.gguf_origin import divisors
 from bench.records.errors import InputError
 from methods.heads import remove_heads, remove_neurons, save_pruned
 from methods.heads.finding.sites import find_sites
@@ -31,6 +34,17 @@ def pruned(model, mask):
     return remove_heads(model, torch.tensor(mask, dtype=torch.bool))
 
 
+def write_gguf(model, like: Path, out: Path) -> gguf_files.Written:
+    """Save the model and write it."""
+    folder = out.with_name("checkpoint")
+    shutil.rmtree(folder, ignore_errors=True)
+    save_pruned(model, folder)
+    try:
+        return gguf_files.write_gguf(folder, like, out)
+    finally:
+        shutil.rmtree(folder)
+
+
 def read(path: Path) -> tuple[dict[str, object], dict[str, np.ndarray]]:
     """Fields and tensors of a file."""
     file = GGUFReader(path)
@@ -47,7 +61,8 @@ def expected(model) -> dict[str, np.ndarray]:
     found = {}
     for name, weight in model.state_dict().items():
         if name in WHOLE:
-            found[f"{WHOLE[name]}.weight"] = weight.float().numpy()
+            if name != "lm_head.weight" or not model.config.tie_word_embeddings:
+                found[f"{WHOLE[name]}.weight"] = weight.float().numpy()
             continue
         _, _, layer, part = name.removesuffix(".weight").split(".", 3)
         site, values = sites[int(layer)], weight.float().numpy()
@@ -115,6 +130,71 @@ def test_neurons_that_differ_by_layer_are_told(tmp_path):
     assert tensors["blk.1.ffn_down.weight"].shape == (64, 32)
 
 
+@pytest.mark.parametrize("kind", [LlamaForCausalLM, MistralForCausalLM])
+@pytest.mark.parametrize("tied", [False, True])
+def test_tied_words_and_mistral(tmp_path, kind, tied):
+    model = llama(2, tied, kind)
+    like = write_unpruned(tmp_path / "like.gguf", model, fields={"general.alignment": 128})
+    smaller = pruned(model, MASKS["uneven"][2])
+    write_gguf(smaller, like, tmp_path / "out.gguf")
+    fields, tensors = read(tmp_path / "out.gguf")
+    wanted = expected(smaller)
+    assert tensors.keys() == wanted.keys() and ("output.weight" in tensors) == (not tied)
+    assert all(np.array_equal(tensors[name], values) for name, values in wanted.items())
+    assert fields["general.alignment"] == 128
+
+
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 5e5,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 128,
+}
+LINEAR = {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}
+SCALED = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
+
+
+def frequencies(factor: float = 8.0) -> dict[str, np.ndarray]:
+    return {"rope_freqs.weight": divisors(LLAMA3 | {"factor": factor}, 16).astype(np.float32)}
+
+
+def test_frequencies_are_divided_as_in_transformers():
+    config = llama(2, rope_parameters=dict(LLAMA3)).config
+    found, _ = ROPE_INIT_FUNCTIONS["llama3"](config, "cpu")
+    plain = 5e5 ** -(torch.arange(0, 16, 2) / 16)
+    torch.testing.assert_close(found, plain / torch.tensor(divisors(LLAMA3, 16)), rtol=1e-5, atol=0, check_dtype=False)
+    assert len(set(divisors(LLAMA3, 16).tolist())) > 2  # short, long and between
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "fits"),
+    [
+        (None, {}, True),
+        (None, {"fields": SCALED}, False),
+        (None, {"tensors": frequencies()}, False),
+        (LINEAR, {"fields": SCALED}, True),
+        (LINEAR, {}, False),
+        (LINEAR, {"fields": SCALED | {"llama.rope.scaling.factor": 2.0}}, False),
+        (LLAMA3, {"tensors": frequencies()}, True),
+        (LLAMA3, {"tensors": frequencies(2.0)}, False),
+        (LLAMA3, {}, False),
+        ({"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}, {}, False),
+    ],
+)
+def test_positions_have_to_be_scaled_alike(tmp_path, ours, theirs, fits):
+    model = llama(2, **({"rope_parameters": dict(ours)} if ours else {}))
+    like = write_unpruned(tmp_path / "like.gguf", model, **theirs)
+    if fits:
+        write_gguf(pruned(model, MASKS["uneven"][2]), like, tmp_path / "out.gguf")
+        before, after = read(like)[1], read(tmp_path / "out.gguf")[1]
+        assert all(np.array_equal(after[name], before[name]) for name in before if name == "rope_freqs.weight")
+    else:
+        with pytest.raises(InputError, match=r"rope_type|scaled"):
+            write_gguf(pruned(model, MASKS["uneven"][2]), like, tmp_path / "out.gguf")
+
+
 def other_theta(tmp_path: Path, model) -> Path:
     model.config.rope_parameters["rope_theta"] = 5e5
     return write_unpruned(tmp_path / "like.gguf", model)
@@ -134,6 +214,13 @@ def text(tmp_path: Path, model) -> Path:
     return tmp_path / "like.gguf"
 
 
+def broken_text(tmp_path: Path, model) -> Path:
+    path = write_unpruned(tmp_path / "like.gguf", model)
+    path.write_bytes(path.read_bytes().replace(b"tiny", b"\xff\xfe\xfd\xfc"))
+    return path
+
+
+ONES = np.ones((2, 2), np.float32)
 ODD = {
     "of another architecture": (lambda t, m: write_unpruned(t / "like.gguf", m, architecture="qwen2"), "qwen2"),
     "quantised": (lambda t, m: write_unpruned(t / "like.gguf", m, "Q8_0"), "quantised (Q8_0)"),
@@ -142,6 +229,15 @@ ODD = {
     "with a tensor less": (one_less, "lacks blk.1.ffn_up.weight"),
     "not one": (text, "not a GGUF file"),
     "missing": (lambda t, m: t / "none.gguf", "no such file"),
+    "one of several": (lambda t, m: write_unpruned(t / "like.gguf", m, fields={"split.count": 3}), "one of 3 parts"),
+    "big-endian": (lambda t, m: write_unpruned(t / "like.gguf", m, endianess=GGUFEndian.BIG), "big-endian"),
+    "without its words": (lambda t, m: write_unpruned(t / "like.gguf", llama(2, tied=True)), "lacks output.weight"),
+    "with odd names": (lambda t, m: write_unpruned(t / "like.gguf", m, tensors={"blk.x.y": ONES}), "not a GGUF file"),
+    "with another layer": (
+        lambda t, m: write_unpruned(t / "like.gguf", m, tensors={"blk.9.attn_q.weight": ONES}),
+        "blk.9",
+    ),
+    "with text that is none": (broken_text, "not a GGUF file"),
     "of a smaller model": (lambda t, m: write_unpruned(t / "like.gguf", llama(1)), "attn_k.weight is (16, 64)"),
 }
 
@@ -169,6 +265,12 @@ def test_models_that_llama_cpp_would_not_run_are_refused(tmp_path):
     with torch.no_grad():
         too_large.model.layers[1].mlp.up_proj.weight[0, 0] = 1e6
     half = write_unpruned(tmp_path / "half.gguf", model, "F16")
+    odd = llama(4)
+    with torch.no_grad():
+        odd.model.layers[1].mlp.up_proj.weight[0, 0] = torch.nan
+    for like_it in (like, half):
+        with pytest.raises(InputError, match="not finite"):
+            write_gguf(odd, like_it, tmp_path / "out.gguf")
     with pytest.raises(InputError, match="too large for the 16 bits"):
         write_gguf(too_large, half, tmp_path / "out.gguf")
     assert {each.name for each in tmp_path.iterdir()} == {"like.gguf", "half.gguf"}
@@ -182,7 +284,7 @@ def test_the_verb(tmp_path, capfd, complaint, monkeypatch):
     assert main(asked) == 0
     assert capfd.readouterr().out == f"{tmp_path / 'out.gguf'}: deci, 4, 0, 2 heads by layer\n"
     assert "exists already" in complaint(*asked)
-    assert "not a complete pruned model" in complaint("gguf", str(tmp_path), *asked[2:])
+    assert "not a complete pruned model" in complaint("gguf", str(tmp_path), *asked[2:5], str(tmp_path / "b.gguf"))
     monkeypatch.setitem(sys.modules, "gguf", None)
     monkeypatch.setattr("bench.exports.gguf_files.find_spec", lambda name: None)
     assert "headbench[gguf]" in complaint(*asked)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import torch
-from gguf import GGMLQuantizationType, GGUFWriter, quantize
-from transformers import LlamaForCausalLM
+from gguf import GGMLQuantizationType, GGUFValueType, GGUFWriter, quantize
+from transformers import LlamaForCausalLM, PreTrainedModel
 
 PARTS = {
     "input_layernorm": "attn_norm",
@@ -30,9 +33,26 @@ def in_order_of_llama_cpp(weight: np.ndarray, heads: int) -> np.ndarray:
     return np.concatenate([head[[i + part * half for i in range(half) for part in (0, 1)]] for head in rows])
 
 
-def write_unpruned(path: Path, model: LlamaForCausalLM, kind: str = "F32", architecture: str = "llama") -> Path:
+def write_unpruned(
+    path: Path,
+    model: LlamaForCausalLM,
+    kind: str = "F32",
+    architecture: str = "llama",
+    fields: Mapping[str, int | float | str] = MappingProxyType({}),
+    tensors: Mapping[str, np.ndarray] = MappingProxyType({}),
+    **options: Any,
+) -> Path:
+    """The file at ``path``, with more ``fields`` and ``tensors``; ``options`` are those of the writer."""
     config = model.config
-    writer = GGUFWriter(path, architecture)
+    writer = GGUFWriter(path, architecture, **options)
+    for name, value in fields.items():
+        if name == "general.alignment":
+            writer.add_custom_alignment(value)
+            continue
+        kinds = {int: GGUFValueType.UINT32, float: GGUFValueType.FLOAT32, str: GGUFValueType.STRING}
+        writer.add_key_value(name, value, kinds[type(value)])
+    for name, values in tensors.items():
+        writer.add_tensor(name, values)
     writer.add_name("tiny")
     writer.add_size_label("1M")
     writer.add_context_length(config.max_position_embeddings)
@@ -49,6 +69,8 @@ def write_unpruned(path: Path, model: LlamaForCausalLM, kind: str = "F32", archi
     writer.add_array("tokenizer.ggml.scores", [0.5, -1.0])
     writer.add_array("tokenizer.ggml.tokens", ["<s>", "▁a"])
     for name, weight in model.state_dict().items():
+        if name == "lm_head.weight" and config.tie_word_embeddings:
+            continue
         if name in WHOLE:
             new = f"{WHOLE[name]}.weight"
         else:
@@ -67,11 +89,11 @@ def write_unpruned(path: Path, model: LlamaForCausalLM, kind: str = "F32", archi
     return path
 
 
-def llama(key_value_heads: int, tied: bool = False, **fields) -> LlamaForCausalLM:
-    """A random Llama of three layers with four query heads."""
-    from transformers import LlamaConfig
-
-    config = LlamaConfig(
+def llama(
+    key_value_heads: int, tied: bool = False, kind: type[PreTrainedModel] = LlamaForCausalLM, **fields: Any
+) -> Any:
+    """A random Llama, or Mistral, of three layers with four query heads."""
+    config = kind.config_class(
         vocab_size=64,
         hidden_size=64,
         intermediate_size=96,
@@ -84,7 +106,7 @@ def llama(key_value_heads: int, tied: bool = False, **fields) -> LlamaForCausalL
         **fields,
     )
     torch.manual_seed(0)
-    model = LlamaForCausalLM(config).eval()
+    model = kind(config).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return model

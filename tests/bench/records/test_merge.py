@@ -163,14 +163,14 @@ def test_a_place_with_something_in_it_is_refused(tmp_path, add):
 def test_nothing_stays_of_a_merge_that_fails_half_way(tmp_path, add, monkeypatch):
     a, b, c = (tmp_path / name for name in "abc")
     add(a, seed=0), add(b, seed=1)
-    copy = merging._copy
+    put = merging.put
 
-    def full(source, target):
-        if source.folder == b:
+    def full(path, content):
+        if "seed1" in path.name:
             raise OSError(28, "No space left on device")
-        copy(source, target)
+        put(path, content)
 
-    monkeypatch.setattr(merging, "_copy", full)
+    monkeypatch.setattr(merging, "put", full)
     with pytest.raises(OSError, match="No space"):
         merge([a, b], c)
     assert not c.exists()

@@ -15,6 +15,7 @@ from bench.records.arrays import read_arrays
 from bench.records.errors import CorruptRecord, InputError
 from bench.records.merge import merge
 from bench.records.packing import pack, unpack
+from bench.records.protocol import PROTOCOL
 from bench.records.schema import FailedRecord
 from bench.records.store import Store, read_current
 
@@ -35,7 +36,7 @@ def run(tmp_path, make_record):
 @pytest.fixture
 def archive(run):
     """The archive of the run, whose folder of records is gone."""
-    found, _ = pack(run)
+    found = pack(run).archive
     shutil.rmtree(run / "records")
     return found
 
@@ -47,8 +48,8 @@ def files(run) -> dict[str, bytes]:
 def test_what_is_packed_is_read_as_before(run):
     before = read_current(run)
     arrays = {path: read_arrays(path) for path in before[0] if "seed" in path.name and "/n/" not in str(path)}
-    archive, number = pack(run)
-    assert number == 3 and archive == run / "records.tar.xz"
+    packed = pack(run)
+    assert (packed.records, packed.archive) == (3, run / "records.tar.xz")
     shutil.rmtree(run / "records")
     assert read_current(run) == before
     assert list(read_current(run)[0]) == list(before[0])
@@ -59,15 +60,15 @@ def test_what_is_packed_is_read_as_before(run):
 
 
 def test_the_same_records_give_the_same_bytes(run):
-    first = pack(run)[0].read_bytes()
+    first = pack(run).archive.read_bytes()
     for path in (run / "records").rglob("seed*"):
         path.touch()
-    assert pack(run)[0].read_bytes() == first
+    assert pack(run).archive.read_bytes() == first
 
 
 def test_it_unpacks_to_the_same_files(run):
     before = files(run)
-    archive, _ = pack(run)
+    archive = pack(run).archive
     shutil.rmtree(run / "records")
     assert unpack(run) == (run / "records", 3)
     assert files(run) == before | {"records.tar.xz": archive.read_bytes()}
@@ -83,13 +84,31 @@ def test_the_folder_comes_first(run, make_record):
 
 def test_a_corrupt_record_is_not_packed(run, capsys):
     (run / "records/t/m/seed1.json").write_text("{")
-    assert pack(run)[1] == 2
+    assert pack(run).records == 2
     assert "seed1.json" in capsys.readouterr().err
 
 
-def test_damage_before_packing_is_found_when_read(run, archive):
+def test_records_of_another_protocol_are_counted(run, make_record):
+    record = make_record(cell={"protocol": PROTOCOL - 1})
+    Store(run).write("t/m/seed9", record, {"outcomes": np.zeros((1, 3, 100), bool)})
+    found = pack(run)
+    assert (found.records, found.other_protocol) == (3, 1)
+
+
+def test_what_could_not_be_read_again_is_not_packed(run, monkeypatch):
+    monkeypatch.setattr(packed, "MOST", 10_000)
+    with pytest.raises(InputError, match="would hold more than"):
+        pack(run)
+    assert set(files(run)) == {name for name in files(run) if name.startswith("records/")}
+
+
+def test_arrays_beside_the_record_of_a_failure_are_not_its_own(run):
+    (run / "records/t/n/seed0.safetensors").mkdir()
+    assert pack(run).records == 3
+
+
+def test_damage_within_an_archive_is_found_when_read(run, archive):
     content = dict(packed.contents(archive))
-    content["t/m/seed0.json"] = content["t/m/seed0.json"].replace(b'"forward":', b'"forward": ')
     content["t/m/seed1.json"] = content["t/m/seed1.json"].replace(b'"key"', b'"kez"', 1)
     del content["t/m/seed0.safetensors"]
     packed.write_archive(archive, content)
@@ -124,7 +143,7 @@ def test_nothing_is_written_beside_an_archive(run, archive, make_record):
 
 def tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
     content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:xz") as out:
+    with tarfile.open(fileobj=content, mode="w:xz", format=tarfile.PAX_FORMAT) as out:
         for member, data in members:
             member.size = len(data)
             out.addfile(member, io.BytesIO(data))
@@ -137,6 +156,30 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.
     return info
 
 
+def sparse(name: str, size: int) -> tarfile.TarInfo:
+    """A file that claims to be so large, of holes."""
+    info = member(name)
+    info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(size)}
+    return info
+
+
+def old_sparse(name: str, size: int) -> bytes:
+    """The same as old versions of GNU tar write it, with data that claims to be as large."""
+    header = bytearray(member(name, tarfile.GNUTYPE_SPARSE).tobuf(tarfile.GNU_FORMAT))
+    for place in (124, 483):  # size of the data and of the file, in base 256
+        header[place : place + 12] = b"\x80" + size.to_bytes(11, "big")
+    header[148:156] = b" " * 8
+    header[148:156] = f"{sum(header):06o}\0 ".encode()
+    return lzma.compress(bytes(header) + bytes(1024))
+
+
+def endless_headers(number: int) -> bytes:
+    """Long names of long names."""
+    one = member("././@LongLink", tarfile.GNUTYPE_LONGNAME)
+    one.size = 8
+    return lzma.compress((one.tobuf(tarfile.GNU_FORMAT) + b"t/m/a" + bytes(507)) * number)
+
+
 ODD = {
     "text": b"not an archive",
     "empty": b"",
@@ -147,6 +190,11 @@ ODD = {
     "a link": tar((member("t/m/seed0.json", tarfile.SYMTYPE, "/etc/passwd"), b"")),
     "a device": tar((member("t/m/seed0.json", tarfile.CHRTYPE), b"")),
     "too much": tar((member("t/m/seed0.json"), b" " * 3_000_000)),
+    "nothing": tar(),
+    "a name of control characters": tar((member("t/m\n/seed0.json"), b"{}")),
+    "a sparse file": tar((sparse("t/m/seed0.json", 2**62), b"0\n")),
+    "a sparse file of old": old_sparse("t/m/seed0.json", 2**62),
+    "headers without end": endless_headers(1500),
     "cut short": tar((member("t/m/seed0.json"), bytes(np.random.default_rng(0).bytes(100_000))))[:50_000],
 }
 
@@ -161,6 +209,13 @@ def test_an_archive_of_something_else_is_refused(run, what, monkeypatch):
             read()
         assert "\n" not in str(refused.value)
     assert set(files(run)) == {"records.tar.xz"}
+
+
+def test_a_link_that_leads_nowhere_is_not_written_through(run, archive, tmp_path):
+    (run / "records").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="exists already"):
+        unpack(run)
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_folder_in_place_of_the_archive_is_refused(run):
