@@ -12,8 +12,9 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,17 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class Question:
-    """How much more the method ``a`` keeps than ``b`` in the records of ``folder``."""
+    """How much more the method ``a`` keeps than ``b`` in the records of ``folder``.
+
+    ``a`` and ``b`` may be several, as ``A|B``: the answer is the least or most, by ``extreme``, of all pairs.
+    """
 
     folder: str
     a: str
     b: str
     shown: bool
     alone: bool
+    extreme: str
     up_to: float | None
     tasks: tuple[str, ...]
 
@@ -49,11 +54,12 @@ class Question:
             return None
         folder, a, b, *flags = text.split()
         given = dict(flag.split("=") for flag in flags if "=" in flag)
-        if unknown := [flag for flag in flags if not re.fullmatch(r"\?|alone|(to|tasks)=.+", flag)]:
+        if unknown := [flag for flag in flags if not re.fullmatch(r"\?|alone|least|most|(to|tasks)=.+", flag)]:
             raise ValueError(f"{text!r}: {unknown[0]} is no flag")
         up_to = float(given["to"]) if "to" in given else None
         tasks = tuple(given["tasks"].split(",")) if "tasks" in given else ()
-        return cls(folder, a, b, "?" not in flags, "alone" in flags, up_to, tasks)
+        extreme = next((flag for flag in flags if flag in ("least", "most")), "")
+        return cls(folder, a, b, "?" not in flags, bool(extreme) or "alone" in flags, extreme, up_to, tasks)
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,8 @@ class Answer:
     @property
     def figures(self) -> tuple[str, str, str]:
         """As they stand in the text."""
-        return f"{self.difference:.1f}", f"{self.low:.1f}", f"{self.high:.1f}"
+        low, middle, high = (f"{value:.1f}".replace("-0.0", "0.0") for value in (self.low, self.difference, self.high))
+        return middle, low, high
 
 
 @cache
@@ -78,8 +85,13 @@ def _results(folder: str) -> RunResults:
 
 def answer(question: Question) -> Answer:
     """What ``headbench compare A B results/FOLDER`` says."""
+    pairs = list(product(question.a.split("|"), question.b.split("|")))
+    if len(pairs) > 1:
+        found = [answer(replace(question, a=a, b=b)) for a, b in pairs]
+        chosen = (min if question.extreme == "least" else max)(found, key=lambda each: each.difference)
+        return replace(chosen, shown=(all if question.shown else any)(each.shown for each in found))
     found = compare(_results(question.folder), question.a, question.b, question.tasks, up_to=question.up_to).overall
-    assert found.interval is not None and found.p is not None
+    assert found.interval is not None and found.p is not None  # six seeds or more
     return Answer(found.mean, *found.interval, found.p < ALPHA)
 
 
@@ -123,23 +135,32 @@ def section(page: str, heading: str) -> tuple[int, int]:
     return found.end(), following.start() if following else len(page)
 
 
+def faults_of(question: Question, found: Answer, printed: bool) -> list[str]:
+    """What a sentence with the answer says wrongly, whether or not the number is ``printed`` in it."""
+    told = f"{question.folder}: {question.a} against {question.b}: {' '.join(found.figures)}"
+    faults = []
+    if found.shown != question.shown:
+        faults.append(f"{told}: a difference is {'' if found.shown else 'not '}shown")
+    if found.difference < -0.05 and (question.shown or printed):
+        faults.append(f"{told}: less, and not more")
+    return faults
+
+
 def revised(page: str, asked: dict[str, Any], answers: Callable[[Question], Answer]) -> tuple[str, list[str]]:
     """``page`` with the answers of a section in it, and what is wrong with its sentences, a line each."""
     begin, end = section(page, asked["heading"])
     text, faults = page[begin:end], []
+    for question in filter(None, map(Question.of, asked.get("said", []))):
+        faults += faults_of(question, answers(question), printed=False)
     for place in reversed(list(places(text, asked["questions"]))):
         if place.question is None:
             continue
         found = answers(place.question)
-        told = f"{place.question.folder}: {place.question.a} against {place.question.b}: {' '.join(found.figures)}"
-        if found.shown != place.question.shown:
-            faults.append(f"{told}: a difference is {'' if found.shown else 'not '}shown")
-        if found.difference < -0.05:
-            faults.append(f"{told}: less, and not more")
+        faults = faults_of(place.question, found, printed=True) + faults
         spans = [place.number, *(place.interval or ())]
         for span, figure in sorted(zip(spans, found.figures, strict=False), reverse=True):
             text = text[: span[0]] + figure + text[span[1] :]
-    return page[:begin] + text + page[end:], faults[::-1]
+    return page[:begin] + text + page[end:], faults
 
 
 def main() -> int:

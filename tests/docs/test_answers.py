@@ -53,8 +53,8 @@ def test_a_sentence_that_its_answer_contradicts_is_named():
     _, faults = revised(PAGE, ASKED, lambda question: Answer(-2.0, -3.0, -1.0, shown=True))
     assert [fault.partition(": ")[2].partition(": ")[2] for fault in faults] == [
         *("-2.0 -3.0 -1.0: less, and not more",) * 3,
-        "-2.0 -3.0 -1.0: less, and not more",
         "-2.0 -3.0 -1.0: a difference is shown",
+        "-2.0 -3.0 -1.0: less, and not more",
     ]
 
 
@@ -75,3 +75,23 @@ def test_questions_have_to_fit_the_section(questions, said):
 def test_a_heading_that_is_not_there():
     with pytest.raises(ValueError, match="no heading 'Another'"):
         revised(PAGE, ASKED | {"heading": "Another"}, made_up)
+
+
+def test_of_several_methods_the_least_or_most_is_taken(monkeypatch):
+    found = {"a": Answer(1.0, 0.5, 1.5, True), "b": Answer(3.0, -1.0, 7.0, False), "c": Answer(2.0, 1.0, 3.0, True)}
+    one = answers.answer
+
+    def known(question: Question) -> Answer:
+        return found[question.a] if "|" not in question.a else one(question)
+
+    monkeypatch.setattr(answers, "answer", known)
+    asked = [
+        known(Question.of(f"mini {which}")) for which in ("a|c x least", "a|c x most", "a|b x most", "a|b x ? most")
+    ]
+    assert [(each.difference, each.shown) for each in asked] == [(1.0, True), (2.0, True), (3.0, False), (3.0, True)]
+
+
+def test_what_is_said_without_a_number_is_checked_too():
+    said = ASKED | {"said": ["mini c b", "mini d b ?"]}
+    faults = revised(PAGE, said, lambda question: Answer(-2.0, -3.0, -1.0, shown=question.shown))[1]
+    assert len(faults) == 1 + 4 and faults[-1].endswith("c against b: -2.0 -3.0 -1.0: less, and not more")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -233,3 +234,12 @@ def test_a_full_disk_names_the_file(folder, capsys, file_size_limit):
     assert main(["report", str(folder)]) == 0
     assert not list((folder / "report").rglob(".*"))
     assert json.loads((folder / "report" / MANIFEST).read_text())["earlier files"] == {}
+
+
+def test_no_report_takes_the_place_of_packed_records(folder, refused, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(folder / "records", other / "records")
+    assert main(["pack", str(other)]) == 0
+    shutil.rmtree(other / "records")
+    assert "records" in refused(other / "records")
+    assert not (other / "records").exists()
