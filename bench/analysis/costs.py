@@ -6,7 +6,6 @@ from statistics import median
 
 import numpy as np
 
-from bench.analysis.curves import curve
 from bench.records.fields import Samples
 from bench.records.protocol import count_at
 from bench.records.result import Passes
@@ -48,15 +47,19 @@ def units_removed(record: FinishedRecord) -> np.ndarray:
     A selector may keep more than its budget allows, as the control ``none`` does.
     """
     result = record.result
-    if result.kept and not result.neurons:
-        return 1 - np.array([len(kept) for kept in result.kept]) / result.units
-    return curve(record)[0]
+    return np.array([_removed(record, index) for index in range(len(result.removed))]) / result.units
+
+
+def _removed(record: FinishedRecord, index: int) -> int:
+    """Number of units that are really gone at a level."""
+    result = record.result
+    return result.units - len(result.kept[index]) if result.kept and not result.neurons else result.removed[index]
 
 
 def _speedup(record: FinishedRecord, samples: Samples, level: float) -> float:
     """Median seconds of the unpruned model over those of the smaller one, from the same interleaved repeats."""
     index = level_index(record, level)
-    removed = -1 if index is None else round(units_removed(record)[index] * record.result.units)
+    removed = -1 if index is None else _removed(record, index)
     if removed not in samples or 0 not in samples:
         return float("nan")
     return median(samples[0]) / median(samples[removed])
