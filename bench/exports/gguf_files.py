@@ -64,6 +64,7 @@ def write_gguf(checkpoint: Path, like: Path, out: Path) -> Written:
     unreadable = f"{like}: not a GGUF file that can be read"
     with in_one_line(unreadable):
         before = GGUFReader(like)
+        # An empty array says nothing, and cannot be written.
         fields = {name: field.contents() for name, field in before.fields.items() if field.data}
         places = {tensor.name: _place(tensor.name) for tensor in before.tensors}
     try:

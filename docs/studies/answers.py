@@ -48,10 +48,8 @@ class Question:
     tasks: tuple[str, ...]
 
     @classmethod
-    def of(cls, text: str) -> Question | None:
-        """The question that a line of the file asks; None for ``-``."""
-        if text == "-":
-            return None
+    def of(cls, text: str) -> Question:
+        """The question that a line of the file asks. Raises ValueError for one that asks none."""
         folder, a, b, *flags = text.split()
         given = dict(flag.split("=") for flag in flags if "=" in flag)
         if unknown := [flag for flag in flags if not re.fullmatch(r"\?|alone|least|most|(to|tasks)=.+", flag)]:
@@ -99,7 +97,7 @@ def answer(question: Question) -> Answer:
 class Place:
     """A number in a section, of which ``span`` is (begin, end), and the spans of its interval, if that stands there."""
 
-    question: Question | None
+    question: Question
     number: tuple[int, int]
     interval: tuple[tuple[int, int], tuple[int, int]] | None
 
@@ -109,7 +107,7 @@ def places(text: str, questions: list[str]) -> Iterator[Place]:
     end = 0
     for line in questions:
         question = Question.of(line)
-        if question is None or question.alone:
+        if question.alone:
             if not (found := ALONE.search(text, end)):
                 raise ValueError(f"no number for {line!r}")
             yield Place(question, found.span(), None)
@@ -150,11 +148,9 @@ def revised(page: str, asked: dict[str, Any], answers: Callable[[Question], Answ
     """``page`` with the answers of a section in it, and what is wrong with its sentences, a line each."""
     begin, end = section(page, asked["heading"])
     text, faults = page[begin:end], []
-    for question in filter(None, map(Question.of, asked.get("said", []))):
+    for question in map(Question.of, asked.get("said", [])):
         faults += faults_of(question, answers(question), printed=False)
     for place in reversed(list(places(text, asked["questions"]))):
-        if place.question is None:
-            continue
         found = answers(place.question)
         faults = faults_of(place.question, found, printed=True) + faults
         spans = [place.number, *(place.interval or ())]
