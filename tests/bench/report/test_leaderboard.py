@@ -276,7 +276,7 @@ def test_no_mean_is_taken_over_times_of_two_machines(make_record, changed, board
 @pytest.mark.parametrize("suite", ["mini", "real", "real-llama"])
 def test_the_committed_leaderboard_is_drawn_from_the_committed_records(tmp_path, suite):
     committed = Path(__file__).parents[3] / "results" / suite
-    shutil.copytree(committed / "records", tmp_path / "records")
+    shutil.copy(committed / "records.tar.xz", tmp_path)
     for path in write(tmp_path):
         assert path.read_bytes() == (committed / path.name).read_bytes(), path.name
 
