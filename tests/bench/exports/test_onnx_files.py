@@ -32,6 +32,7 @@ def test_logits_are_those_of_the_model(exported, texts, size, length, padding):
     assert largest_gap(model, Runner(files), inputs) < 1e-5
 
 
+@pytest.mark.slow
 def test_a_model_in_half_precision_is_compared_in_float32(uneven, onnx, texts, tmp_path):
     model = uneven("bert").bfloat16()
     files = write_onnx(model, ("input_ids", "attention_mask"), tmp_path / "onnx")

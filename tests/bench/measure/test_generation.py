@@ -122,6 +122,7 @@ def own(place, tmp_path):
     return [*flags, "--seeds", "1", "--jobs", "1", "--device", "cpu", "--out", str(place.out)]
 
 
+@pytest.mark.slow
 def test_a_suite_of_ones_own_model_times_its_own_levels(own, place, monkeypatch):
     """AMP's suite on another model: its levels, calibration, share of training and timing."""
     for name, less in (("WARM_UPS", 1), ("REPEATS", 2), ("NEW", 4)):

@@ -56,6 +56,7 @@ def test_files_run_without_this_project_and_the_card_has_their_figures(prune, tm
     assert accuracy[0] == accuracy[1] and megabytes[1] > megabytes[2]
 
 
+@pytest.mark.slow
 def test_the_files_of_a_translation_model_translate_as_its_checkpoint(tiny_marian, tiny_pairs, tmp_path, onnx):
     own = ["--task", "translation", "--model", tiny_marian, "--data", tiny_pairs, "--text", "en,hu", "--limit", 8]
     flags = [

@@ -202,6 +202,7 @@ def test_a_cell_that_was_timed_elsewhere_is_of_the_machine_that_timed_it(make_re
     assert machine(elsewhere).startswith("B, ")
 
 
+@pytest.mark.slow
 def test_the_same_records_give_the_same_bytes_in_any_order(run):
     folder = run(seeds=2, labels=("michel", "random"), data=("alpha",))
     board = read(folder)
