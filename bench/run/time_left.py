@@ -22,8 +22,9 @@ OF_BEFORE = (
     0.2  # weight of a record of an earlier run, whose circumstances may have differed, against a job of this one
 )
 # How many average jobs must have been seen until half of what they differ from the expected is believed: for a kind of
-# job; a shape of methods in it; a model; a method; one method on one model, of which other seeds were seen.
-CAUTION = (0.5, 0.5, 0.5, 0.5, 0.25)
+# job; a shape of methods in it; a model; a method; one method on one model, of which other seeds were seen. The wide
+# groups need many, as the first cells of a run are all on one task, and say little of those on others.
+CAUTION = (16, 16, 8, 2, 0.25)
 # In all but the narrowest groups, times above this multiple of the expected count as the multiple: the first cell of a
 # task in a process loads libraries and data, and says little of those that follow.
 MOST_UNUSUAL = 1.5
