@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bench.analysis.curves import parameters_removed, removes
+from bench.analysis.curves import removes, removes_parameters
 from bench.analysis.kinds import RECOVERED, SCORE, TRAINED, kind, recovery
 from bench.records.schema import CellInfo, FinishedRecord
 
@@ -41,7 +41,7 @@ def controls_of(records: Records, label: str) -> dict[str, str]:
 
     A method that removes nothing has no control, and none is its own.
     """
-    if not parameters_removed(records[label]).any():
+    if not removes_parameters(records[label]):
         return {}
     find: dict[str, Callable[[Records, str], str]] = {"random": _random, "michel": _michel, "untreated": _untreated}
     found = {role: search(records, label) for role, search in find.items()}

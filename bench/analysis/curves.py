@@ -20,6 +20,12 @@ def parameters_removed(record: FinishedRecord) -> np.ndarray:
     return 1 - left / left[0]
 
 
+def removes_parameters(record: FinishedRecord) -> bool:
+    """Whether the model is smaller at some level."""
+    first, *others = (size["model"] for size in record.result.parameters)
+    return any(left != first for left in others)
+
+
 def removes(record: FinishedRecord) -> str:
     """What the method removes: ``heads``, ``neurons``, or ``heads and neurons``."""
     result = record.result

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bench.analysis.costs import cost_in_passes, forward_samples, forward_speedup
 from bench.analysis.curves import curve, parameters_removed
 from bench.analysis.quality import POINTS
-from bench.analysis.stats.across import seed_bootstrap, task_means
+from bench.analysis.stats.across import mean_of_tasks, seed_bootstrap
 from bench.records.schema import FinishedRecord
 
 ALIKE = 1.01  # times the size of the same model on another task: classifiers differ a little
@@ -91,49 +92,63 @@ def unpruned_of(cells: Sequence[Own], batches: Sequence[int]) -> Unpruned:
         ]
         if all(by_task):
             seconds[batch] = float(np.mean([median(each) for each in by_task]))
-    first = cells[0] if cells else []
-    quality = POINTS * _mean(first, lambda record: curve(record)[1][0]) if first else float("nan")
-    return Unpruned(quality, _megabytes(first, 0), seconds)
+    if not cells:
+        return Unpruned(float("nan"), float("nan"), seconds)
+    first = cells[0]
+    return Unpruned(POINTS * float(_mean(first, lambda record: curve(record)[1][0])), _megabytes(first)[0], seconds)
 
 
-def point_of(label: str, own: Own, place: int, batches: Sequence[int]) -> Point:
-    """The point at the level ``place``."""
-    losses = tuple(POINTS * np.array([np.subtract(*curve(record)[1][[0, place]]) for record in task]) for task in own)
-    timed = {batch: tuple(_speedups(task, batch, place) for task in own) for batch in batches}
-    known = {batch: each for batch, each in timed.items() if all(np.isfinite(values).all() for values in each)}
-    lost, *speedups = _means([losses, *known.values()])
-    return Point(
-        label=label,
-        removed=_level(own[0][0], place),
-        lost=lost,
-        left=1 - _mean(own, lambda record: parameters_removed(record)[place]),
-        megabytes=_megabytes(own, place),
-        speedups=dict(zip(known, speedups, strict=True)),
-        losses=losses,
-    )
+def points_of(label: str, own: Own, batches: Sequence[int]) -> tuple[Point, ...]:
+    """The points at each level but 0, of records that have the same levels."""
+    curves = [np.stack([curve(record)[1] for record in task]) for task in own]
+    losses = [POINTS * (each[:, :1] - each) for each in curves]  # (seeds, levels) of each task
+    left = 1 - _mean(own, parameters_removed)
+    megabytes = _megabytes(own)
+    points = []
+    for place in range(1, len(left)):
+        lost = tuple(each[:, place] for each in losses)
+        faster = _speedups(own, batches, place)
+        mean_lost, *speedups = _means([lost, *faster.values()])
+        points.append(
+            Point(
+                label=label,
+                removed=_level(own[0][0], place),
+                lost=mean_lost,
+                left=float(left[place]),
+                megabytes=megabytes[place],
+                speedups=dict(zip(faster, speedups, strict=True)),
+                losses=lost,
+            )
+        )
+    return tuple(points)
 
 
-def _speedups(records: Sequence[FinishedRecord], batch: int, place: int) -> np.ndarray:
-    return np.array([forward_speedup(record, batch, _level(record, place)) for record in records])
+def _speedups(own: Own, batches: Sequence[int], place: int) -> dict[int, tuple[np.ndarray, ...]]:
+    """For each task the speed-ups of its seeds, (seeds,), at a level, by the batch sizes that all were timed at."""
+    found = {
+        batch: tuple(np.array([forward_speedup(each, batch, _level(each, place)) for each in task]) for task in own)
+        for batch in batches
+    }
+    return {batch: of_tasks for batch, of_tasks in found.items() if all(np.isfinite(each).all() for each in of_tasks)}
 
 
 def _level(record: FinishedRecord, place: int) -> float:
     return record.result.removed[place] / record.result.units
 
 
-def _megabytes(own: Own, place: int) -> float:
-    """Mean size at the level ``place``; NaN of several models, or of one that tasks give other sizes."""
+def _megabytes(own: Own) -> list[float]:
+    """Mean size at each level; NaN of several models, or of one that tasks give other sizes."""
     models = {record.cell.model for task in own for record in task}
     sizes = [record.result.megabytes[0]["model"] for task in own for record in task]
     if len(models) != 1 or max(sizes) > ALIKE * min(sizes):
-        return float("nan")
-    return _mean(own, lambda record: record.result.megabytes[place]["model"])
+        return [float("nan")] * len(own[0][0].result.megabytes)
+    return _mean(own, lambda record: [size["model"] for size in record.result.megabytes]).tolist()
 
 
 def _means(rows: Sequence[tuple[np.ndarray, ...]]) -> list[Mean]:
     """The mean of each of ``rows``, which hold values of each task, (seeds,)."""
     scores = [np.stack(of_task) for of_task in zip(*rows, strict=True)]  # (rows, seeds) each
-    found = seed_bootstrap(lambda drawn: task_means(drawn).mean(-1), scores)
+    found = seed_bootstrap(mean_of_tasks, scores)
     if found.low is None or found.high is None:
         return [Mean(float(value)) for value in found.value]
     return [Mean(*map(float, each)) for each in zip(found.value, found.low, found.high, strict=True)]
@@ -141,12 +156,15 @@ def _means(rows: Sequence[tuple[np.ndarray, ...]]) -> list[Mean]:
 
 def cost_of(own: Own) -> Cost:
     """Of choosing what is removed."""
-    return Cost(
-        seconds=_mean(own, lambda record: record.measured.scoring_seconds + record.measured.method_training_seconds),
-        passes=_mean(own, lambda record: cost_in_passes(record).total),
-    )
+
+    def cost(record: FinishedRecord) -> tuple[float, float]:
+        measured = record.measured
+        return measured.scoring_seconds + measured.method_training_seconds, cost_in_passes(record).total
+
+    seconds, passes = _mean(own, cost).tolist()
+    return Cost(seconds, passes)
 
 
-def _mean(own: Own, value: Callable[[FinishedRecord], float]) -> float:
-    """Mean over tasks of the mean over seeds."""
-    return float(np.mean([np.mean([value(record) for record in task]) for task in own]))
+def _mean(own: Own, values: Callable[[FinishedRecord], ArrayLike]) -> np.ndarray:
+    """Mean over tasks of the mean over seeds of what ``values`` says of a record, of any shape."""
+    return np.mean([np.mean([values(record) for record in task], axis=0) for task in own], axis=0)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bench.analysis.controls import chooses_at_random
-from bench.analysis.curves import curve, parameters_removed
+from bench.analysis.curves import removes_parameters
 from bench.analysis.kinds import kind
 from bench.analysis.naming import seeds_in_words
-from bench.analysis.points import Cost, Point, Unpruned, batches_of, cost_of, point_of, unpruned_of
+from bench.analysis.points import Cost, Point, Unpruned, batches_of, cost_of, points_of, unpruned_of
 from bench.analysis.quality import quality_name
 from bench.records.schema import FinishedRecord, TaskKey
 
@@ -49,7 +49,8 @@ class TradeOffs:
 
 def levels_of(record: FinishedRecord) -> tuple[float, ...]:
     """Shares of units removed at each level, rounded so that those of models of different sizes can be compared."""
-    return tuple(curve(record)[0].round(ROUNDED).tolist())
+    result = record.result
+    return tuple(round(removed / result.units, ROUNDED) for removed in result.removed)
 
 
 def sharing_levels(records: Iterable[FinishedRecord]) -> list[list[TaskKey]]:
@@ -71,7 +72,7 @@ def trade_offs(records: Iterable[FinishedRecord], timed: bool = True) -> TradeOf
     """
     cells: dict[str, dict[TaskKey, dict[int, FinishedRecord]]] = defaultdict(lambda: defaultdict(dict))
     for record in records:
-        if parameters_removed(record).any():
+        if removes_parameters(record):
             cells[record.cell.label][record.task][record.cell.seed] = record
     tasks = tuple(sorted({task for of_task in cells.values() for task in of_task}))
     seeds = {task: _most(Counter(tuple(sorted(own[task])) for own in cells.values() if own[task])) for task in tasks}
@@ -88,10 +89,7 @@ def trade_offs(records: Iterable[FinishedRecord], timed: bool = True) -> TradeOf
         tasks=tasks,
         seeds=tuple(seeds[task] for task in tasks),
         unpruned=unpruned_of(list(complete.values()), batches),
-        points={
-            label: tuple(point_of(label, own, place, batches) for place in range(1, len(levels)))
-            for label, own in complete.items()
-        },
+        points={label: points_of(label, own, batches) for label, own in complete.items()},
         kinds={label: kind(cell) for label, cell in some.items()},
         costs={label: cost_of(own) for label, own in complete.items()},
         controls=frozenset(label for label, cell in some.items() if cell.control),

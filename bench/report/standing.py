@@ -11,7 +11,7 @@ import numpy as np
 from bench.analysis.excluded_tasks import exclusion_note
 from bench.analysis.kinds import KINDS, kind
 from bench.analysis.naming import count, seeds_in_words
-from bench.analysis.stats.across import FEWEST, Estimate, Scores, iqm, seed_bootstrap, task_means
+from bench.analysis.stats.across import FEWEST, Estimate, Scores, iqm, mean_of_tasks, seed_bootstrap, task_means
 from bench.analysis.stats.many import Ranking, ranking
 from bench.analysis.stats.tiers import Tiers, tiers
 from bench.records.schema import TaskKey
@@ -72,7 +72,7 @@ def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
         kinds={own: labels for own, (labels, _) in ordered.items()},
         seeds=tuple(seeds),
         scores=scores,
-        area=seed_bootstrap(lambda drawn: task_means(drawn).mean(-1), scores),
+        area=seed_bootstrap(mean_of_tasks, scores),
         iqm=seed_bootstrap(iqm, scores),
         tiers={own: parted for own, (_, parted) in ordered.items()},
         ranking=_ranking(scores),

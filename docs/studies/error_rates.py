@@ -30,7 +30,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 
 from bench.analysis.curves import area  # noqa: E402
 from bench.analysis.run_results import read_results  # noqa: E402
-from bench.analysis.stats.across import seed_bootstrap, task_means  # noqa: E402
+from bench.analysis.stats.across import mean_of_tasks, seed_bootstrap  # noqa: E402
 from bench.analysis.stats.tiers import tiers  # noqa: E402
 
 ALPHA, TRIALS, FEWER_TRIALS = 0.05, 4000, 500
@@ -123,7 +123,7 @@ def many_methods(pool: list[np.ndarray]) -> list[tuple[str, str, int, float, flo
                 for task in scores:
                     task[0] += effect
                 apart += len(tiers(scores, 0.0, ALPHA).members) > 1
-                interval = seed_bootstrap(lambda some: task_means(some).mean(-1)[..., 0], scores, ALPHA, 400)
+                interval = seed_bootstrap(lambda *drawn: mean_of_tasks(*drawn)[..., 0], scores, ALPHA, 400)
                 if interval.low is not None and interval.high is not None:
                     outside += not interval.low <= effect <= interval.high
             rows.append(("tiers of eight methods", "measured", seeds, effect, apart / FEWER_TRIALS))

@@ -17,7 +17,7 @@ import pytest
 
 from bench.analysis.curves import area
 from bench.analysis.run_results import read_results
-from bench.analysis.stats.across import improvement, seed_bootstrap, task_means
+from bench.analysis.stats.across import improvement, mean_of_tasks, seed_bootstrap
 from bench.analysis.stats.documents import document_bootstrap, mcnemar
 from bench.analysis.stats.many import ranking
 from bench.analysis.stats.pairs import difference, holm
@@ -81,8 +81,8 @@ def finds(scores: np.ndarray) -> dict[str, bool]:
         "tiers": len(tiers(list(scores), margin=0.0, alpha=ALPHA).members) > 1,
     }
     for name, statistic, null in (
-        ("bootstrap, mean of tasks", lambda some: task_means(some).mean(-1) @ [1, -1], 0.0),
-        ("probability of improvement", lambda some: improvement(some)[..., 0, 1], 0.5),
+        ("bootstrap, mean of tasks", lambda *drawn: mean_of_tasks(*drawn) @ [1, -1], 0.0),
+        ("probability of improvement", lambda *drawn: improvement(*drawn)[..., 0, 1], 0.5),
     ):
         interval = seed_bootstrap(statistic, pair, ALPHA, draws=400)
         found[name] = interval.low is not None and not interval.low <= null <= interval.high

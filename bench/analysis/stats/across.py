@@ -1,8 +1,9 @@
 """Methods across tasks, after Agarwal et al. (2021), "Deep RL at the Edge of the Statistical Precipice", NeurIPS.
 
-``scores`` has one array per task and model, (..., methods, seeds), of normalised quality. The methods are the same in
-all of them, the seeds of a task are the same for all methods (they are resampled together), and all tasks have the same
-weight, however many seeds they have. Leading axes are bootstrap draws: every statistic takes them all at once.
+``scores`` has one array per task and model, (methods, seeds), of normalised quality. The methods are the same in all of
+them, the seeds of a task are the same for all methods (they are resampled together), and all tasks have the same
+weight, however many seeds they have. ``counts`` has one array per task, (..., seeds): how often each seed counts in a
+bootstrap draw; once each without. Its leading axes are draws: every statistic takes them all at once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy as np
 from scipy.stats import norm, t
 
 Scores = Sequence[np.ndarray]
-TOGETHER = 2**22  # scores of bootstrap draws that are in memory at once
+Counts = Sequence[np.ndarray]
+TOGETHER = 2**22  # numbers that a statistic may need for the bootstrap draws it takes at once
 FEWEST = 5  # seeds to draw from: with three, a 95 % interval misses in 24 of 100 cases
 
 
@@ -33,9 +35,18 @@ def normalise(quality: np.ndarray, chance: np.ndarray | float, unpruned: np.ndar
     return np.divide(quality - np.asarray(chance), span, out=np.full(np.shape(quality - span), np.nan), where=span > 0)
 
 
-def task_means(scores: Scores) -> np.ndarray:
+def task_means(scores: Scores, counts: Counts | None = None) -> np.ndarray:
     """Means over seeds, (..., methods, tasks)."""
-    return np.stack([task.mean(-1) for task in scores], -1)
+    means = [
+        of_seeds @ task.T / of_seeds.sum(-1, keepdims=True)
+        for task, of_seeds in zip(scores, counts or _once(scores), strict=True)
+    ]
+    return np.stack(means, -1)
+
+
+def mean_of_tasks(scores: Scores, counts: Counts | None = None) -> np.ndarray:
+    """Mean over tasks, seeds averaged first: (..., methods)."""
+    return task_means(scores, counts).mean(-1)
 
 
 def interquartile_mean(means: np.ndarray) -> np.ndarray:
@@ -48,38 +59,44 @@ def interquartile_mean(means: np.ndarray) -> np.ndarray:
     return np.sort(means, -1)[..., cut : means.shape[-1] - cut].mean(-1)
 
 
-def iqm(scores: Scores) -> np.ndarray:
+def iqm(scores: Scores, counts: Counts | None = None) -> np.ndarray:
     """Interquartile mean over tasks, seeds averaged first: (..., methods)."""
-    return interquartile_mean(task_means(scores))
+    return interquartile_mean(task_means(scores, counts))
 
 
 def performance_profile(scores: Scores, thresholds: np.ndarray) -> np.ndarray:
     """Share of runs that score above each of ``thresholds``, averaged over tasks (their Sec. 4.2).
 
-    Returns (..., methods, thresholds).
+    Returns (methods, thresholds).
     """
-    return np.mean([(task[..., None, :] > thresholds[:, None]).mean(-1) for task in scores], axis=0)
+    return np.mean([(task[:, None, :] > thresholds[:, None]).mean(-1) for task in scores], axis=0)
 
 
-def improvement(scores: Scores) -> np.ndarray:
+def improvement(scores: Scores, counts: Counts | None = None) -> np.ndarray:
     """Probability that a run of method i scores above one of method j: (..., methods i, methods j) (their Sec. 4.3).
 
     On each task the Mann-Whitney statistic, ties counted half, over the product of the numbers of runs; then the mean.
     """
-    return np.stack([improvement_over(scores, j) for j in range(scores[0].shape[-2])], -1)
+    return np.stack([improvement_over(scores, counts, j) for j in range(len(scores[0]))], -1)
 
 
-def improvement_over(scores: Scores, j: int) -> np.ndarray:
+def improvement_over(scores: Scores, counts: Counts | None, j: int) -> np.ndarray:
     """The same over one method alone, the one with index ``j``: (..., methods)."""
     by_task = []
-    for task in scores:
-        all_, one = task[..., :, :, None], task[..., j, None, None, :]  # (..., m, s, 1), (..., 1, 1, s)
-        by_task.append(((all_ > one).mean((-1, -2)) + (all_ >= one).mean((-1, -2))) / 2)
+    for task, of_seeds in zip(scores, counts or _once(scores), strict=True):
+        own, other = task[:, :, None], task[j]
+        above = ((own > other).astype(float) + (own >= other)) / 2  # (methods, seeds, seeds of j)
+        against = np.tensordot(of_seeds, above, axes=(-1, 2))  # (..., methods, seeds)
+        by_task.append((against * of_seeds[..., None, :]).sum(-1) / of_seeds.sum(-1, keepdims=True) ** 2)
     return np.mean(by_task, axis=0)
 
 
 def seed_bootstrap(
-    statistic: Callable[[Scores], np.ndarray], scores: Scores, alpha: float = 0.05, draws: int = 1000, seed: int = 0
+    statistic: Callable[[Scores, Counts], np.ndarray],
+    scores: Scores,
+    alpha: float = 0.05,
+    draws: int = 1000,
+    seed: int = 0,
 ) -> Estimate:
     """``statistic`` with a bootstrap interval stratified by task: seeds are drawn anew within each, all methods alike.
 
@@ -90,23 +107,28 @@ def seed_bootstrap(
     Raises ValueError if a score is missing, or tasks differ in their methods.
     """
     check_scores(scores)
-    value = statistic(scores)
+    value = statistic(scores, _once(scores))
     fewest = min(task.shape[-1] for task in scores)
     if fewest < FEWEST:
         return Estimate(value, None, None)
     rng = np.random.default_rng(seed)
-    seeds = [rng.integers(task.shape[1], size=(draws, task.shape[1] - 1)) for task in scores]
+    counts = [_counts(rng.integers(task.shape[1], size=(draws, task.shape[1] - 1)), task.shape[1]) for task in scores]
     step = max(1, TOGETHER // sum(task.size for task in scores))
     drawn = [
-        statistic([_drawn(task, of_task[start : start + step]) for task, of_task in zip(scores, seeds, strict=True)])
-        for start in range(0, draws, step)
+        statistic(scores, [of_task[start : start + step] for of_task in counts]) for start in range(0, draws, step)
     ]
     return _estimate(value, np.concatenate(drawn), fewest - 1, alpha)
 
 
-def _drawn(values: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-    """``values``, (methods, n), of ``seeds``, (draws, n - 1): (draws, methods, n - 1)."""
-    return np.moveaxis(values[:, seeds], 0, 1)
+def _once(scores: Scores) -> Counts:
+    """Each seed once."""
+    return [np.ones(task.shape[-1]) for task in scores]
+
+
+def _counts(drawn: np.ndarray, seeds: int) -> np.ndarray:
+    """How often each of ``seeds`` is in each row of ``drawn``, (draws, n): (draws, seeds)."""
+    places = drawn + seeds * np.arange(len(drawn))[:, None]
+    return np.bincount(places.ravel(), minlength=seeds * len(drawn)).reshape(-1, seeds).astype(float)
 
 
 def _estimate(value: np.ndarray, drawn: np.ndarray, freedom: int, alpha: float) -> Estimate:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from bench.analysis.stats.across import seed_bootstrap
+from bench.analysis.stats.across import mean_of_tasks, seed_bootstrap
 from bench.analysis.trade_offs import sharing_levels, trade_offs
 
 SEEDS = 6
@@ -49,7 +49,7 @@ def test_a_point_is_the_mean_over_tasks_and_seeds_with_the_bootstraps_interval(r
     ]
     assert point.removed == 6 / 8
     assert point.lost.value == pytest.approx(np.mean([of_task.mean() for of_task in lost]))
-    expected = seed_bootstrap(lambda drawn: np.mean([task.mean(-1) for task in drawn], 0), lost)
+    expected = seed_bootstrap(mean_of_tasks, lost)
     assert expected.low is not None and expected.high is not None
     assert (point.lost.low, point.lost.high) == pytest.approx((expected.low[0], expected.high[0]))
     for own, of_task in zip(point.losses, lost, strict=True):

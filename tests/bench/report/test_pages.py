@@ -12,7 +12,7 @@ import pytest
 from bench.__main__ import main
 from bench.analysis.cell_metrics import metrics_table
 from bench.analysis.machines import machine
-from bench.analysis.stats.across import iqm, seed_bootstrap, task_means
+from bench.analysis.stats.across import iqm, mean_of_tasks, seed_bootstrap
 from bench.analysis.stats.tiers import tiers
 from bench.records.store import read_current
 from bench.report.board import Board, read
@@ -95,7 +95,7 @@ def test_its_numbers_are_those_of_frame_and_statistics(made, parse):
         table[table["data"] == data].pivot(index="label", columns="seed", values="area").loc[ranked].to_numpy()
         for data in ("alpha", "beta")
     ]
-    expected = seed_bootstrap(lambda drawn: task_means(drawn).mean(-1), scores)
+    expected = seed_bootstrap(mean_of_tasks, scores)
     middle = seed_bootstrap(iqm, scores)
     members = tiers([100 * task[:-1] for task in scores], 0.5).members  # those of a kind
     across = next(found for found in page.tables if found[0][1][0].startswith("IQM"))
