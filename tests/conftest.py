@@ -11,12 +11,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from tasks.builtin import abilities, decoder
 
 pytest_plugins = ("tests.fixtures.runs", "tests.fixtures.translation")
+
+settings.register_profile("headbench", deadline=None)  # no test may fail as the machine has other work
+settings.load_profile("headbench")
 
 WORDS = ("good", "bad", "fine", "poor", "film", "book", "very", "not", "the", "a", "was", "is")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from bench.analysis.costs import cost_in_passes, forward_samples, forward_speedup
 from bench.analysis.curves import curve, parameters_removed
@@ -165,6 +165,6 @@ def cost_of(own: Own) -> Cost:
     return Cost(seconds, passes)
 
 
-def _mean(own: Own, values: Callable[[FinishedRecord], ArrayLike]) -> np.ndarray:
+def _mean(own: Own, values: Callable[[FinishedRecord], Any]) -> np.ndarray:
     """Mean over tasks of the mean over seeds of what ``values`` says of a record, of any shape."""
     return np.mean([np.mean([values(record) for record in task], axis=0) for task in own], axis=0)

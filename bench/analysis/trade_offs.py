@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bench.analysis.controls import chooses_at_random
+from bench.analysis.comparing.controls import chooses_at_random
 from bench.analysis.curves import removes_parameters
 from bench.analysis.kinds import kind
 from bench.analysis.naming import seeds_in_words

@@ -12,7 +12,7 @@ from typing import Literal, get_args, get_origin
 
 from bench.analysis.naming import count
 from bench.records.errors import InputError
-from bench.records.store import Store
+from bench.records.storage.store import Store
 from bench.run.runner import survey
 from bench.suites.cells import plan
 from bench.suites.files import built_in_suites, load_suite

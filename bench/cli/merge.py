@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.analysis.naming import count
-from bench.records.merge import merge
+from bench.records.storage.merge import merge
 
 NAMED = 5  # most duplicates of a folder that are named
 

@@ -10,7 +10,7 @@ from bench.analysis.regression.junit import junit
 from bench.analysis.regression.screen import screen
 from bench.analysis.regression.verdict import FAILED, Limits, verdicts
 from bench.records.errors import InputError, unknown
-from bench.records.files import write_whole
+from bench.records.storage.files import write_whole
 
 
 def regress(

@@ -146,7 +146,7 @@ def report(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> int:
     """Print whether one method keeps more than another."""
-    from bench.analysis.comparison import compare
+    from bench.analysis.comparing.comparison import compare
     from bench.report.comparison_text import text
 
     tasks = [name.strip() for name in options.task.split(",")] if options.task else []
@@ -175,7 +175,7 @@ def merge(options: argparse.Namespace) -> int:
 def pack(options: argparse.Namespace) -> int:
     """Put the records of a run into one file."""
     from bench.analysis.naming import count
-    from bench.records.packing import pack
+    from bench.records.storage.packing import pack
 
     packed = pack(options.folder)
     print(f"{packed.archive}: {count(packed.records, 'record')}, {packed.archive.stat().st_size / 1e6:.1f} MB")
@@ -188,7 +188,7 @@ def pack(options: argparse.Namespace) -> int:
 def unpack(options: argparse.Namespace) -> int:
     """Take the records of a run out of their file."""
     from bench.analysis.naming import count
-    from bench.records.packing import unpack
+    from bench.records.storage.packing import unpack
 
     records, number = unpack(options.folder)
     print(f"{records}: {count(number, 'record')}")

@@ -27,7 +27,7 @@ from bench.prune.stock import check_stock_loading
 from bench.prune.times import times_of
 from bench.prune.uniform import check_expressible, even_units_to_keep, with_allocation
 from bench.records.errors import InputError
-from bench.records.files import check_writable
+from bench.records.storage.files import check_writable
 from bench.suites.cells import calibration_source, check_start, open_task
 from bench.suites.parse import MethodSpec
 from methods import METHODS, OptionError, View

@@ -10,8 +10,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from bench.records.errors import CorruptRecord
-from bench.records.files import NotAFile
-from bench.records.packed import stored
+from bench.records.storage.files import NotAFile
+from bench.records.storage.packed import stored
 
 ODD = (ValueError, KeyError, AttributeError, TypeError)  # raised where content is of an unexpected kind
 

@@ -1,7 +1,8 @@
 """A record. Its fields are declared here and in ``result`` and ``measured``, each once, with unit and shape.
 
 Fields at their defaults are not written, so a default that changes would change what old records say: it needs another
-number of the protocol. Arrays that would be bulky as text are stored beside the record (``bench.records.store``).
+number of the protocol. Arrays that would be bulky as text are stored beside the record, by
+``bench.records.storage.store``.
 """
 
 from __future__ import annotations

@@ -11,16 +11,16 @@ from pathlib import Path
 import pandas as pd
 
 from bench.analysis.cell_metrics import metrics_table
-from bench.analysis.controls import controls_of
+from bench.analysis.comparing.controls import controls_of
+from bench.analysis.comparing.over_controls import Over, over_controls
 from bench.analysis.curves import removes
 from bench.analysis.excluded_tasks import tasks_at_chance
 from bench.analysis.kinds import SCORE, kind
 from bench.analysis.machines import machine, machines
 from bench.analysis.naming import short_names
-from bench.analysis.over_controls import Over, over_controls
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord, Record, TaskKey
-from bench.records.store import read_current
+from bench.records.storage.store import read_current
 from bench.report.notes import notes
 
 
@@ -95,7 +95,7 @@ class Board:
         return {label: self.any_of(label) for label in self.labels}
 
     def controls(self, label: str) -> dict[str, str]:
-        """The controls of a method (``bench.analysis.controls.controls_of``)."""
+        """The controls of a method (``bench.analysis.comparing.controls.controls_of``)."""
         return controls_of(self.some, label)
 
     def over_controls(self, tasks: Sequence[TaskKey]) -> dict[str, dict[str, Over]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.analysis.comparison import Comparison, TaskComparison
+from bench.analysis.comparing.comparison import Comparison, TaskComparison
 from bench.analysis.naming import p_in_words
 from bench.analysis.stats.pairs import Difference
 from bench.report.tables.markdown import aligned

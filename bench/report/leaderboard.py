@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pandas as pd
 
+from bench.analysis.comparing.over_controls import Over
 from bench.analysis.excluded_tasks import exclusion_note, rows_to_average
 from bench.analysis.kinds import KINDS
 from bench.analysis.machines import machine
 from bench.analysis.naming import of_one_model
-from bench.analysis.over_controls import Over
 from bench.analysis.quality import quality_in_short, quality_name
 from bench.analysis.summary import over_seeds
 from bench.records.errors import InputError
-from bench.records.files import locked
+from bench.records.storage.files import locked
 from bench.report import leaderboard_files
 from bench.report.area_orders import area_orders
 from bench.report.board import Board, read, with_results

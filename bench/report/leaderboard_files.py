@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.records.errors import InputError
-from bench.records.files import NotAFile, read_file, write_whole
+from bench.records.storage.files import NotAFile, read_file, write_whole
 
 TEXT, TABLE, PICTURE = "leaderboard.md", "leaderboard.csv", "curves.svg"
 ABOUT = "Quality against the shares of heads and of parameters removed"  # the title of the picture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from bench.analysis.comparable import differences_in_words
+from bench.analysis.comparing.comparable import differences_in_words
 from bench.analysis.machines import machine
 from bench.analysis.naming import seeds_in_words
 from bench.records.schema import FailedRecord, FinishedRecord, Record, TaskKey

@@ -10,9 +10,9 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 from bench.records.errors import InputError
-from bench.records.files import is_temporary, locked, read_file, temporary, write_whole
-from bench.records.packed import archive_of
-from bench.records.store import Store
+from bench.records.storage.files import is_temporary, locked, read_file, temporary, write_whole
+from bench.records.storage.packed import archive_of
+from bench.records.storage.store import Store
 from bench.report.files import Files
 
 MANIFEST = "report-files.json"  # in the folder: the digest of each file of the report, by its path

@@ -12,13 +12,13 @@ import torch
 
 from bench.analysis.naming import count
 from bench.measure.status import duration
-from bench.run.disk import disk_use
 from bench.run.engines import Engine
-from bench.run.expectation import expectations
+from bench.run.estimates.disk import disk_use
+from bench.run.estimates.expectation import expectations
+from bench.run.estimates.shapes import flops_per_second
+from bench.run.estimates.time_left import Estimator
 from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
 from bench.run.options import RunOptions
-from bench.run.shapes import flops_per_second
-from bench.run.time_left import Estimator
 from bench.suites.cells import Cell, open_task
 from bench.suites.suite import Suite
 from tasks.models.cache import Cache

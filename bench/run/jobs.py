@@ -14,7 +14,7 @@ from bench.measure.status import Status
 from bench.records.arrays import read_arrays
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord, Record
-from bench.records.store import Store
+from bench.records.storage.store import Store
 from bench.run.other_runs import other_runs, this_run
 from bench.suites.cells import Cell, open_task
 from bench.suites.plugins import load_plugins, quiet_libraries

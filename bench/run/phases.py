@@ -16,13 +16,13 @@ from bench.analysis.quality import quality_name
 from bench.measure.cell import reason_of
 from bench.measure.status import duration
 from bench.records.schema import FinishedRecord, Record
-from bench.records.store import Store
+from bench.records.storage.store import Store
 from bench.report import leaderboard
 from bench.run.engines import Busy, Engine
+from bench.run.estimates.time_left import Estimator
 from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
 from bench.run.other_runs import other_runs
 from bench.run.progress import Progress
-from bench.run.time_left import Estimator
 from bench.run.worker import Done
 from bench.suites.cells import Cell
 

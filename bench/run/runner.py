@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 from bench import signals
 from bench.records.errors import CorruptRecord, InputError, OtherProtocol
-from bench.records.files import check_writable
 from bench.records.schema import FailedRecord, Record
-from bench.records.store import Store
+from bench.records.storage.files import check_writable
+from bench.records.storage.store import Store
 from bench.report import leaderboard
 from bench.report.leaderboard_files import check_free
 from bench.run.announcement import announce
-from bench.run.costs import Costs
 from bench.run.engines import Engine, LocalEngine, cores
+from bench.run.estimates.costs import Costs
+from bench.run.estimates.time_left import Estimator
 from bench.run.jobs import TimingJob, ordered, start_process
 from bench.run.options import RunOptions
 from bench.run.other_runs import announced
 from bench.run.phases import run_cells, time_cells
-from bench.run.time_left import Estimator
 from bench.suites.cells import Cell, plan
 from bench.suites.needs import look_for, told
 from bench.suites.suite import Suite

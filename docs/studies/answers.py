@@ -18,7 +18,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from bench.analysis.comparison import compare
+from bench.analysis.comparing.comparison import compare
 from bench.analysis.run_results import RunResults, read_results
 
 ROOT = Path(__file__).parents[2]

@@ -17,9 +17,9 @@ from typing import NamedTuple
 from studied import add, empty_figure, save  # beside this file
 
 from bench.run.cluster.placement import Node, Queue, free
-from bench.run.costs import Costs
+from bench.run.estimates.costs import Costs
+from bench.run.estimates.time_left import Estimator
 from bench.run.jobs import CellJob, TrainJob
-from bench.run.time_left import Estimator
 from bench.suites.cells import Cell
 from bench.suites.parse import parse_methods
 from bench.suites.plugins import load_plugins

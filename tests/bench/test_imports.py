@@ -40,7 +40,9 @@ def test_reading_results_loads_no_model_library(package):
 
 
 def test_comparing_and_judging_runs_load_nothing_slow():
-    code = "import bench.analysis.comparison, bench.analysis.regression.junit, bench.analysis.regression.screen"
+    code = (
+        "import bench.analysis.comparing.comparison, bench.analysis.regression.junit, bench.analysis.regression.screen"
+    )
     assert not loaded_by(code) & ({"pandas", "scipy", "matplotlib"} | MODELS)
 
 

@@ -14,9 +14,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from bench.records.files import digest_of
-from bench.records.packed import stored
-from bench.records.store import Store
+from bench.records.storage.files import digest_of
+from bench.records.storage.packed import stored
+from bench.records.storage.store import Store
 
 RESULTS = Path(__file__).parents[2] / "results" / "mini"
 

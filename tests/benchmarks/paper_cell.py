@@ -17,7 +17,7 @@ import torch
 
 from bench.measure.cell import run_cell
 from bench.records.schema import FinishedRecord
-from bench.run.expectation import expectations
+from bench.run.estimates.expectation import expectations
 from bench.suites.cells import open_task, plan
 from bench.suites.files import load_suite
 from bench.suites.parse import parse_methods

@@ -18,7 +18,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
-from bench.run.shapes import Shape
+from bench.run.estimates.shapes import Shape
 from methods.heads import HeadMap
 from tests.fixtures.checkpoints import CONFIGS
 from tests.fixtures.mirror import HAN, KINDS, NLI, WORDS, Mirror

@@ -144,7 +144,7 @@ def test_images_have_no_padding(tiny):
     assert_importance(amp(view), view, alone)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(shape=st.tuples(*[st.integers(1, 9)] * 4), tokens_first=st.booleans(), seed=st.integers(0, 99))
 def test_head_norms_of_any_shape(shape, tokens_first, seed):
     tokens, heads, head_dim, width = shape

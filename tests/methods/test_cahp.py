@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.measure.cost import counting
@@ -149,7 +149,6 @@ def test_a_layer_without_takes_a_place_in_its_cluster():
     assert sorted(complementary(distances, importance, alone, 2)) != [4, 5]  # too few for every layer
 
 
-@settings(deadline=None)
 @given(st.integers(1, 12), st.integers(1, 4), st.integers(0, 2**31), st.data())
 def test_budgets_are_met_and_layers_kept(units, layers, seed, data):
     generator = torch.Generator().manual_seed(seed)

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.measure.cost import counting
@@ -42,7 +42,6 @@ def problems(draw):
     return gradients @ gradients.T / examples, removed
 
 
-@settings(deadline=None)
 @given(problems())
 def test_swaps_are_those_of_trying_every_swap(problem):
     matrix, removed = problem

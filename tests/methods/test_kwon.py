@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.measure.cost import counting
@@ -137,7 +137,6 @@ def problems(draw):
     return parts(4), parts(6), draw(st.floats(0, 1))
 
 
-@settings(deadline=None)
 @given(problems())
 def test_no_set_of_heads_and_neurons_that_costs_as_much_carries_less_information(problem):
     heads, neurons, share = problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.measure.cost import counting
@@ -50,7 +50,6 @@ def layers(draw):
     return inputs, torch.randn(units * size, outputs, dtype=torch.float64, generator=generator), units
 
 
-@settings(deadline=None)
 @given(layers(), st.sampled_from([0.01, 1.0]))
 def test_units_go_as_by_solving_least_squares_for_each(layer, ridge):
     inputs, weight, units = layer

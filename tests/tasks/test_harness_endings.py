@@ -21,7 +21,7 @@ def causal_logits(inputs: torch.Tensor) -> torch.Tensor:
     return (embedding[inputs] * weights).cumsum(1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(tokens, tokens), min_size=1, max_size=12), st.integers(1, 5))
 def test_each_ending_is_scored_as_by_itself(pairs, batch_size):
     batches = ending_batches(pairs, LONGEST, batch_size)

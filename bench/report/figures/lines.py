@@ -8,7 +8,7 @@ from statistics import median
 
 import numpy as np
 
-from bench.analysis.controls import random_removal
+from bench.analysis.comparing.controls import random_removal
 from bench.analysis.costs import forward_samples
 from bench.analysis.curves import curve, parameters_removed
 from bench.analysis.kinds import RECOVERED, SCORE, TRAINED

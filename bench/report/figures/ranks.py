@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.analysis.budgets import front
-from bench.analysis.controls import chooses_at_random
+from bench.analysis.comparing.controls import chooses_at_random
 from bench.analysis.costs import cost_in_passes
 from bench.analysis.kinds import KINDS, RECOVERED, SCORE, TRAINED
 from bench.analysis.summary import mean_and_spread

@@ -14,7 +14,7 @@ from bench.report.pages.render import render
 from bench.report.standing import Standing
 from bench.report.tables import details, overview
 
-# By what they control for, as in ``bench.analysis.controls``.
+# By what they control for, as in ``bench.analysis.comparing.controls``.
 CONTROLS = {"random": "random control", "michel": "control with a known choice", "untreated": "control of new weights"}
 
 

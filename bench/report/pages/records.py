@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import quote
 
 from bench.analysis.machines import machine
-from bench.records.packed import is_packed
 from bench.records.schema import FinishedRecord, TaskKey
-from bench.records.store import Store
+from bench.records.storage.packed import is_packed
+from bench.records.storage.store import Store
 from bench.report.board import Board
 from bench.report.pages.render import render
 

@@ -21,7 +21,7 @@ from bench.report.tables.table import Cell, Heading, Table, name, number
 def improvements(found: Standing, against: str, file: str) -> Table:
     """Interquartile mean of each ranked method, and the probability that a run of it is above one of ``against``."""
     other = found.labels.index(against)
-    better = seed_bootstrap(lambda *drawn: improvement_over(*drawn, other), found.scores)
+    better = seed_bootstrap(lambda scores, counts: improvement_over(scores, counts, other), found.scores)
     rows = tuple(
         (
             name(label, method_link(label)),

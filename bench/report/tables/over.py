@@ -6,16 +6,16 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from bench.analysis.comparing.over_controls import Over
 from bench.analysis.kinds import KINDS, RECOVERED, TRAINED
 from bench.analysis.naming import p_in_words
-from bench.analysis.over_controls import Over
 from bench.report.tables.table import Cell, Heading
 
 TESTED = "p of the sign-flip test, adjusted for all methods of the kind"
 
 
 class Column(NamedTuple):
-    """A control, by what it controls for (``bench.analysis.controls.controls_of``)."""
+    """A control, by what it controls for (``bench.analysis.comparing.controls.controls_of``)."""
 
     headings: Mapping[str, str]  # in the table of a kind
     short: str  # in a table of all kinds

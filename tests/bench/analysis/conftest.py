@@ -11,7 +11,7 @@ import pytest
 
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import FailedRecord
-from bench.records.store import Store
+from bench.records.storage.store import Store
 
 EXAMPLES = 100
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.analysis.comparable import check_comparable
+from bench.analysis.comparing.comparable import check_comparable
 from bench.analysis.run_results import read_results
 from bench.analysis.stats.documents import document_bootstrap
 from bench.records.errors import InputError

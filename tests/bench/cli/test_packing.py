@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.__main__ import main
-from bench.records.store import Store
+from bench.records.storage.store import Store
 
 
 @pytest.fixture

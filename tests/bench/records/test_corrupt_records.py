@@ -7,8 +7,8 @@ import json
 import pytest
 
 from bench.__main__ import main
-from bench.records.files import digest_of
-from bench.records.store import _tell
+from bench.records.storage.files import digest_of
+from bench.records.storage.store import _tell
 
 FLAGS = ("--methods", "none,random", "--seeds", "2")
 

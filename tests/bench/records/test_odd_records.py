@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.__main__ import main
-from bench.analysis.comparison import compare
+from bench.analysis.comparing.comparison import compare
 from bench.cli.regress import regress
 from bench.records.errors import CorruptRecord, InputError
-from bench.records.files import digest_of
-from bench.records.store import Store
+from bench.records.storage.files import digest_of
+from bench.records.storage.store import Store
 from bench.report import leaderboard
 from bench.report.board import read
 from bench.report.comparison_text import text
@@ -103,7 +103,7 @@ def damage(draw: st.DrawFn) -> tuple[float, str, Any]:
     return draw(st.floats(0, 1, exclude_max=True)), kind, draw(st.sampled_from(ODD))
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(changes=st.lists(damage(), min_size=1, max_size=2), label=st.sampled_from(LABELS))
 def test_no_change_of_a_record_ends_in_a_traceback(whole, changes, label):
     path = Store(whole).path(name(label))

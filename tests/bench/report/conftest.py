@@ -12,7 +12,7 @@ import pytest
 from markupsafe import Markup
 
 from bench.records.schema import FailedRecord, FinishedRecord, Record
-from bench.records.store import Store
+from bench.records.storage.store import Store
 from bench.report.board import Board, make_board
 from bench.report.figures import gallery
 from bench.report.figures.picture import Picture

@@ -9,7 +9,7 @@ from pathlib import Path
 SCRIPT = """
 import sys
 from pathlib import Path
-from bench.analysis.comparison import compare
+from bench.analysis.comparing.comparison import compare
 from bench.report.comparison_text import text
 from bench.report.board import read
 from bench.report.leaderboard import write

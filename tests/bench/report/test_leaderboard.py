@@ -15,7 +15,7 @@ import pytest
 
 from bench.__main__ import main
 from bench.records.errors import InputError
-from bench.records.store import Store
+from bench.records.storage.store import Store
 from bench.report.board import read
 from bench.report.figures.overview import overview
 from bench.report.leaderboard import markdown, summary, to_csv, write

@@ -7,7 +7,7 @@ import pytest
 
 from bench.__main__ import main
 from bench.records.errors import InputError
-from bench.records.store import Store
+from bench.records.storage.store import Store
 from bench.report.leaderboard import write
 
 OUTCOMES = {"outcomes": np.zeros((1, 3, 100), dtype=bool)}

@@ -199,7 +199,7 @@ def test_a_report_that_was_cut_short_is_completed_by_the_next(tmp_path, monkeypa
 names = st.sampled_from(["a", "b", "d/a", "d/b", "e/a"])
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     reports=st.lists(st.dictionaries(names, st.sampled_from([b"1", b"2"]), min_size=1), min_size=1, max_size=4),
     users=st.lists(st.tuples(names, st.sampled_from([b"1", b"mine"])), max_size=4),

@@ -10,7 +10,7 @@ import pytest
 from bench.__main__ import main
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord
-from bench.records.store import Store
+from bench.records.storage.store import Store
 from bench.report.board import read
 from bench.report.leaderboard import by_schedule
 from bench.report.tables.schedules import schedules

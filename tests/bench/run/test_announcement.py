@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, namedtuple
 
-from bench.run import announcement, shapes
+from bench.run import announcement
 from bench.run.announcement import MOST, shown
+from bench.run.estimates import shapes
 from bench.run.jobs import ordered
 from bench.suites.cells import Cell, open_task
 from bench.suites.parse import MethodSpec

@@ -11,7 +11,7 @@ import pytest
 
 from bench.__main__ import main
 from bench.records.schema import FinishedRecord
-from bench.records.store import finished, read_current
+from bench.records.storage.store import finished, read_current
 from bench.suites.files import load_suite
 from tests.fixtures.mirror import HAN, NLI, WORDS, Mirror
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from methods.calibration.medoids import clusters_of, knee, medoids, simplified_silhouette
@@ -22,7 +22,6 @@ def cost(distances, chosen) -> float:
     return sum(min(row[each].item() for each in chosen) for row in distances)
 
 
-@settings(deadline=None)
 @given(problems())
 def test_no_swap_lowers_the_sum_of_distances(problem):
     distances, count = problem
@@ -34,7 +33,6 @@ def test_no_swap_lowers_the_sum_of_distances(problem):
             assert cost(distances, swapped) >= cost(distances, chosen) - 1e-9
 
 
-@settings(deadline=None)
 @given(problems())
 def test_points_are_with_the_nearest_medoid_and_no_cluster_is_empty(problem):
     distances, count = problem

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 import transformers as t
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from methods import METHODS, View
@@ -47,7 +47,6 @@ def without_the_last(ranked: list[int], layers: list[int]) -> list[int]:
     return gone
 
 
-@settings(deadline=None)
 @given(
     scores=VALUES, inverse=st.booleans(), allocation=st.sampled_from(["global", "layer"]), recompute=st.integers(0, 5)
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from methods.contract.schedule import Importance, NonFiniteScore, Schedule, Trajectory, trajectories
@@ -37,7 +37,6 @@ def order(view, scores, **plan):
     return result.order.tolist()
 
 
-@settings(deadline=None)
 @given(scores=st.lists(VALUE, min_size=8, max_size=8), inverse=st.booleans())
 def test_one_shot_sorts_and_ties_go_by_index(equal, scores, inverse):
     sign = -1 if inverse else 1
@@ -56,7 +55,6 @@ def normed(view, scores):
     return [score / lengths[site] if lengths[site] else 0.0 for score, site in zip(scores, sites, strict=True)]
 
 
-@settings(deadline=None)
 @given(scores=st.lists(st.integers(-9, 9), min_size=7, max_size=7), inverse=st.booleans())
 def test_the_norm_of_a_layer_divides_its_scores(unequal, scores, inverse):
     plan = Schedule(layer_norm=True, inverse=inverse)
@@ -121,7 +119,6 @@ def slow_ties(view, scores, **plan):
     return found
 
 
-@settings(deadline=None)
 @given(
     data=st.data(),
     plan=st.fixed_dictionaries({"inverse": st.booleans(), "allocation": st.sampled_from(["global", "layer"])}),
@@ -142,7 +139,6 @@ def test_ties_are_those_of_each_draw(equal):
     assert [path.ties for path in trajectories(lambda _: scores, equal, Schedule())] == [0, 7, 4]
 
 
-@settings(deadline=None)
 @given(data=st.data(), inverse=st.booleans(), which=st.sampled_from(["equal", "unequal"]))
 def test_allocation_by_layer_takes_equally(equal, unequal, data, inverse, which):
     view = {"equal": equal, "unequal": unequal}[which]
@@ -176,7 +172,6 @@ def planted(view):
     return torch.stack(list(weights_of(view)))
 
 
-@settings(deadline=None)
 @given(
     scores=st.lists(FEW, min_size=8, max_size=8),
     plan=st.fixed_dictionaries(

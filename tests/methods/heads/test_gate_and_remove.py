@@ -60,7 +60,7 @@ def test_gated_equals_zeros_from_the_attention_function(zoo, family):
             zoo.assert_close(model(**batch).logits, expected, what=name)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(bits=st.lists(st.booleans(), min_size=36, max_size=36))
 def test_any_mask(zoo, family, unit, bits):
     model, batch = zoo.model(family), zoo.batch(family)

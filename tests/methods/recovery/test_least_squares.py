@@ -28,7 +28,7 @@ def moments_of(x, t, parts=2):
     return found
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), **SHAPES)
 def test_the_error_is_that_of_all_tokens(seed, tokens, inputs, outputs):
     x, t, weight, bias = draw(seed, (tokens, inputs), (tokens, outputs), (inputs, outputs), (outputs,))
@@ -36,7 +36,7 @@ def test_the_error_is_that_of_all_tokens(seed, tokens, inputs, outputs):
     torch.testing.assert_close(found, float((x @ weight + bias - t).square().sum()), rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), biased=st.booleans(), **SHAPES)
 def test_weights_are_those_of_all_tokens(seed, biased, tokens, inputs, outputs):
     """Of rows with the pull added to them; a layer without a bias gets none, and without inputs nothing at all."""
@@ -54,7 +54,7 @@ def test_weights_are_those_of_all_tokens(seed, biased, tokens, inputs, outputs):
             torch.testing.assert_close(new.bias, wanted[1], rtol=1e-6, atol=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), biased=st.booleans(), tokens=st.integers(1, 12), heads=st.integers(1, 3))
 def test_damped_factors_are_those_of_a_solver_that_damps_the_normal_equations(seed, biased, tokens, heads):
     x, t, weight, bias = draw(seed, (tokens, 2 * heads), (tokens, 3), (2 * heads, 3), (3,))
@@ -83,7 +83,7 @@ def test_a_damped_factor_beyond_10_is_none():
             torch.testing.assert_close(found.weight, factor * weight, rtol=1e-3, atol=1e-3)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), **SHAPES)
 def test_a_weaker_pull_never_fits_worse(seed, tokens, inputs, outputs):
     x, t, weight, bias = draw(seed, (tokens, inputs), (tokens, outputs), (inputs, outputs), (outputs,))

@@ -44,7 +44,7 @@ def test_the_recursion_as_it_is_written(units, temperature):
         torch.testing.assert_close(actual, tensor(recursion(scores.tolist(), keep, temperature)), rtol=1e-7, atol=1e-9)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(scores=SCORES, temperature=TEMPERATURE, data=st.data())
 def test_gates_sum_to_the_budget_and_gradients_are_finite(scores, temperature, data):
     keep = data.draw(st.integers(0, len(scores)))
@@ -67,7 +67,6 @@ def test_gradients_stay_finite_where_all_are_tied(keep, temperature):
     assert w.grad.norm().isfinite()
 
 
-@settings(deadline=None)
 @given(order=st.permutations(range(9)), keep=st.integers(0, 9), apart=st.floats(1e-3, 10))
 def test_the_limit_is_the_hard_choice(order, keep, apart):
     scores = tensor([apart * place for place in order])

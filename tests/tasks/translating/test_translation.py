@@ -13,11 +13,11 @@ import torch
 import transformers as t
 
 from bench.__main__ import main
-from bench.analysis.comparison import compare
+from bench.analysis.comparing.comparison import compare
 from bench.analysis.quality import quality_name
 from bench.analysis.stats.corpus import bleu
 from bench.records.arrays import read_arrays
-from bench.records.store import read_current
+from bench.records.storage.store import read_current
 from methods import METHODS
 from tasks.builtin import translator
 from tasks.errors import TaskError

@@ -12,7 +12,7 @@ import pytest
 from bench.__main__ import main
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import FailedRecord
-from bench.records.store import Store
+from bench.records.storage.store import Store
 
 PACKAGES = {"headbench": "0.1.0", "torch": "2.13", "transformers": "5.23"}
 

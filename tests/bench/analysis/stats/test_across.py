@@ -43,7 +43,6 @@ def test_normalised_quality():
     assert np.isnan(got[1]).all()  # no better than chance before anything was removed
 
 
-@settings(deadline=None)
 @given(scores())
 def test_iqm_is_scipys_of_the_means_over_seeds(given_scores):
     for method, got in enumerate(iqm(given_scores)):
@@ -51,13 +50,11 @@ def test_iqm_is_scipys_of_the_means_over_seeds(given_scores):
         assert got == pytest.approx(trim_mean(means, 0.25))
 
 
-@settings(deadline=None)
 @given(arrays(float, st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 9)), elements=tenths))
 def test_iqm_takes_all_draws_at_once(means):
     assert interquartile_mean(means) == pytest.approx(trim_mean(means, 0.25, axis=-1))
 
 
-@settings(deadline=None)
 @given(scores())
 def test_profiles_count_runs_above(given_scores):
     thresholds = np.array([-0.5, 0.0, 0.35, 1.0])
@@ -68,7 +65,7 @@ def test_profiles_count_runs_above(given_scores):
             assert got[method, place] == pytest.approx(np.mean(by_task))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(scores())
 def test_improvement_is_mann_whitneys_statistic(given_scores):
     got = improvement(given_scores)
@@ -78,7 +75,7 @@ def test_improvement_is_mann_whitneys_statistic(given_scores):
     assert got + got.T == pytest.approx(np.ones_like(got))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(scores(least_seeds=2))
 def test_counted_seeds_are_as_many_runs(given_scores):
     """The statistics of all draws at once are those of each draw, with a run for each time that a seed was drawn."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import bootstrap
@@ -15,7 +15,6 @@ from bench.analysis.stats.documents import document_bootstrap, mcnemar
 outcomes = st.integers(1, 40).flatmap(lambda n: arrays(bool, (2, n)))
 
 
-@settings(deadline=None)
 @given(outcomes)
 def test_mcnemar_is_that_of_statsmodels(both):
     a, b = both

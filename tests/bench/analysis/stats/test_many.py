@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scikit_posthocs as posthocs
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
@@ -28,7 +28,6 @@ tenths = st.integers(0, 9).map(lambda value: value / 10)
 tables = arrays(float, st.tuples(st.integers(1, 6), st.integers(3, 5)), elements=tenths)
 
 
-@settings(deadline=None)
 @given(tables)
 def test_friedman_is_that_of_scipy(table):
     assume(any(len(set(block)) > 1 for block in table))
@@ -42,7 +41,6 @@ def test_where_all_are_equal_nothing_differs(shape):
     assert got.ranks == pytest.approx((shape[1] + 1) / 2)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=9, unique=True).flatmap(
         lambda sizes: st.tuples(*[st.sampled_from([size / 7, -size / 7]) for size in sizes])
@@ -52,7 +50,6 @@ def test_wilcoxon_without_ties_is_scipys_exact_one(d):
     assert wilcoxon(np.array(d)) == pytest.approx(stats.wilcoxon(d, method="exact").pvalue)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-4, 4), min_size=1, max_size=8).map(np.array))
 def test_wilcoxon_with_ties_and_zeros_is_scipys_permutation(d):
     kept = d[d != 0]
@@ -60,7 +57,6 @@ def test_wilcoxon_with_ties_and_zeros_is_scipys_permutation(d):
     assert wilcoxon(d) == pytest.approx(want)
 
 
-@settings(deadline=None)
 @given(tables)
 def test_pairs_are_corrected_together(table):
     got = pairwise_wilcoxon(table)
@@ -85,7 +81,6 @@ def test_critical_differences_are_demsars(methods, q):
     assert critical_difference(methods, 14) == pytest.approx(q * np.sqrt(methods * (methods + 1) / (6 * 14)), abs=1e-3)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 6).flatmap(lambda n: st.tuples(st.permutations(range(n)), arrays(bool, (n, n)))))
 def test_cliques_are_the_largest_runs_without_a_difference(drawn):
     ranks, some = np.array(drawn[0], dtype=float), np.triu(drawn[1], 1)

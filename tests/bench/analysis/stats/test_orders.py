@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
@@ -19,7 +19,6 @@ def orders(draw, groups: int = 2) -> list[np.ndarray]:
     return [np.array(draw(st.lists(order, min_size=1, max_size=3))) for _ in range(groups)]
 
 
-@settings(deadline=None)
 @given(orders())
 def test_tau_is_scipys_of_the_positions(both):
     a, b = both
@@ -28,7 +27,6 @@ def test_tau_is_scipys_of_the_positions(both):
         assert got[i, j] == pytest.approx(kendalltau(np.argsort(a[i]), np.argsort(b[j])).statistic)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=8))
 def test_the_correlation_of_scores_with_ties_is_scipys(pairs):
     x, y = np.array(pairs).T
@@ -44,7 +42,6 @@ def test_one_unit_has_no_order():
     assert np.isnan(kendall_tau(np.array([[0]]), np.array([[0]]))).all()
 
 
-@settings(deadline=None)
 @given(orders(), st.data())
 def test_overlap_counts_units_in_common(both, data):
     a, b = both

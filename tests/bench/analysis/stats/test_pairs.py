@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
@@ -17,7 +17,6 @@ from bench.analysis.stats.signflip import sign_flip_interval, sign_flip_p
 tenths = st.integers(0, 10).map(lambda value: value / 10)
 
 
-@settings(deadline=None)
 @given(st.lists(tenths, max_size=12))
 def test_holm_is_that_of_statsmodels(p):
     with patch("gc.collect"):  # which statsmodels calls each time
@@ -25,7 +24,6 @@ def test_holm_is_that_of_statsmodels(p):
     assert holm(p) == pytest.approx(want)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(tenths, tenths), min_size=1, max_size=9), st.sampled_from([1, 3]))
 def test_a_difference_of_seeds_on_one_task(pairs, tests):
     a, b = np.array(pairs).T
@@ -40,7 +38,6 @@ def test_a_difference_of_seeds_on_one_task(pairs, tests):
 tasks = st.lists(st.lists(tenths, min_size=1, max_size=3), min_size=1, max_size=3)  # values of the seeds of each
 
 
-@settings(deadline=None)
 @given(tasks)
 def test_of_several_tasks_each_seed_is_flipped_by_itself(by_task):
     """The mean over tasks of the mean over seeds, under every choice of signs, one for each seed of each task."""
@@ -60,7 +57,6 @@ def test_of_several_tasks_each_seed_is_flipped_by_itself(by_task):
     assert got.p == pytest.approx(np.mean(np.array(means) >= abs(got.mean) - 1e-9))
 
 
-@settings(deadline=None)
 @given(tasks, st.randoms())
 def test_no_seed_of_one_task_is_paired_with_one_of_another(by_task, random):
     d = [np.array(task) for task in by_task]

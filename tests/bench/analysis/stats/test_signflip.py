@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import permutation_test, ttest_1samp
 
@@ -29,7 +29,6 @@ def enumerated_p(d: np.ndarray, weights: np.ndarray | float = 1.0) -> float:
     return float(np.mean(np.array(sums) >= abs(d.sum()) - 1e-9))
 
 
-@settings(deadline=None)
 @given(weighted)
 def test_p_is_the_share_of_all_flips_that_are_as_far_out(pair):
     d, weights = pair
@@ -38,7 +37,6 @@ def test_p_is_the_share_of_all_flips_that_are_as_far_out(pair):
     assert sign_flip_p(d, np.full(len(d), 3.0)) == sign_flip_p(d)
 
 
-@settings(deadline=None)
 @given(weighted.filter(lambda pair: len(pair[0]) > 1))
 def test_p_is_that_of_scipy(pair):
     d, weights = pair
@@ -49,7 +47,6 @@ def test_p_is_that_of_scipy(pair):
         assert sign_flip_p(d, w) == pytest.approx(got.pvalue)
 
 
-@settings(deadline=None)
 @given(weighted, any_alpha, st.integers(-70, 70))
 def test_the_interval_holds_what_the_test_does_not_reject(pair, alpha, place):
     d, weights = pair
@@ -69,13 +66,11 @@ def test_so_does_that_of_random_flips(alpha, seed):
         assert (sign_flip_p(d - theta, weights, seed) > alpha) == inside
 
 
-@settings(deadline=None)
 @given(few, any_alpha)
 def test_there_is_an_interval_from_the_number_of_samples_on_that_is_needed(d, alpha):
     assert (sign_flip_interval(d, alpha) is None) == (len(d) < samples_needed(alpha))
 
 
-@settings(deadline=None)
 @given(few)
 def test_changing_sides_changes_signs(d):
     assert sign_flip_p(-d) == sign_flip_p(d)

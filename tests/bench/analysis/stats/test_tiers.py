@@ -45,7 +45,7 @@ def stepped_down(scores: Sequence[np.ndarray], margin: float) -> dict[tuple[int,
     return p
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tasks, st.sampled_from([0.0, 0.5]))
 def test_the_step_down_test_is_its_definition(scores, margin):
     got = shown_better(scores, margin)
@@ -54,7 +54,6 @@ def test_the_step_down_test_is_its_definition(scores, margin):
     assert (np.diag(got) == 1).all()
 
 
-@settings(deadline=None)
 @given(st.lists(arrays(float, st.tuples(st.just(2), st.integers(1, 4)), elements=points), min_size=1, max_size=2))
 def test_of_two_methods_it_is_the_test_of_their_difference(scores):
     p = shown_better(scores, 0.0)
@@ -63,7 +62,7 @@ def test_of_two_methods_it_is_the_test_of_their_difference(scores):
         assert min(p[0, 1], p[1, 0]) == pytest.approx(sign_flip_p(d, weights))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tasks, st.sampled_from([0.0, 0.5]), st.sampled_from([0.05, 0.3]))
 def test_what_a_tier_claims(scores, margin, alpha):
     got = tiers(scores, margin, alpha)

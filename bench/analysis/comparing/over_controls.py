@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from bench.analysis.comparable import differing, settings
-from bench.analysis.controls import controls_of
+from bench.analysis.comparing.comparable import differing, settings
+from bench.analysis.comparing.controls import controls_of
 from bench.analysis.curves import area_to, curve
 from bench.analysis.kinds import kind
 from bench.analysis.quality import POINTS

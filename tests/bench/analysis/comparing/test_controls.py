@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.analysis.controls import controls_of, random_removal
+from bench.analysis.comparing.controls import controls_of, random_removal
 from bench.analysis.kinds import KINDS, kind
-from bench.records.store import Store
+from bench.records.storage.store import Store
 
-RESULTS = Path(__file__).parents[3] / "results" / "mini"
+RESULTS = Path(__file__).parents[4] / "results" / "mini"
 FREE = {"shape": "joint"}  # makes new weights, and trains nothing
 TRAINS = {"shape": "joint", "trained": 0.1}
 BOTH = {"neurons": True}

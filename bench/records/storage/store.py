@@ -20,10 +20,10 @@ from safetensors.numpy import save
 from bench.records.arrays import ODD, decoded
 from bench.records.consistency import check_outcomes
 from bench.records.errors import CorruptRecord, InputError, OtherProtocol
-from bench.records.files import NotAFile, digest_of, is_temporary, locked, write_together, write_whole
-from bench.records.packed import archive_of, contents, is_packed, stored
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import RECORD, FinishedRecord, Record
+from bench.records.storage.files import NotAFile, digest_of, is_temporary, locked, write_together, write_whole
+from bench.records.storage.packed import archive_of, contents, is_packed, stored
 
 CORRUPT = ".corrupt"  # with a number, after the name of a file that was set aside
 INDEXED = 2000  # records that have an index; fewer are read in about a second
@@ -34,7 +34,7 @@ class Store:
 
     NAME is the name of a cell, ``TASK/METHOD/SEED``. Records are also read through symbolic links, but nothing is
     written, renamed or removed below a folder that is one: it may belong to another run. Where there is an archive of
-    the folder (``bench.records.packed``) and not the folder, records are read from it.
+    the folder (``bench.records.storage.packed``) and not the folder, records are read from it.
     """
 
     def __init__(self, folder: Path):
@@ -135,7 +135,7 @@ class Store:
     def read_all(self, paths: Sequence[Path]) -> dict[Path, Record | CorruptRecord | OtherProtocol]:
         """Each of the records at ``paths`` as ``read`` returns it, or what it raises.
 
-        Where there are many, those that were read before come from an index beside them (``bench.records.index``).
+        Where there are many, those that were read before come from an index beside them (``storage.index``).
         """
         faults: dict[Path, CorruptRecord | OtherProtocol] = {}
 
@@ -149,7 +149,7 @@ class Store:
         if len(paths) < INDEXED or is_packed(self.folder):
             found = {path: record for path in paths if (record := read(path))}
         else:
-            from bench.records.index import read_many  # loads pyarrow
+            from bench.records.storage.index import read_many  # loads pyarrow
 
             found = read_many(self.folder, paths, read)
         return {path: found.get(path) or faults[path] for path in paths}

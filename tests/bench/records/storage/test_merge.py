@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.__main__ import main
-from bench.records import merge as merging
 from bench.records.errors import InputError
-from bench.records.files import temporary
-from bench.records.merge import merge
-from bench.records.packed import stored
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import FailedRecord, FinishedRecord
-from bench.records.store import Store, read_current
+from bench.records.storage import merge as merging
+from bench.records.storage.files import temporary
+from bench.records.storage.merge import merge
+from bench.records.storage.packed import stored
+from bench.records.storage.store import Store, read_current
 
 ARRAYS = {"outcomes": np.zeros((1, 3, 100), bool)}
 
@@ -219,7 +219,7 @@ def test_a_record_that_a_run_replaces_meanwhile_is_refused(tmp_path, add, monkey
 PIECES = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([{}, {"timed": False}, {"failed": True}])), min_size=1)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.lists(PIECES, min_size=2, max_size=3))
 def test_any_parts_of_a_study_make_the_whole(tmp_path_factory, add, parts):
     """Every cell that some folder has is there once, with a result where one has it; merging again changes nothing."""
@@ -245,5 +245,5 @@ def test_any_parts_of_a_study_make_the_whole(tmp_path_factory, add, parts):
 
 
 def test_the_committed_records_have_a_key_each():
-    keys = [json.loads(stored(path))["key"] for path in Store(Path(__file__).parents[3] / "results/mini").paths()]
+    keys = [json.loads(stored(path))["key"] for path in Store(Path(__file__).parents[4] / "results/mini").paths()]
     assert len(set(keys)) == len(keys)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.analysis.comparison import compare
-from bench.analysis.over_controls import over_controls
+from bench.analysis.comparing.comparison import compare
+from bench.analysis.comparing.over_controls import over_controls
 from bench.analysis.stats.pairs import holm
-from bench.records.store import finished, read_current
+from bench.records.storage.store import finished, read_current
 from bench.report.comparison_text import words
 
 

@@ -11,10 +11,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from bench.records.errors import CorruptRecord, InputError, OtherProtocol
-from bench.records.files import TEMPORARY, check_writable, digest_of, naming
-from bench.records.packed import stored
 from bench.records.schema import RECORD, FinishedRecord, Record
-from bench.records.store import Store
+from bench.records.storage.files import TEMPORARY, check_writable, digest_of, naming
+from bench.records.storage.packed import stored
+from bench.records.storage.store import Store
 
 ELSEWHERE = "give a new or empty folder"
 

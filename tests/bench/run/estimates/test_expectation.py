@@ -13,9 +13,9 @@ from transformers import AlbertConfig, AutoModelForSequenceClassification, BertC
 from bench.measure import evaluate
 from bench.measure.cell import run_cell
 from bench.measure.cost import counting
-from bench.run.expectation import Expectation, expectations
-from bench.run.passes import SHARED, over_calibration, over_test, trainings
-from bench.run.shapes import Shape, shape_of
+from bench.run.estimates.expectation import Expectation, expectations
+from bench.run.estimates.passes import SHARED, over_calibration, over_test, trainings
+from bench.run.estimates.shapes import Shape, shape_of
 from bench.suites.cells import open_task, plan
 from bench.suites.parse import MethodSpec, parse_methods
 from bench.suites.plugins import load_plugins

@@ -1,4 +1,6 @@
-"""What jobs cost relative to each other, learnt from records: ``python -m bench.run.costs results/mini > FILE``.
+"""What jobs cost relative to each other, learnt from records.
+
+To learn them again: ``python -m bench.run.estimates.costs results/mini > FILE``.
 
 The file beside this module holds the costs of the built-in suite. Only their proportions count: a run learns how fast
 its machine is. Those of ``translation`` are coarse: one seed of ten methods on a busy machine, in units such that
@@ -16,7 +18,7 @@ from statistics import mean, median
 from typing import Any
 
 from bench.records.schema import FinishedRecord
-from bench.records.store import finished, read_current
+from bench.records.storage.store import finished, read_current
 
 FILE = Path(__file__).with_name("costs.json")
 EMPTY: dict[str, Any] = {"train": {}, "timing": {}, "cell": {}, "trains": []}

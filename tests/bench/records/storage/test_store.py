@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.records.arrays import read_arrays, read_outcomes
 from bench.records.errors import CorruptRecord, InputError, OtherProtocol
-from bench.records.files import digest_of
 from bench.records.protocol import PROTOCOL
 from bench.records.result import Trace
 from bench.records.schema import FailedRecord, FinishedRecord
-from bench.records.store import Store, read_current
+from bench.records.storage.files import digest_of
+from bench.records.storage.store import Store, read_current
 
-RESULTS = Path(__file__).parents[3] / "results" / "mini"
+RESULTS = Path(__file__).parents[4] / "results" / "mini"
 NAME = "task.data.model/none/seed0"
 
 
@@ -85,7 +85,6 @@ def test_a_failed_record_is_read_as_it_was_written(tmp_path_factory, make_record
     assert again == record.model_copy(update={"digest": again.digest})
 
 
-@settings(deadline=None)
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(0, 70), st.randoms(use_true_random=False))
 def test_arrays_are_read_bit_for_bit(tmp_path_factory, make_record, draws, levels, examples, random):
     store = Store(tmp_path_factory.mktemp("store"))

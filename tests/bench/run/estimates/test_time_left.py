@@ -12,16 +12,16 @@ import pytest
 
 from bench.measure.status import duration
 from bench.records.schema import FailedRecord, FinishedRecord
-from bench.records.store import finished, read_current
-from bench.run.costs import FILE, Costs, learnt_from
+from bench.records.storage.store import finished, read_current
+from bench.run.estimates.costs import FILE, Costs, learnt_from
+from bench.run.estimates.time_left import UNIT, Estimator
 from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
-from bench.run.time_left import UNIT, Estimator
 from bench.suites.cells import Cell
 from bench.suites.parse import MethodSpec
 from bench.suites.plugins import load_plugins
 from tasks.request import TaskSpec
 
-COMMITTED = Path(__file__).parents[3] / "results" / "mini"
+COMMITTED = Path(__file__).parents[4] / "results" / "mini"
 FLAT = Costs({"train": {}, "timing": {}, "cell": {}, "trains": []})  # every job costs one unit
 
 
@@ -199,7 +199,9 @@ def test_the_costs_that_come_with_the_package_know_every_method_and_task():
         cell = record.cell
         for kind in ("cell", "train", "timing"):
             of = (kind, cell.task, cell.label, cell.trained is not None)
-            assert 0.25 < costs.of(*of) / known.of(*of) < 4, of  # else: python -m bench.run.costs results/mini
+            assert 0.25 < costs.of(*of) / known.of(*of) < 4, (
+                of
+            )  # else: python -m bench.run.estimates.costs results/mini
 
 
 def test_costs_of_every_task_with_a_model_of_its_own_are_known():

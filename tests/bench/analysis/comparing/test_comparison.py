@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.__main__ import main
-from bench.analysis.comparison import compare
+from bench.analysis.comparing.comparison import compare
 from bench.analysis.stats.documents import mcnemar
 from bench.analysis.stats.signflip import sign_flip_interval, sign_flip_p
 from bench.records.errors import InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from bench.run.shapes import Shape
+from bench.run.estimates.shapes import Shape
 from bench.suites.parse import MethodSpec
 from methods import METHODS
 from methods.contract.registry import RECOVER

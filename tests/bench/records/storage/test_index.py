@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.__main__ import main
-from bench.records import index, store
 from bench.records.errors import CorruptRecord, OtherProtocol
-from bench.records.packed import stored
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import FailedRecord, FinishedRecord
-from bench.records.store import Store
+from bench.records.storage import index, store
+from bench.records.storage.packed import stored
+from bench.records.storage.store import Store
 
-RESULTS = Path(__file__).parents[3] / "results" / "mini"
+RESULTS = Path(__file__).parents[4] / "results" / "mini"
 ARRAYS = {"outcomes": np.zeros((1, 3, 100), bool)}
 
 
@@ -176,7 +176,7 @@ def test_a_damaged_index_is_no_hindrance(tmp_path, indexing, add, kind):
     assert kind == "folder" or path.stat().st_size == len(content)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_a_bit_that_flipped_changes_nothing(damaged, place, bit):
     folder, content, expected = damaged
@@ -210,7 +210,7 @@ def test_records_are_read_where_no_index_can_be_written(tmp_path, indexing, add,
     assert not list(tmp_path.rglob(index.NAME))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["write", "fail", "remove", "break", "other", "touch", "forget"]), st.integers(0, 3)),

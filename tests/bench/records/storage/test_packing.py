@@ -10,14 +10,14 @@ import tarfile
 import numpy as np
 import pytest
 
-from bench.records import packed
 from bench.records.arrays import read_arrays
 from bench.records.errors import CorruptRecord, InputError
-from bench.records.merge import merge
-from bench.records.packing import pack, unpack
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import FailedRecord
-from bench.records.store import Store, read_current
+from bench.records.storage import packed
+from bench.records.storage.merge import merge
+from bench.records.storage.packing import pack, unpack
+from bench.records.storage.store import Store, read_current
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.analysis.comparable import check_comparable
-from bench.analysis.controls import chooses_at_random, controls_of, same_but_for_recovery
+from bench.analysis.comparing.comparable import check_comparable
+from bench.analysis.comparing.controls import chooses_at_random, controls_of, same_but_for_recovery
 from bench.analysis.curves import removes
 from bench.analysis.kinds import RECOVERED, SCORE, kind
 from bench.analysis.naming import of_one_model, seeds_in_words, short_names

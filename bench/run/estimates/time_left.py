@@ -1,8 +1,9 @@
 """Estimate the time that jobs take: relative costs that are known beforehand, scaled by what this run has seen.
 
 The costs of jobs differ a hundredfold between methods, and the first jobs of a run are no fair sample of the others.
-So a job's cost relative to other jobs is taken from :mod:`bench.run.costs`, and is corrected step by step: for the
-speed of the machine, and for what kinds of jobs, shapes of methods, models, methods and cells turn out to take here.
+So a job's cost relative to other jobs is taken from :mod:`bench.run.estimates.costs`, and is corrected step by step:
+for the speed of the machine, and for what kinds of jobs, shapes of methods, models, methods and cells turn out to take
+here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 from bench.records.schema import FinishedRecord, Record
-from bench.run.costs import Costs
+from bench.run.estimates.costs import Costs
 from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
 from methods import METHODS
 

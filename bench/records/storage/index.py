@@ -26,10 +26,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, TypeAdapter
 
-from bench.records.files import locked, read_file, write_whole
 from bench.records.measured import Measured
 from bench.records.result import Result
 from bench.records.schema import CellInfo, FailedRecord, FinishedRecord, Record
+from bench.records.storage.files import locked, read_file, write_whole
 
 NAME = "index.cache"  # in the folder of records: a Parquet file, and its SHA-256
 DIGEST = 32  # bytes
@@ -109,7 +109,7 @@ def _stamp(path: Path) -> Stamp:
 @cache
 def _version() -> bytes:
     """Digest of the code that reads and checks records."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    sources = sorted(Path(__file__).parents[1].rglob("*.py"))
     return sha256(b"".join(source.read_bytes() for source in sources)).hexdigest().encode()
 
 

@@ -12,8 +12,8 @@ import torch
 
 from bench.analysis.naming import count
 from bench.measure.status import duration
-from bench.run.passes import SHARED, Calibration, over_calibration, over_test, trainings, trains_weights
-from bench.run.shapes import Shape, data_of, shape_of, tested_tokens
+from bench.run.estimates.passes import SHARED, Calibration, over_calibration, over_test, trainings, trains_weights
+from bench.run.estimates.shapes import Shape, data_of, shape_of, tested_tokens
 from bench.suites.cells import Cell, open_task
 from bench.suites.parse import MethodSpec
 from tasks.contract import Task

@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from bench.records.files import locked, write_together, write_whole
+from bench.records.storage.files import locked, write_together, write_whole
 
 
 def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path, file_size_limit):

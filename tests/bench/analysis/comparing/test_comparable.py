@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.analysis.comparable import check_comparable, differing, settings
+from bench.analysis.comparing.comparable import check_comparable, differing, settings
 from bench.records.errors import InputError
 from bench.records.schema import FailedRecord
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from bench.records.errors import InputError
-from bench.records.files import NotAFile, read_file, write_whole
+from bench.records.storage.files import NotAFile, read_file, write_whole
 
 SUFFIX = ".tar.xz"  # after the name of the folder
 NAME = re.compile(r"(?!\.\.?/)[^/]+/(?!\.\.?/)[^/]+/[^/]+\.(json|safetensors)")  # below the folder
