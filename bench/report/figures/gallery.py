@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -34,13 +34,17 @@ PANELS = 6  # levels in the figure of heads by layer
 BANDS = "with bands of one standard deviation over seeds."
 NORMALISED = "quality: 0 chance, 1 unpruned"
 Limits = tuple[float | None, float | None] | None
+Axis = tuple[str, Limits, Callable[[FinishedRecord], lines.Points | None]]
+LATENCY = "latency at batch {}, relative to the unpruned model"
 # By name: what is on the x axis in words, its limits, and the points of a record.
-AXES: dict[str, tuple[str, Limits, Callable[[FinishedRecord], lines.Points | None]]] = {
+AXES: dict[str, Axis] = {
     "heads": ("share of heads removed", (0, 1), lines.by_heads),
     "parameters": ("share of parameters removed", (0, None), lines.by_parameters),
-    "latency": ("latency at batch 32, relative to the unpruned model", None, lines.by_speed),
+    "latency": (LATENCY.format(32), None, partial(lines.by_speed, batch=32)),
     "size": ("size, relative to the unpruned model", None, lines.by_size),
 }
+# Also by task. (Li et al. 2021 time models at batch 8.)
+TASK_AXES: dict[str, Axis] = AXES | {"latency-b8": (LATENCY.format(8), None, partial(lines.by_speed, batch=8))}
 Looks = Mapping[str, lines.Look]
 
 
@@ -55,7 +59,7 @@ def overall_curves(board: Board, looks: Looks) -> list[Picture]:
     """Mean over tasks, against each of ``AXES``; latency apart for each machine."""
     pictures = []
     scale = QualityAxis(NORMALISED, 0.0)
-    for axis, suffix, where, part in _axes(board):
+    for axis, suffix, where, part in _axes(board, AXES):
         what, limits, points = AXES[axis]
         if drawn := lines.overall(part, points):
             draw = partial(curve_figures.curves, drawn, looks, "Mean over tasks", what, scale, limits)
@@ -65,12 +69,12 @@ def overall_curves(board: Board, looks: Looks) -> list[Picture]:
 
 
 def task_curves(board: Board, task: TaskKey, looks: Looks) -> list[Picture]:
-    """The same on one task, in the unit of its quality."""
+    """The same on one task, in the unit of its quality, against each of ``TASK_AXES``."""
     name = board.name(task)
     scale = QualityAxis.of(board.of_task(task)[0])
     pictures = []
-    for axis, suffix, where, part in _axes(board):
-        what, limits, points = AXES[axis]
+    for axis, suffix, where, part in _axes(board, TASK_AXES):
+        what, limits, points = TASK_AXES[axis]
         if drawn := lines.of_task(part, task, points):
             draw = partial(curve_figures.curves, drawn, looks, name, what, scale, limits)
             caption = f"{name}: {scale.name} against {what}{where}, {BANDS}"
@@ -81,11 +85,11 @@ def task_curves(board: Board, task: TaskKey, looks: Looks) -> list[Picture]:
     return pictures
 
 
-def _axes(board: Board) -> list[tuple[str, str, str, Board]]:
+def _axes(board: Board, axes: Iterable[str]) -> list[tuple[str, str, str, Board]]:
     """Axis, suffix of its files, where it was measured in words, and the records of it."""
     found = []
-    for axis in AXES:
-        if axis == "latency" and len(board.machines) > 1:
+    for axis in axes:
+        if axis.startswith("latency") and len(board.machines) > 1:
             found += [(axis, f"-{n}", f" on {which}", board.on(which)) for n, which in enumerate(board.machines, 1)]
         else:
             found.append((axis, "", "", board))
@@ -157,7 +161,7 @@ def gates(board: Board) -> list[Picture]:
 
 
 def traces(board: Board, task: TaskKey) -> list[Picture]:
-    """The course of each training at ``LEVEL``; none where no method recorded one."""
+    """The course of each training at the level nearest to ``LEVEL`` that was recorded; none without any."""
     every = {label: trace_figures.course(board.of(task, label), LEVEL) for label in board.labels}
     found = {label: course for label, course in every.items() if course is not None}
     if not found:
@@ -165,7 +169,7 @@ def traces(board: Board, task: TaskKey) -> list[Picture]:
     what = "accuracy" if all(np.isfinite(course.right).all() for course in found.values()) else "loss"
     caption = (
         f"{board.name(task)}: {what} on training batches and units with an open gate against the step, in trainings "
-        f"that keep {100 - 100 * LEVEL:.0f} % of the units, mean over seeds. Gates of 0.01 and more are open."
+        f"that keep {trace_figures.kept_in_words(found)} units, mean over seeds. Gates of 0.01 and more are open."
     )
     draw = partial(trace_figures.courses, found, f"{board.name(task)}: trainings")
     return [picture(f"traces-{task_slug(task)}", "Trainings, step by step", caption, draw)]

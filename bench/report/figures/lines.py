@@ -83,10 +83,10 @@ def by_parameters(record: FinishedRecord) -> Points | None:
     return None if keeps_all(record) else (parameters_removed(record), curve(record)[1])
 
 
-def by_speed(record: FinishedRecord) -> Points | None:
-    """Quality by median latency at batch 32, relative to the unpruned model; None where that was not timed."""
+def by_speed(record: FinishedRecord, batch: int) -> Points | None:
+    """Quality by median latency at this batch size, relative to the unpruned model; None where it was not timed."""
     result = record.result
-    samples = forward_samples(record, 32)
+    samples = forward_samples(record, batch)
     timed = [place for place, count in enumerate(result.removed) if count in samples]
     if len(timed) < 2 or result.removed[timed[0]] or keeps_all(record):
         return None

@@ -18,8 +18,12 @@ DASHES = ("-", "--", "-.", ":")
 
 @dataclass(frozen=True)
 class Course:
-    """The training of a method for one level, mean over seeds: each (stretches,), NaN where it was not recorded."""
+    """The training of a method for one level, mean over seeds: each (stretches,), NaN where it was not recorded.
 
+    kept: of how many units that training keeps how many.
+    """
+
+    kept: tuple[int, int]
     steps: np.ndarray
     loss: np.ndarray
     right: np.ndarray
@@ -27,24 +31,36 @@ class Course:
 
 
 def course(records: Sequence[FinishedRecord], level: float) -> Course | None:
-    """The course of a method's training at a share removed; None without traces of it.
+    """The course of a method's training at the recorded level nearest to a share removed; None without traces.
 
-    Seeds with other steps than the first are left out.
+    Of two levels that are as near, it is the one with fewer units removed. Seeds that did not record it, or with other
+    steps than the first, are left out.
     """
-    traces = [
-        training.traces[count]
-        for record in records
-        if (training := record.result.method_training)
-        and (count := count_at(level, record.result.units)) in training.traces
-    ]
-    same = [trace for trace in traces if trace.steps == traces[0].steps]
-    if not same:
+    recorded = [(record.result.units, training.traces) for record in records
+                if (training := record.result.method_training) and training.traces]  # fmt: skip
+    if not recorded:
         return None
+    units = recorded[0][0]
+    wanted, counts = count_at(level, units), sorted({count for _, by_count in recorded for count in by_count})
+    nearest = min(counts, key=lambda count: abs(count - wanted))
+    traces = [by_count[nearest] for _, by_count in recorded if nearest in by_count]
+    same = [trace for trace in traces if trace.steps == traces[0].steps]
     missing = [np.nan] * len(same[0].steps)
     means = {
         name: np.mean([getattr(trace, name) or missing for trace in same], axis=0) for name in ("loss", "right", "open")
     }
-    return Course(np.array(same[0].steps), **means)
+    return Course((units - nearest, units), np.array(same[0].steps), **means)
+
+
+def kept_in_words(found: Mapping[str, Course]) -> str:
+    """How many units the trainings keep: ``72 of 144``, with the methods where they differ in that."""
+    labels: dict[tuple[int, int], list[str]] = {}
+    for label, each in found.items():
+        labels.setdefault(each.kept, []).append(label)
+    together = len(labels) == 1
+    return " or ".join(
+        f"{kept} of {units}" + ("" if together else f" ({', '.join(own)})") for (kept, units), own in labels.items()
+    )
 
 
 def courses(found: Mapping[str, Course], title: str) -> Figure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
+from functools import partial
 from itertools import product
 from xml.etree import ElementTree
 
@@ -21,7 +22,7 @@ from bench.report.figures import ranks as rank_figures
 from bench.report.figures.canvas import short
 from bench.report.figures.heads import kept_by_layer, kept_shares, open_gates
 from bench.report.figures.picture import PAPER, picture
-from bench.report.figures.traces import course
+from bench.report.figures.traces import course, kept_in_words
 from bench.report.standing import standing
 from bench.report.tables.table import Cell, Heading, Table, latex, name, number, to_csv
 
@@ -74,14 +75,44 @@ def test_the_course_of_a_training_is_a_mean_over_seeds_with_the_same_steps(run, 
     found = course(records, 0.5)
     assert (found.steps.tolist(), found.loss.tolist()) == ([1, 3], [1.5, 0.5])
     assert (found.right.tolist(), found.open.tolist()) == ([0.5, 0.75], [8, 5])
-    assert course(records, 0.25) is None and course(board.of(task, "michel"), 0.5) is None
+    assert course(board.of(task, "michel"), 0.5) is None
     other = records[2].result.method_training.model_dump()
     other["traces"][4] |= {"steps": [1, 4], "right": []}
     odd = changed(records[2], result={"method_training": other})
     np.testing.assert_allclose(course([*records[:2], odd], 0.5).open, [8, 4.5])
     assert np.isnan(course([odd], 0.5).right).all()
     (drawn,) = gallery.traces(board, task)
-    assert "accuracy on training batches" in drawn.caption and drawn.files
+    assert (
+        "accuracy on training batches" in drawn.caption and "that keep 4 of 8 units," in drawn.caption and drawn.files
+    )
+
+
+@pytest.mark.parametrize(("recorded", "nearest"), [((0, 1, 2, 7), 2), ((6, 8), 6), ((3, 5), 3), ((5, 4), 4), ((7,), 7)])
+def test_a_training_is_drawn_at_the_recorded_level_nearest_to_half(run, changed, recorded, nearest):
+    board = read(run(seeds=2, labels=("voita",), data=("alpha",)))
+    records = []
+    for record in board.of(board.tasks[0], "voita"):
+        training = record.result.method_training.model_dump()
+        (trace,) = training["traces"].values()
+        training["traces"] = {count: trace | {"open": [8, count]} for count in recorded}
+        records.append(changed(record, result={"method_training": training}))
+    found = course(records, 0.5)
+    assert found.kept == (8 - nearest, 8) and found.open.tolist() == [8, nearest]
+    other = records[1].result.method_training.model_dump()
+    del other["traces"][nearest]  # a seed that did not record that level is left out
+    other["traces"][0] = trace | {"open": [1, 1]}
+    one = changed(records[1], result={"method_training": other})
+    assert course([records[0], one], 0.5).open.tolist() == [8, nearest]
+
+
+def test_trainings_drawn_at_several_levels_are_told_apart(run, changed):
+    board = read(run(seeds=1, labels=("voita",), data=("alpha",)))
+    (record,) = board.of(board.tasks[0], "voita")
+    training = record.result.method_training.model_dump()
+    training["traces"] = {2: training["traces"][4]}
+    half, quarter = course([record], 0.5), course([changed(record, result={"method_training": training})], 0.5)
+    assert kept_in_words({"a": half, "b": half}) == "4 of 8"
+    assert kept_in_words({"a": half, "b": quarter, "c": half}) == "4 of 8 (a, c) or 6 of 8 (b)"
 
 
 def test_the_mean_over_tasks_is_that_within_each_seed(run):
@@ -100,10 +131,25 @@ def test_the_mean_over_tasks_is_that_within_each_seed(run):
     np.testing.assert_allclose(line.x, [0, 0.25, 0.5, 0.75, 1])
 
 
-def test_latency_is_that_of_the_same_repeats(run):
-    board = read(run(seeds=1, labels=("michel", "none"), data=("alpha",)))
-    (line,) = lines.of_task(board, board.tasks[0], lines.by_speed)  # the control removes nothing
-    np.testing.assert_allclose(line.x, [(2.1 - count / 8) / 2.1 for count in (0, 2, 4, 6, 8)])
+@pytest.mark.parametrize("batch", [8, 32])
+def test_latency_is_that_of_the_same_repeats_at_one_batch_size(run, changed, board_of, batch):
+    records = []
+    for record in read(run(seeds=1, labels=("michel", "none"), data=("alpha",))).records.values():
+        latency = record.measured.latency.model_dump()
+        latency["samples"][8] = {count: [1 - count / 10] * 3 for count in (0, 2, 4)}
+        records.append(changed(record, measured={"latency": latency}))
+    board = board_of(records)
+    (line,) = lines.of_task(board, board.tasks[0], partial(lines.by_speed, batch=batch))  # the control removes nothing
+    expected = {8: [1, 0.8, 0.6], 32: [(2.1 - count / 8) / 2.1 for count in (0, 2, 4, 6, 8)]}[batch]
+    np.testing.assert_allclose(line.x, expected)
+
+
+def test_a_task_has_curves_against_latency_at_two_batch_sizes(run, undrawn):
+    board = read(run(seeds=1, labels=("michel", "random"), data=("alpha",)))
+    drawn = gallery.task_curves(board, board.tasks[0], lines.looks(board))
+    assert [each.title for each in drawn if "latency" in each.title] == [
+        f"Quality against latency at batch {batch}, relative to the unpruned model" for batch in (32, 8)
+    ]
 
 
 def test_methods_that_stand_out_differ_in_more_than_colour(run):
