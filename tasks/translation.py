@@ -26,6 +26,7 @@ from tasks.errors import TaskError
 from tasks.models import checkpoint, train
 from tasks.models.cache import Cache
 from tasks.models.seeded import SeededTask, Trained
+from tasks.models.vocabularies import model_files
 from tasks.outcomes import Outcomes
 from tasks.request import CalibrationSource
 from tasks.translating import generate, pairs, scores, seq2seq, teacher_forcing
@@ -118,7 +119,7 @@ class Translation(SeededTask):
         spec = self.spec
         read: dict[str, Any] = {"read": digest_of_source(*READ, __name__), "languages": list(spec.languages)}
         if self.folder is not None:
-            read["weights"] = digest_of_files(checkpoint.weight_files(self.folder))
+            read["weights"] = digest_of_files(model_files(self.folder))
         if self.trains:
             code = [train.__name__, calibrating.__name__, seeding.__name__]
             code += [] if self.folder else [translator.__name__, weights.__name__]

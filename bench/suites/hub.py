@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from tasks.errors import first_line
-from tasks.models.checkpoint import PATTERNS
+from tasks.models.vocabularies import PATTERNS
 
 Kind = Literal["model", "dataset"]
 # Beginnings of ids with a licence to accept, for when the hub cannot be asked. There are more such models on the hub.

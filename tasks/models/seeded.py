@@ -17,8 +17,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from tasks.contract import Task
 from tasks.data.calibration import Division, divide, sample, size_held_out
 from tasks.digest import digest_of, digest_of_files
-from tasks.models import checkpoint
 from tasks.models.cache import Cache, damage
+from tasks.models.vocabularies import locate
 from tasks.request import CalibrationSource
 
 REPORT = "training.json"  # beside the weights
@@ -65,7 +65,7 @@ class SeededTask(Task):
     @cached_property
     def folder(self) -> Path | None:
         """Folder of the requested model; None for the small model that is trained from scratch."""
-        return checkpoint.locate(self.spec.model, self.spec.mirror) if self.spec.model else None
+        return locate(self.spec.model, self.spec.mirror) if self.spec.model else None
 
     @property
     def trains(self) -> bool:

@@ -19,8 +19,8 @@ from bench.suites.needs import needs_of_task
 from tasks.data.packages import PREFIX
 from tasks.data.source import resolve, short_name
 from tasks.models.cache import Cache, damage
-from tasks.models.checkpoint import weight_files
 from tasks.models.seeded import SeededTask
+from tasks.models.vocabularies import model_files
 from tasks.request import TaskSpec
 
 FIELDS = {"model": "model", "data": "data", **{f"{split} data": split for split in ("train", "validation", "test")}}
@@ -110,7 +110,7 @@ def contents_of(task: TaskSpec) -> tuple[Content, ...]:
 
 def _content(field: str, given: str, place: Path) -> Content:
     if field == "model":
-        names = tuple(path.relative_to(place).as_posix() for path in weight_files(place))
+        names = tuple(path.relative_to(place).as_posix() for path in model_files(place))
     else:
         names = files_in(place)  # none of what is a file
     content = Content(field, given, str(place), short_name(given), names, "")
