@@ -19,7 +19,7 @@ def load_suite(name: str) -> Suite:
     path = Path(name)
     if path.suffix != ".toml":
         path = FOLDER / f"{name}.toml"
-        if Path(name).exists():
+        if not path.is_file() and Path(name).exists():
             raise InputError(f"suite {name}: expected the name of a built-in suite, or a path that ends in .toml")
         if not path.is_file():
             raise InputError(f"{unknown('suite', name, built_in_suites())}; your own is a path that ends in .toml")

@@ -215,3 +215,12 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(complaint, tmp_path):
     assert "not valid TOML" in complaint("run", "--suite", tmp_path / "binary.toml")
     (tmp_path / "folder.toml").mkdir()
     assert "Is a directory" in complaint("run", "--suite", tmp_path / "folder.toml")
+
+
+def test_a_folder_with_the_name_of_a_suite_does_not_hide_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("mini", "own"):
+        (tmp_path / name).mkdir()
+    assert load_suite("mini").name == "mini"
+    with pytest.raises(InputError, match=r"^suite own: expected the name of a built-in suite, or a path that ends in"):
+        load_suite("own")
