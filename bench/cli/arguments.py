@@ -20,33 +20,32 @@ ABOUT = "Compare methods for pruning attention heads of transformers."
 DEVICE: dict[str, Any] = {
     "choices": ("auto", "cpu", "cuda"),
     "default": "auto",
-    "help": "default: a GPU if there is one",
+    "help": "where models run (default: a GPU if there is one)",
 }
-TRAINING: dict[str, Any] = {
-    "type": types.training,
-    "metavar": "SHARE",
-    "help": "share of the steps in which the task trains its own model that a method that trains takes at each level, "
-    "at least one step (default: the suite's; 1 for your own task without --suite)",
-}
+TRAINING: dict[str, Any] = {"type": types.training, "metavar": "SHARE"}
+TRAINING_HELP = (
+    "training steps per level for methods that train, as a share of the steps used to train the task's own model; at "
+    "least one step"
+)
 CALIBRATION_FROM: dict[str, Any] = {
     "choices": get_args(CalibrationSource),
-    "help": "held-out: calibration examples are kept out of the training of the model; train: they are among those it "
-    "is trained on, as they always are for a model that is not trained here",
+    "help": "held-out: score on examples that the model is not trained on; train: on examples that it is trained on "
+    "(default: held-out; for a model that is not trained here, examples are always from the training split)",
 }
 EXAMPLES = """\
 examples:
   headbench run                                    every method on the built-in tasks
   headbench run --methods none,random,michel:layer_norm=false --tasks mnli --seeds 1
   headbench run --task classification --model DIR --data FILE --text COLUMN --label COLUMN
-  headbench prune --task classification --model DIR --data FILE --method michel --keep 0.5 --out SMALLER
-  headbench check my-method                        does it keep the rules of all methods?
+  headbench prune --task classification --model DIR --data FILE --method obs --recover lstsq --keep 0.5 --out SMALLER
+  headbench check my-method                        does it follow the rules for all methods?
   headbench list methods                           the methods and their options
   headbench leaderboard runs/mini                  the leaderboard of an earlier run
   headbench report runs/mini                       pages, figures and tables of it, in runs/mini/report
   headbench compare michel ae runs/mini            does one keep more than the other, and can the seeds show it?
   headbench regress --baseline DIR runs/mini       did a change break a method?
   headbench merge runs/a runs/b --out runs/both    records of two machines in one folder
-  headbench pack runs/mini                         its records in one small file, to keep or pass on
+  headbench pack runs/mini                         its records as one small file, to keep or pass on
 
 `headbench VERB --help` shows the flags of a verb."""
 
@@ -80,8 +79,8 @@ def _run(parsers) -> None:
     add("--timeout", type=types.seconds, metavar="SECONDS", help="end a cell that takes longer; it counts as failed")
     add("--retry-failed", action="store_true", help="run cells again that failed before")
     add("--dry-run", action="store_true", help="show the cells, which have a record already, and the expected time")
-    add("--no-cache", action="store_true", help="train models for this run only")
-    add("--no-latency", action="store_true", help="leave out timing")
+    add("--no-cache", action="store_true", help="train models for this run only, and keep none")
+    add("--no-latency", action="store_true", help="do not time the smaller models")
     group = parser.add_argument_group("a cluster (see docs/cluster.md)")
     add = group.add_argument
     add("--engine", choices=("local", "ray"), default="local", help="where cells run (default: local processes)")
@@ -111,17 +110,17 @@ def _list(parsers) -> None:
 def _prune(parsers) -> None:
     parser = _verb(parsers, "prune", "remove heads from a model and save the smaller checkpoint", verbs.prune)
     add = parser.add_argument
-    add("--method", required=True, metavar="NAME:OPTION=VALUE", help="method that chooses the heads")
+    add("--method", required=True, metavar="NAME:OPTION=VALUE", help="method that chooses the heads, with its options")
     add(
         "--recover",
         choices=("bias", "scale", "scale-damped", "lstsq"),
-        help="give the heads that are left new output weights, without training (an option of most methods)",
+        help="give the remaining heads new output weights, without training; short for METHOD:recover=VALUE",
     )
     add(
         "--keep",
         required=True,
         metavar="0.5|50%|N|auto",
-        help="share (0.5, 50%%) or whole number of units to keep (1 is one unit); auto: as the method chooses",
+        help="share (0.5 or 50%%) or number of units to keep (1 is one unit); auto: as many as the method chooses",
     )
     add(
         "--uniform",
@@ -131,10 +130,11 @@ def _prune(parsers) -> None:
     add(
         "--export",
         choices=("onnx", "onnx-int8"),
-        help="also write ONNX files, or these and others with int8 weights, which run in ONNX Runtime",
+        help="also write ONNX files for ONNX Runtime; onnx-int8: in float32 and with int8 weights",
     )
     add("--out", required=True, type=types.path, metavar="DIR", help="folder to write: empty, or not there yet")
-    add("--seed", type=types.whole, default=0, metavar="N", help="of training, calibration set and draws (default: 0)")
+    seed = "seed of the model's training, the calibration set and the method's random draws (default: 0)"
+    add("--seed", type=types.whole, default=0, metavar="N", help=seed)
     add(
         "--calibration",
         type=types.positive,
@@ -143,22 +143,24 @@ def _prune(parsers) -> None:
         help="examples to score on (default: 128)",
     )
     add("--calibration-from", default="held-out", **CALIBRATION_FROM)
-    add("--training", default=1.0, **TRAINING)
+    add("--training", default=1.0, **TRAINING, help=f"{TRAINING_HELP} (default: 1)")
     add("--device", **DEVICE)
     _add_own(parser, "model and data")
 
 
 def _check(parsers) -> None:
-    parser = _verb(parsers, "check", "check that methods keep the rules for all methods", verbs.check)
+    summary = "test on tiny models whether a method follows the rules for all methods"
+    parser = _verb(parsers, "check", summary, verbs.check)
     add = parser.add_argument
-    add("methods", metavar="NAME[:OPTION=VALUE]|A,B|all", help="methods, with their options")
-    add("--only", type=types.filled, metavar="A,B", help="only these checks")
-    add("--on", type=types.filled, metavar="A,B", help="only on these tiny models (the first line names all)")
+    add("methods", metavar="NAME[:OPTION=VALUE]|A,B|all", help="methods to test, with their options")
+    add("--only", type=types.filled, metavar="A,B", help="run only these checks, by the names in the output")
+    add("--on", type=types.filled, metavar="A,B", help="use only these tiny models; the first line of output names all")
     add(
         "--baseline",
         type=types.path,
         metavar="DIR",
-        help="run with the cells of suite smoke to compare with (default: results/mini; not used with --only or --on)",
+        help="folder of a run whose records the method's results on the suite smoke are compared with "
+        "(default: results/mini; not used with --only or --on)",
     )
 
 
@@ -185,7 +187,8 @@ def _compare(parsers) -> None:
     add("a", metavar="A", help="method, as the leaderboard names it")
     add("b", metavar="B", help="another")
     _add_folder(parser, "folder of a run")
-    add("--task", type=types.filled, metavar="A,B", help="only these tasks, by adapter or data (default: all)")
+    tasks = "only these tasks, by adapter or data (default: all)"
+    add("--tasks", "--task", type=types.filled, metavar="A,B", help=tasks)
     add("--level", type=types.level, metavar="0.5|50%", help="at this share removed (default: mean over all shares)")
     add(
         "--up-to",
@@ -222,11 +225,12 @@ def _merge(parsers) -> None:
 
 
 def _pack(parsers) -> None:
-    _add_folder(_verb(parsers, "pack", "put the records of a run into one small file", verbs.pack), "folder of the run")
+    parser = _verb(parsers, "pack", "pack the records of a run into one file, records.tar.xz", verbs.pack)
+    _add_folder(parser, "folder of the run")
 
 
 def _unpack(parsers) -> None:
-    parser = _verb(parsers, "unpack", "take the records of a run out of that file", verbs.unpack)
+    parser = _verb(parsers, "unpack", "write the packed records of a run as single files again", verbs.unpack)
     _add_folder(parser, "folder of the run")
 
 
@@ -259,12 +263,14 @@ def _add_suite(parser: argparse.ArgumentParser) -> None:
     )
     add("--methods", metavar="all|A,B:OPTION=VALUE", help="methods to run, with their options (default: the suite's)")
     add("--tasks", metavar="A,B", help="only these tasks of the suite")
-    add("--seeds", metavar="N|A,B,C", help="number of seeds, or the seeds; 7, is seed 7 alone (default: the suite's)")
+    seeds = "number of seeds, or the seeds themselves; '7,' is seed 7 alone (default: the suite's)"
+    add("--seeds", metavar="N|A,B,C", help=seeds)
     add("--levels", metavar="all|A,B", help="shares of heads removed at which quality is measured, as 0.5 or 50%%")
-    add("--out", type=types.path, metavar="DIR", help=f"where records go (default: {DEFAULT_OUT})")
+    default = DEFAULT_OUT.format(suite="NAME-OF-SUITE")
+    add("--out", type=types.path, metavar="DIR", help=f"where records go (default: {default}, or runs/own-TASK)")
     add("--calibration-from", **CALIBRATION_FROM)
-    add("--training", **TRAINING)
-    add("--generate", action="store_true", help="time generation by language models too, and all speed at --levels")
+    add("--training", **TRAINING, help=f"{TRAINING_HELP} (default: the suite's; 1 for your own task without --suite)")
+    add("--generate", action="store_true", help="time the generation of text too, and time everything at --levels")
     add("--device", **DEVICE)
 
 

@@ -24,6 +24,8 @@ class Parser(argparse.ArgumentParser):
         if unknown := re.search(r"unrecognized arguments: (\S+)", message):
             near = get_close_matches(unknown[1].split("=")[0], flags, n=1)
             message = f"unknown argument {unknown[1]!r}" + (f": did you mean {near[0]}?" if near else "")
+            if unknown[1].startswith("--recover"):
+                message += ": it is an option of each method, METHOD:recover=lstsq"
         elif choice := re.search(r"argument (\S+): invalid choice: '(.*?)' \(choose from (.*)\)", message):
             choices = re.findall(r"[\w-]+", choice[3])
             near = get_close_matches(choice[2], choices, n=1)

@@ -149,7 +149,7 @@ def compare(options: argparse.Namespace) -> int:
     from bench.analysis.comparing.comparison import compare
     from bench.report.comparison_text import text
 
-    tasks = [name.strip() for name in options.task.split(",")] if options.task else []
+    tasks = [name.strip() for name in options.tasks.split(",")] if options.tasks else []
     found = compare(options.folder, options.a, options.b, tasks, options.level, options.alpha, options.up_to)
     print(text(found))
     return 0

@@ -12,6 +12,7 @@ import pytest
 
 from bench.__main__ import main
 from bench.cli import listing
+from bench.cli.arguments import parse
 from tasks.request import TaskSpec
 
 ROOT = Path(__file__).parents[3]
@@ -36,6 +37,8 @@ def command(*arguments: str, **settings) -> subprocess.Popen[str]:
         ("leaderboard --format xml", "--format: unknown 'xml': available: md, csv, html, latex"),
         ("run --device cudda", "--device: unknown 'cudda': did you mean 'cuda'?"),
         ("run surplus", "unknown argument 'surplus'"),
+        ("run --recover lstsq", "unknown argument '--recover': it is an option of each method, METHOD:recover=lstsq"),
+        ("check obs --recover=scale", "'--recover=scale': it is an option of each method, METHOD:recover=lstsq"),
         ("run --jobs", "--jobs: expected one argument"),
         ("run --jobs 0", "--jobs: expected a whole number, at least 1, not '0'"),
         ("run --jobs -2", "--jobs: expected a whole number, at least 1, not '-2'"),
@@ -157,6 +160,11 @@ def test_every_field_of_a_request_is_a_flag_that_help_explains(capsys):
         assert f"--{name.replace('_', '-')} " in shown and field.description in shown
 
 
+def test_tasks_are_named_to_compare_as_to_run():
+    for flag in ("--tasks", "--task"):
+        assert parse(["compare", "a", "b", flag, "mnli"]).tasks == "mnli"
+
+
 @pytest.mark.parametrize(
     "arguments",
     ["", "--help", "--version", "list --help", "leaderboard", "report", "compare a b", "regress --baseline .", "rnu"],
@@ -182,6 +190,7 @@ def test_help_says_something_of_every_flag(verb, capsys):
     for entry in entries:
         first, _, rest = entry.partition("\n")
         assert "  " in first.strip() or rest.strip(), f"nothing is said of -{first}"
+        assert "{suite}" not in entry
 
 
 def test_lists_say_what_there_is_to_choose_from(capsys):
