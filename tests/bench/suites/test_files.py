@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.measure.timing import timed_levels
 from bench.records.errors import InputError
 from bench.records.protocol import count_at
 from bench.suites.files import built_in_suites, load_suite
@@ -125,7 +126,21 @@ def test_every_built_in_suite_loads():
     for name in built_in_suites():
         suite = load_suite(name)
         assert suite.tasks and suite.methods and suite.seeds
-        assert suite.generate == (name in ("amp", "dsp-translation"))
+        assert suite.generate == (name in ("amp", "dsp-translation", "translation"))
+
+
+def test_the_suite_of_dsp_trains_with_and_without_annealing():
+    """Rows that differ in the temperatures alone; the 12 heads at which the paper times models are a timed level."""
+    suite = load_suite("dsp")
+    temperatures = {"start_temperature", "end_temperature"}
+    joint = [spec.options for spec in suite.methods if spec.name == "dsp-joint"]
+    constant = [options for options in joint if options["start_temperature"] == options["end_temperature"] > 0]
+    annealed = [options for options in joint if not any(options[name] for name in temperatures)]  # by the schedule
+    ((one, other),) = [(one, other) for one in annealed for other in constant]
+    assert {name for name in one if one[name] != other[name]} == temperatures
+    removed = suite.removed(144)
+    assert len(removed) == 22 + 2
+    assert timed_levels(tuple(removed), 144, suite.generate) == [0, 36, 72, 108, 132]
 
 
 def test_the_suite_of_amp_is_the_papers_protocol():
