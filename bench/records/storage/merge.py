@@ -102,7 +102,7 @@ def _choose(folders: Sequence[Path]) -> Merged:
         store = Store(folder)
         paths = store.paths()
         if not paths:
-            raise InputError(f"{folder}: no records there (expected {store.folder}/TASK/METHOD/SEED.json)")
+            raise InputError(f"{folder}: no records there (expected {store.folder}/TASK.DATA.MODEL/METHOD/seedN.json)")
         for path in paths:
             try:
                 new = Source.of(folder, path, store.read(path))

@@ -32,7 +32,7 @@ INDEXED = 2000  # records that have an index; fewer are read in about a second
 class Store:
     """The records in a folder: ``records/NAME.json``, each with its arrays beside it in ``NAME.safetensors``.
 
-    NAME is the name of a cell, ``TASK/METHOD/SEED``. Records are also read through symbolic links, but nothing is
+    NAME is the name of a cell, ``TASK.DATA.MODEL/METHOD/seedN``. Records are also read through symbolic links, but nothing is
     written, renamed or removed below a folder that is one: it may belong to another run. Where there is an archive of
     the folder (``bench.records.storage.packed``) and not the folder, records are read from it.
     """
@@ -239,7 +239,7 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
         elif not isinstance(found, OtherProtocol):
             records[path] = found
     if not paths:
-        raise InputError(f"{folder}: no records there (expected {store.folder}/TASK/METHOD/SEED.json)")
+        raise InputError(f"{folder}: no records there (expected {store.folder}/TASK.DATA.MODEL/METHOD/seedN.json)")
     if not records:
         what = "are corrupt" if corrupt == len(paths) else "were made under another protocol"
         packed = f" once `headbench unpack {folder}` has unpacked them" if is_packed(store.folder) else ""
