@@ -80,8 +80,8 @@ class PaperTable(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    table: str = Field("", description="which of the paper's tables or figures, where that is known")
-    page: int | None = None
+    table: str = Field(min_length=1, description="which of the paper's tables or figures")
+    page: PositiveInt | None = Field(None, description="of the paper on arXiv, where that is known")
     name: str = Field(description="what it gives")
     model: str
     task: str = Field("", description="adapter of the task; empty for any that has the columns")
@@ -130,9 +130,9 @@ class Paper(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    paper: str = Field(description="authors and year")
-    title: str
-    arxiv: str
+    paper: str = Field(min_length=1, description="authors and year")
+    title: str = Field(min_length=1)
+    arxiv: str = Field(pattern=r"^\d{4}\.\d{5}$")
     suite: str = Field(description="the suite that runs its experiments")
     differences: tuple[str, ...] = Field(description="between its protocol and the one here, a sentence or two each")
     tables: tuple[PaperTable, ...]

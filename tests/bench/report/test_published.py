@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
+from pydantic import ValidationError
 
 from bench.records.schema import FinishedRecord
 from bench.report.tables.papers import Column, PaperTable, papers
@@ -69,6 +71,27 @@ def classifier(make_record):
         )
 
     return record
+
+
+@pytest.mark.parametrize(("paper", "table"), TABLES)
+def test_every_published_figure_says_where_it_is_from(paper, table):
+    assert paper.paper and paper.title and re.fullmatch(r"\d{4}\.\d{5}", paper.arxiv)
+    assert re.search(r"\b([Tt]able|[Ff]igure)s?\b", table.table)
+    said = Comparison(paper, table, (), ()).explanation
+    assert all(part in said for part in (paper.paper, f"arXiv {paper.arxiv}", table.table))
+
+
+@pytest.mark.parametrize("change", [{"table": ""}, {"table": None}, {"page": 0}])
+def test_a_published_table_must_say_which_it_is(change):
+    content = {**DSP.tables[0].model_dump(), **change}
+    with pytest.raises(ValidationError, match=next(iter(change))):
+        PaperTable.model_validate({key: value for key, value in content.items() if value is not None})
+
+
+def test_the_page_of_a_published_table_is_shown_where_it_is_known():
+    table = DSP.tables[0].model_copy(update={"page": 7})
+    assert "(arXiv 2108.04657, Table 3a, page 7)" in Comparison(DSP, table, (), ()).explanation
+    assert "page" not in Comparison(DSP, DSP.tables[0], (), ()).explanation
 
 
 def test_means_of_a_paper_are_those_of_its_tasks():
@@ -231,7 +254,7 @@ def test_the_suite_of_a_paper_measures_every_row_that_has_a_method(paper, table,
     ],
 )
 def test_a_table_that_does_not_agree_with_itself_is_refused(fields, complaint):
-    given = {"name": "t", "model": "m", "whole": 8, "what": "heads", "columns": ["accuracy"]}
+    given = {"table": "Table 1", "name": "t", "model": "m", "whole": 8, "what": "heads", "columns": ["accuracy"]}
     given |= {"rows": [{"removed": 4, "name": "A", "figures": [1.0]}]}
     assert PaperTable(**given).rows[0].name == "A"
     with pytest.raises(ValueError, match=complaint):
