@@ -12,7 +12,7 @@ import torch
 import transformers as t
 from torch import nn
 
-from methods.heads import HeadMap
+from methods.heads import HeadMap, gated
 
 torch.set_num_threads(1)
 
@@ -250,14 +250,14 @@ class Zoo:
         if model.config._attn_implementation != attention:  # Falcon refuses, but reads it at each pass
             model.config._attn_implementation_internal = attention
 
-    def batch(self, family: str, padding: str = "right") -> dict[str, torch.Tensor]:
-        """Four sentences of 3 to 7 tokens, padded on one side, or four images; and four unpadded targets."""
+    def batch(self, family: str, padding: str = "right", length: int = 7) -> dict[str, torch.Tensor]:
+        """Four sentences of 3 to ``length`` tokens, padded on one side, or four images; and four unpadded targets."""
         if family == "vit":
             return {"pixel_values": torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(1))}
-        ids = torch.randint(3, 40, (4, 7), generator=torch.Generator().manual_seed(1))
+        ids = torch.randint(3, 40, (4, length), generator=torch.Generator().manual_seed(1))
         mask = torch.ones_like(ids)
-        for row, length in enumerate((7, 5, 3, 6)):
-            mask[row, length:] = 0
+        for row, tokens in enumerate((length, 5, 3, 6)):
+            mask[row, tokens:] = 0
         if padding == "left":
             mask = mask.flip(1)
         inputs = {"input_ids": ids * mask, "attention_mask": mask}
@@ -310,6 +310,16 @@ class Zoo:
             module_of.eager_attention_forward = eager
             model.set_attn_implementation(former)
         assert set(calls) == {site.name for site in heads.sites}
+
+    @torch.no_grad()
+    def assert_ones_change_nothing(
+        self, model: t.PreTrainedModel, heads: HeadMap, batch: dict[str, torch.Tensor]
+    ) -> None:
+        """Gates of 1 must leave each bit as it is, also one for each example, which are multiplied."""
+        whole = model(**batch)[0]
+        for ones in (torch.ones(len(heads)), torch.ones(len(heads), len(whole))):
+            with gated(model, ones, heads):
+                assert torch.equal(model(**batch)[0], whole)
 
     def assert_close(
         self, actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype = torch.float32, what: str = ""
