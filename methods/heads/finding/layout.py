@@ -40,7 +40,7 @@ class Layout:
     # Fields that only finding reads: what they lead to is in the description of the site.
     FOR_FINDING: ClassVar = frozenset(
         {"query", "key", "value", "classes", "follow", "arguments", "numbers", "totals", "off", "causal", "needs_heads"}
-        | {"per_head", "before"}
+        | {"per_head", "whole", "before"}
     )
 
     query: str
@@ -68,6 +68,7 @@ class Layout:
     widths: tuple[str, ...] = ()  # attributes with the outputs per head of query, key and value; empty: HEAD_DIM
     output_gate: bool = False  # each head of the query projection is followed by a gate of its context, as wide
     per_head: tuple[str, ...] = ()  # its parameters that, where it has them, have one entry per query head
+    whole: tuple[str, ...] = ()  # its parameters without an entry per head
     before: tuple[str, ...] = ()  # modules that compute what all heads share from the input
     after: str = ""  # module, where there is one, applied to the output projection's result (only if needs_heads)
 

@@ -174,6 +174,14 @@ LAYOUTS = (
         order="groups",
         classes=("GPTNeoXAttention",),
     ),
+    # Japanese GPT-NeoX, whose attention hands the bias of its output on to the block; never empty
+    Layout(
+        *("query_key_value", "query_key_value", "query_key_value", "dense"),
+        order="groups",
+        whole=("dense_bias",),
+        causal=True,
+        classes=("GPTNeoXJapaneseAttention",),
+    ),
     # Falcon, with and without grouped queries
     Layout(
         *("query_key_value", "query_key_value", "query_key_value", "dense"),

@@ -160,7 +160,7 @@ def _check_parameters(site: Site, module: nn.Module) -> None:
         of_heads = name in site.layout.biases and parameter.shape == (site.num_heads * site.head_dim,)
         own_table = child in site.layout.tables and parameter.shape[1:] == (site.num_heads,)
         shared_by_heads = parameter.shape in within_head and owner != site.name  # a norm within the head
-        if name.partition(".")[0] in site.layout.before:
+        if name in site.layout.whole or name.partition(".")[0] in site.layout.before:
             continue
         expected = after_output or bias_table or of_query_heads or of_heads or own_table or shared_by_heads
         if owner not in known and not expected:

@@ -109,6 +109,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "canine": WHOLE | {"num_hash_buckets": 50, "local_transformer_stride": 8, "downsampling_rate": 2},
     "imagegpt": WHOLE | {"n_inner": 20, "n_positions": 32},
     "mobilebert": WHOLE | {"embedding_size": 8, "intra_bottleneck_size": 16},
+    "gpt_neox_japanese": {"intermediate_multiple_size": 1},
     "persimmon": WHOLE | {"qk_layernorm": True, "rope_parameters": ROPE},
     "deepseek_v32": LATENT | EXPERTS | {"index_n_heads": 2, "index_head_dim": 6, "index_topk": 4},
 }
