@@ -98,3 +98,16 @@ def test_single_things_are_soon_translated_but_not_without_cross_attention(tmp_p
     cross = torch.tensor([heads.sites[unit.site].kind == "cross" for unit in heads.units])
     assert task.evaluate(model).quality > 0.5
     assert task.evaluate(remove_heads(model, ~cross, heads)).quality < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 9])
+def test_the_small_model_translates_what_it_has_not_seen_and_not_without_cross_attention(seed, tmp_path):
+    """With the recipe and the data as they are, about a minute of one processor for each seed."""
+    task, cpu = Translation(TaskSpec(task="translation")), torch.device("cpu")
+    task.prepare(seed, Cache(tmp_path), cpu)
+    model = task.open(seed, Cache(tmp_path), cpu)
+    heads = HeadMap.of(model)
+    cross = torch.tensor([heads.sites[unit.site].kind == "cross" for unit in heads.units])
+    assert task.evaluate(model).quality >= 0.8
+    assert task.evaluate(remove_heads(model, ~cross, heads)).quality < 0.05

@@ -32,9 +32,9 @@ INDEXED = 2000  # records that have an index; fewer are read in about a second
 class Store:
     """The records in a folder: ``records/NAME.json``, each with its arrays beside it in ``NAME.safetensors``.
 
-    NAME is the name of a cell, ``TASK.DATA.MODEL/METHOD/seedN``. Records are also read through symbolic links, but nothing is
-    written, renamed or removed below a folder that is one: it may belong to another run. Where there is an archive of
-    the folder (``bench.records.storage.packed``) and not the folder, records are read from it.
+    NAME is the name of a cell, ``TASK.DATA.MODEL/METHOD/seedN``. Records are also read through symbolic links, but
+    nothing is written, renamed or removed below a folder that is one: it may belong to another run. Where there is an
+    archive of the folder (``bench.records.storage.packed``) and not the folder, records are read from it.
     """
 
     def __init__(self, folder: Path):
