@@ -17,13 +17,14 @@ from bench.run.estimates.disk import disk_use
 from bench.run.estimates.expectation import expectations
 from bench.run.estimates.shapes import flops_per_second
 from bench.run.estimates.time_left import Estimator
-from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
+from bench.run.jobs import CellJob, TimingJob, TrainJob
 from bench.run.options import RunOptions
 from bench.suites.cells import Cell, open_task
 from bench.suites.suite import Suite
 from tasks.models.cache import Cache
 
 MOST = 60  # cells that are named one by one
+MEASURED = ("done", "untimed")  # states of cells with a record of what they took
 
 
 def announce(
@@ -39,7 +40,7 @@ def announce(
 ) -> None:
     """Print what a run does: of ``states``, what there is of each cell, to the time that the ``jobs`` will take.
 
-    A dry run also names the cells, and estimates the time on models that the ``estimator`` knows nothing of. Raises
+    A dry run also names the cells, and estimates what methods take on models for which no record tells it. Raises
     InputError where what the run writes does not fit on the disk.
     """
     counts = Counter(states.values())
@@ -72,28 +73,42 @@ def announce(
     if counts["failed"] and not options.retry_failed:
         print(f"  {counts['failed']} cells failed before; --retry-failed runs them again")
     if options.dry_run:
-        lines = [*(estimated(jobs, estimator, engine, options.device) if seconds is None else ()), *shown(states)]
+        lines = [*estimated(jobs, states, estimator, engine, options.device), *shown(states)]
         print(*(f"  {line}" for line in lines), sep="\n")
     sys.stdout.flush()
 
 
-def estimated(jobs: Sequence[TrainJob | CellJob], estimator: Estimator, engine: Engine, device: str) -> Iterator[str]:
-    """Lines on what the ``jobs`` are estimated to take that the ``estimator`` does not know; none without the GPU."""
+def estimated(
+    jobs: Sequence[TrainJob | CellJob], states: Mapping[Cell, str], estimator: Estimator, engine: Engine, device: str
+) -> Iterator[str]:
+    """Lines on what the ``jobs`` need and take on given models, of methods that have no record on that model yet.
+
+    ``states`` tells which have one. The last line is the time of all jobs, where the ``estimator`` does not know it.
+    There are none without the GPU.
+    """
     if device == "cuda" and not torch.cuda.is_available():  # it is that of a cluster's nodes
         return
     speed = cache(partial(flops_per_second, device))
-    unknown: list[Job] = [job for job in jobs if estimator.seconds(job) is None]
-    cells = [job.cell for job in unknown if isinstance(job, CellJob)]
-    models = Counter(job.cell.task for job in unknown if isinstance(job, TrainJob))
+    known = {_method_on_model(cell) for cell, state in states.items() if state in MEASURED}
+    cells = [job.cell for job in jobs if isinstance(job, CellJob) and _method_on_model(job.cell) not in known]
+    models = Counter(job.cell.task for job in jobs if isinstance(job, TrainJob))
     found = list(expectations(cells, models, speed))
     if not found:
         return
-    yield "estimates, from shapes and the speed at which this machine multiplies matrices, without timing:"
+    yield (
+        "estimates where no record tells, from shapes and the speed at which this machine multiplies matrices, without "
+        "timing:"
+    )
     for each in found:
         yield from (f"  {line}" for line in each.lines())
-    rest = sum(estimator.seconds(job) or 0.0 for job in jobs)
-    total = sum(each.seconds for each in found) + rest
-    yield f"  in all about {duration(total / engine.slots)} on {engine} ({device})"
+    if unknown := {job.cell.task for job in jobs if estimator.seconds(job) is None}:
+        total = sum(each.seconds for each in found if each.task.spec in unknown)
+        total += sum(estimator.seconds(job) or 0.0 for job in jobs)
+        yield f"  in all about {duration(total / engine.slots)} on {engine} ({device})"
+
+
+def _method_on_model(cell: Cell) -> tuple[str, str, str, str]:
+    return cell.task.task, cell.data, cell.model, cell.method.label
 
 
 def shown(states: Mapping[Cell, str]) -> Iterator[str]:

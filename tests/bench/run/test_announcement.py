@@ -10,9 +10,11 @@ from bench.run.estimates import shapes
 from bench.run.jobs import ordered
 from bench.suites.cells import Cell, open_task
 from bench.suites.parse import MethodSpec
+from bench.suites.plugins import load_plugins
 from methods import METHODS
 from tasks.request import TaskSpec
 
+load_plugins()
 SEEDS = 40
 Usage = namedtuple("Usage", "total used free")
 
@@ -66,18 +68,48 @@ def test_a_dry_run_estimates_a_model_that_no_record_knows(place, capsys, monkeyp
     monkeypatch.setattr(announcement, "flops_per_second", lambda device, dtype: 1e3)
     assert place.run("--methods", "none,michel", "--finetune", "--dry-run") == 0
     said = capsys.readouterr().out
-    assert "estimates, from shapes" in said and "8 heads, " in said and "training: 1 model of" in said
+    assert (
+        "estimates where no record tells, from shapes" in said
+        and "8 heads, " in said
+        and "training: 1 model of" in said
+    )
     assert f"needs model {place.model}: {place.model}" in said and f"needs data {place.data}: {place.data}" in said
     assert " MB for 1 model in " in said and "in all about" in said
     assert not place.cache.exists() and not place.out.exists()
 
 
-def test_what_records_know_is_not_estimated(place, capsys):
-    assert place.run("--methods", "none") == 0
-    capsys.readouterr()
-    assert place.run("--methods", "none,michel", "--dry-run") == 0
+def passes(said: str) -> list[str]:
+    """The methods whose passes a dry run gives, in its order."""
+    lines = said.partition("evaluations on the test split")[2].splitlines()[1:]
+    return [label for line in lines if line.startswith("        ") for label in line.rpartition(": ")[2].split(", ")]
+
+
+def test_passes_are_given_of_methods_that_no_record_knows_on_that_model(place, capsys, monkeypatch):
+    """A finished cell tells of the time of others on its model, and of the passes of its own method alone."""
+    monkeypatch.setattr(announcement, "flops_per_second", lambda device, dtype: 1e3)
+    wanted = ("--methods", "none,magnitude,michel,dsp-joint", "--dry-run")
+    assert place.run(*wanted) == 0
     said = capsys.readouterr().out
-    assert "estimates" not in said and "to do: 1 cell, about " in said
+    assert sorted(passes(said)) == ["dsp-joint", "magnitude", "michel", "none"] and "in all about" in said
+    assert place.run("--methods", "none,magnitude", "--no-latency") == 0
+    capsys.readouterr()
+    assert place.run(*wanted) == 0
+    said = capsys.readouterr().out
+    assert sorted(passes(said)) == ["dsp-joint", "michel"] and "memory: " in said and "1 + 1, and 1" in said
+    assert "to do: 2 cells, about " in said and "in all about" not in said  # the time is that of records
+    assert (
+        place.run(*wanted, "--data", str(place.data), "--limit", "150") == 0
+    )  # another data set, which no record knows
+    assert sorted(passes(capsys.readouterr().out)) == ["dsp-joint", "magnitude", "michel", "none"]
+
+
+def test_what_records_know_is_not_estimated(place, capsys):
+    assert place.run("--methods", "none,michel", "--no-latency") == 0
+    capsys.readouterr()
+    for seeds, left in (("1", 0), ("3", 4)):
+        assert place.run("--methods", "none,michel", "--no-latency", "--dry-run", "--seeds", seeds) == 0
+        said = capsys.readouterr().out
+        assert "estimates" not in said and (f"to do: {left} cells, about " in said) == bool(left)
 
 
 def test_a_disk_that_is_too_small_ends_the_run_before_it_trains(place, capsys, monkeypatch):
