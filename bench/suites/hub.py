@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -13,6 +14,7 @@ from tasks.models.vocabularies import PATTERNS
 Kind = Literal["model", "dataset"]
 # Beginnings of ids with a licence to accept, for when the hub cannot be asked. There are more such models on the hub.
 GATED = ("meta-llama/", "google/gemma")
+GB = 1e9
 TIMEOUT = 5.0  # seconds to wait for an answer of the hub
 
 
@@ -96,11 +98,27 @@ def _asked(kind: Kind, name: str) -> Found:
         return Found(fault=f"the hub has no such {kind}, or it is private: hf auth login")
     except Exception as error:
         return Found(fault=f"the hub does not give it ({first_line(error)})")
+    if kind == "dataset":
+        return Found("hub")  # it is streamed
     files = info.siblings or []
-    wanted = [file.size or 0 for file in files if any(Path(file.rfilename).match(pattern) for pattern in PATTERNS)]
-    if kind == "model" and not any(file.rfilename.endswith(".safetensors") for file in files):
+    if not any(file.rfilename.endswith(".safetensors") for file in files):
         return Found(fault="the hub has no .safetensors weights of it, which save_pretrained makes of those it has")
-    return Found("hub", download=sum(wanted) if kind == "model" else 0)
+    wanted = [file.size or 0 for file in files if any(Path(file.rfilename).match(pattern) for pattern in PATTERNS)]
+    return Found("hub", download=sum(wanted), fault=_no_room(sum(wanted)))
+
+
+def _no_room(size: int) -> str:
+    """Why a download of so many bytes does not fit into the cache of the hub; empty if it does."""
+    from huggingface_hub import constants
+
+    cache = Path(constants.HF_HUB_CACHE).expanduser().absolute()
+    there = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    if size <= (free := shutil.disk_usage(there).free):
+        return ""
+    return (
+        f"{size / GB:.1f} GB would be downloaded to {cache}, where {free / GB:.1f} GB are free: make room, or set "
+        "HF_HUB_CACHE"
+    )
 
 
 def _licence(name: str) -> str:

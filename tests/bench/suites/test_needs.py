@@ -179,6 +179,29 @@ def test_the_hub_is_asked_for_what_is_not_here(online):
     assert (data.place, data.download) == ("hub", 0)  # it is streamed
 
 
+def test_a_download_that_does_not_fit_ends_the_run_before_anything_is_loaded(
+    online, complaint, tmp_path, tiny_data, monkeypatch
+):
+    online["org/model"] = repository(model_safetensors=3 * 10**9, model_bin=10**12)
+    asked = []
+
+    def free(size):
+        monkeypatch.setattr("shutil.disk_usage", lambda path: asked.append(path) or SimpleNamespace(free=size))
+
+    free(3 * 10**9)
+    assert look_for(own("org/model", str(tiny_data)))  # as large as what is free
+    free(2 * 10**9)
+    for dry in ((), ("--dry-run",)):
+        said = complaint("run", "--task", "classification", "--model", "org/model", "--data", tiny_data, *dry)
+        assert (
+            "org/model: " in said and "3.0 GB would be downloaded to " in said and "2.0 GB are free: make room" in said
+        )
+    assert set(asked) == {tmp_path}  # the cache of the hub is not there yet
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    hub.out_of_reach.cache_clear()
+    assert "GB" not in complaint("run", "--task", "classification", "--model", "org/model", "--data", tiny_data)
+
+
 def test_a_model_of_the_hub_without_safetensors_is_missing_something(online, tiny_data):
     online["org/model"] = repository(config_json=10, model_bin=10**10)
     with pytest.raises(ValueError, match=r"org/model: no such folder, the hub has no \.safetensors weights of it"):
