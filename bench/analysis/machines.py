@@ -1,4 +1,4 @@
-"""What latency was measured on: times from two machines are never averaged."""
+"""What cells were run and timed on: times from two machines are never averaged."""
 
 from __future__ import annotations
 
@@ -20,3 +20,8 @@ def machine(record: FinishedRecord) -> str:
 def machines(records: Iterable[FinishedRecord]) -> list[str]:
     """The machines that ``records`` were timed on, sorted; none where none was timed."""
     return sorted({machine(record) for record in records if record.measured.latency})
+
+
+def makers(records: Iterable[FinishedRecord]) -> list[str]:
+    """The processors and devices that methods chose on, sorted."""
+    return sorted({f"{record.provenance.processor}, {record.cell.device}" for record in records})

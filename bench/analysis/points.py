@@ -11,6 +11,7 @@ import numpy as np
 
 from bench.analysis.costs import cost_in_passes, forward_samples, forward_speedup
 from bench.analysis.curves import curve, parameters_removed
+from bench.analysis.machines import makers
 from bench.analysis.quality import POINTS
 from bench.analysis.stats.across import mean_of_tasks, seed_bootstrap
 from bench.records.schema import FinishedRecord
@@ -68,7 +69,8 @@ class Unpruned:
 class Cost:
     """What it costs to choose what is removed: means over tasks and seeds.
 
-    seconds: of scoring or, where a method trains, of its training at all levels. passes: examples sent through the
+    seconds: of scoring or, where a method trains, of its training at all levels; NaN of cells that were run on several
+    machines. passes: examples sent through the
     model forward and backward.
     """
 
@@ -162,7 +164,8 @@ def cost_of(own: Own) -> Cost:
         return measured.scoring_seconds + measured.method_training_seconds, cost_in_passes(record).total
 
     seconds, passes = _mean(own, cost).tolist()
-    return Cost(seconds, passes)
+    several = len(makers(record for task in own for record in task)) > 1
+    return Cost(float("nan") if several else seconds, passes)
 
 
 def _mean(own: Own, values: Callable[[FinishedRecord], Any]) -> np.ndarray:

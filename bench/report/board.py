@@ -16,7 +16,7 @@ from bench.analysis.comparing.over_controls import Over, over_controls
 from bench.analysis.curves import removes
 from bench.analysis.excluded_tasks import tasks_at_chance
 from bench.analysis.kinds import SCORE, kind
-from bench.analysis.machines import machine, machines
+from bench.analysis.machines import machine, machines, makers
 from bench.analysis.naming import short_names
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord, Record, TaskKey
@@ -61,6 +61,11 @@ class Board:
     def machines(self) -> list[str]:
         """The machines that latency was measured on, sorted; none where it was never timed."""
         return machines(self.records.values())
+
+    @cached_property
+    def makers(self) -> list[str]:
+        """The processors and devices that cells were run on, sorted."""
+        return makers(self.records.values())
 
     def on(self, which: str) -> Board:
         """The records of one machine."""

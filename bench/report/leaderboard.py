@@ -22,7 +22,7 @@ from bench.report.area_orders import area_orders
 from bench.report.board import Board, read, with_results
 from bench.report.leaderboard_files import ABOUT, PICTURE, TABLE, TEXT
 from bench.report.notes import mixed_machines, mixed_settings
-from bench.report.tables.columns import COLUMNS, TIMED, Column
+from bench.report.tables.columns import COLUMNS, Column, columns_of
 from bench.report.tables.markdown import aligned, literal, table_in_markdown
 from bench.report.tables.metrics import metric_tables
 from bench.report.tables.over import OVER, over_cell
@@ -143,7 +143,7 @@ def markdown(board: Board, sort: str = "area") -> str:
                 f"seeds {', '.join(map(str, sorted(set(part['seed']))))}{drawn}.",
                 "",
                 _tables(
-                    part.groupby([*ROW, "seed"], sort=False)[_columns(board)].mean(),
+                    part.groupby([*ROW, "seed"], sort=False)[columns_of(board)].mean(),
                     board.over_controls([task]),
                     sort,
                     quality_in_short(of_task),
@@ -176,7 +176,7 @@ def _overall(board: Board, sort: str = "area") -> str:
     """Means over the tasks above chance, of the methods that have all of them; those left out are named below."""
     table = rows_to_average(board.table)
     tasks = table.groupby(TASK).ngroups
-    per_seed = table.groupby([*ROW, "seed"])[_columns(board)].mean(skipna=False)
+    per_seed = table.groupby([*ROW, "seed"])[columns_of(board)].mean(skipna=False)
     whole = table.groupby([*ROW, "seed"]).size() == tasks
     over = board.over_controls(board.averaged or board.tasks)
     averaged = [record for task in board.averaged or board.tasks for record in board.of_task(task)]
@@ -205,11 +205,6 @@ def _by_seeds(cells: Iterable[tuple[str, int]]) -> str:
         f"{', '.join(some)} ({'seed' if len(of) == 1 else 'seeds'} {', '.join(map(str, of))})"
         for of, some in labels.items()
     )
-
-
-def _columns(board: Board) -> list[str]:
-    """Columns that means can be taken of: times only where they are from one machine."""
-    return [name for name in COLUMNS if name not in TIMED or len(board.machines) <= 1]
 
 
 def _tables(per_seed: pd.DataFrame, over: Mapping[str, Mapping[str, Over]], sort: str, quality: str) -> str:

@@ -31,7 +31,8 @@ def notes(records: Sequence[Record]) -> list[str]:
         ("commits", Counter(r.provenance.commit[:12] for r in records)),
     ):
         if len(values) > 1:
-            found.append(f"records of several {what}: {_counted(values)}")
+            left_out = "; tables leave out the seconds of choosing" if what in ("processors", "devices") else ""
+            found.append(f"records of several {what}: {_counted(values)}{left_out}")
     return found + mixed_machines(done)
 
 

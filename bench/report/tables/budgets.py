@@ -162,7 +162,7 @@ def _columns(found: TradeOffs, point: Point, areas: Mapping[str, float], root: s
         number(point.left, 1, factor=100),
         *([] if math.isnan(found.unpruned.megabytes) else [number(point.megabytes, 3 if point.megabytes < 10 else 1)]),
         *(_estimated(point.speedups.get(batch, Mean(math.nan)), 2) for batch in found.batches),
-        number(cost.seconds, 2 if cost.seconds < 10 else 0),
+        number(cost.seconds, 2 if cost.seconds < 10 else 0, missing="several machines"),
         number(cost.passes, 0),
         number(areas.get(point.label, math.nan), 3),
     )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# Of one machine: means over machines would mix their hardware. Other columns can be averaged over them, or are exact.
+from bench.report.board import Board
+
+# Means over machines would mix their hardware: these are of the machine that timed a cell, or of the one that made it.
 TIMED = ("speedup1", "speedup8", "speedup32", "speedup_generate", "speedup_generate50")
+WALL = ("scoring_seconds", "training_seconds")
 
 
 class Column(NamedTuple):
@@ -91,3 +94,9 @@ COLUMNS = {
         1,
     ),
 }
+
+
+def columns_of(board: Board) -> list[str]:
+    """Columns that means can be taken of: times only where they are from one machine."""
+    timed, made = len(board.machines) <= 1, len(board.makers) <= 1
+    return [name for name in COLUMNS if (timed or name not in TIMED) and (made or name not in WALL)]

@@ -16,7 +16,7 @@ from bench.records.schema import TaskKey
 from bench.report.board import Board, keeps_all, role
 from bench.report.links import method_link, records_link, task_link
 from bench.report.standing import Standing
-from bench.report.tables.columns import COLUMNS, TIMED
+from bench.report.tables.columns import COLUMNS, TIMED, columns_of
 from bench.report.tables.details import estimated
 from bench.report.tables.over import OVER, heading, over_cell
 from bench.report.tables.table import Cell, Heading, Table, name, number
@@ -138,10 +138,9 @@ def speeds(board: Board) -> list[Table]:
 
 
 def _columns(board: Board) -> list[str]:
-    """Columns that some method has; times only where they are from one machine."""
+    """Columns of pages that some method has."""
     some = board.table.notna().any()
-    shown = (name for name, column in COLUMNS.items() if column.short and name != "area" and some[name])
-    return [name for name in shown if name not in TIMED or len(board.machines) == 1]
+    return [name for name in columns_of(board) if COLUMNS[name].short and name != "area" and some[name]]
 
 
 def _headings(columns: Sequence[str]) -> list[Heading]:

@@ -248,6 +248,19 @@ def test_speed_is_a_dash_where_a_method_was_not_timed_and_no_column_where_none_w
     assert "| speed-up" not in board([untimed])
 
 
+def test_no_mean_is_taken_over_seconds_of_choosing_on_two_processors(make_record, changed, board):
+    alike = [changed(make_record(seed=seed), measured={"scoring_seconds": 1.5}) for seed in (0, 1)]
+    apart = [alike[0], changed(alike[1], provenance={"processor": "B"})]
+    for records, several in ((alike, False), (apart, True)):
+        text = board(records)
+        headings = [line for line in text.splitlines() if line.startswith("| method")]
+        assert headings and all(("scoring (s)" in line) is not several for line in headings)
+        assert all("forward" in line for line in headings)  # passes are the same anywhere
+        assert (
+            "records of several processors: A (1), B (1); tables leave out the seconds of choosing" in text
+        ) is several
+
+
 def test_no_mean_is_taken_over_times_of_two_machines(make_record, changed, board, board_of, tmp_path):
     """One cell is made on one processor and timed on another, as on a cluster."""
     generation = {"samples": {0: [3.0], 2: [2.0], 4: [2.0]}, "prompt": 12, "new": 128}
