@@ -7,6 +7,9 @@ import torch
 import transformers as t
 
 from methods.heads import HeadMap, remove_heads
+from tests.bench.prune.conftest import elsewhere
+
+__all__ = ["elsewhere"]  # a fixture here, too
 
 SIZES = {"vocab_size": 40, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 20}
 

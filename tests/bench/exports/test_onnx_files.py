@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,6 +12,40 @@ from bench.exports.runner import Runner, in_place_of
 from methods.heads import HeadMap
 
 SIZES = {"batch", "sequence", "past_sequence", "encoder_sequence", "sequence + past_sequence"}
+
+
+# As somebody writes it who has only numpy, ONNX Runtime and the page about exports.
+ONNX_RUNTIME = """
+import numpy, onnxruntime
+folder, given = sys.argv[1], dict(numpy.load(sys.argv[2]))
+
+def run(name, given):
+    session = onnxruntime.InferenceSession(f"{folder}/{name}.onnx")
+    wanted = {each.name: each for each in session.get_inputs()}
+    for each in wanted.keys() - given.keys():  # a cache without any token
+        given[each] = numpy.zeros((len(given["input_ids"]), wanted[each].shape[1], 0, wanted[each].shape[3]), "f")
+    found = session.run(None, {each: given[each] for each in wanted})
+    return dict(zip((each.name for each in session.get_outputs()), found))
+
+if sys.argv[3] == "t5":
+    encoded = run("encoder_model", given)["last_hidden_state"]
+    decoded = {"encoder_hidden_states": encoded, "encoder_attention_mask": given["attention_mask"]}
+    ids = numpy.zeros((len(encoded), 1), "int64")
+    for _ in range(4):
+        logits = run("decoder_model", decoded | {"input_ids": ids})["logits"]
+        ids = numpy.concatenate([ids, logits[:, -1:].argmax(-1)], 1)
+elif sys.argv[3] == "llama":
+    parts, cache = [], {}
+    for start, end in ((0, 3), (3, 4), (4, 6)):
+        part = {name: given[name][:, start:end] for name in ("input_ids", "position_ids")}
+        found = run("model", part | {"attention_mask": given["attention_mask"][:, :end]} | cache)
+        parts.append(found.pop("logits"))
+        cache = {name.replace("present", "past_key_values"): states for name, states in found.items()}
+    logits = numpy.concatenate(parts, 1)
+else:
+    logits = run("model", given)["logits"]
+numpy.save("logits.npy", logits)
+"""
 
 
 @pytest.fixture(scope="module", params=["bert", "llama", "t5"])
@@ -30,6 +65,28 @@ def test_logits_are_those_of_the_model(exported, texts, size, length, padding):
     if model.config.is_encoder_decoder:
         inputs["decoder_input_ids"] = torch.randint(3, 40, (size, length + 2))
     assert largest_gap(model, Runner(files), inputs) < 1e-5
+
+
+@torch.no_grad()
+def test_files_run_where_this_project_cannot_be_imported(exported, texts, elsewhere, tmp_path):
+    """A language model with its cache, in three parts; an encoder with its decoder, which writes four tokens."""
+    model, files = exported
+    inputs, family = texts(3, 6, "left"), model.config.model_type
+    expected = inputs
+    if family == "llama":
+        inputs["position_ids"] = (inputs["attention_mask"].cumsum(1) - 1).clamp_min(0)
+    elif family == "t5":
+        settings = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "eos_token_id": None}
+        written = model.generate(**inputs, **settings)
+        expected = {**inputs, "decoder_input_ids": written[:, :-1]}
+    np.savez(tmp_path / "inputs.npz", **{name: value.numpy() for name, value in inputs.items()})
+    elsewhere(ONNX_RUNTIME, files[0].parent, tmp_path / "inputs.npz", family)
+    found, expected = torch.from_numpy(np.load(tmp_path / "logits.npy")), model(**expected).logits
+    if family == "llama":
+        real = inputs["attention_mask"].bool()
+        found, expected = found[real], expected[real]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5 * max(1, expected.abs().max().item()))
+    assert family != "t5" or torch.equal(found.argmax(-1), written[:, 1:])
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
@@ -47,3 +49,27 @@ def test_a_traceable_copy_is_exported_for_any_number_of_texts_and_tokens(uneven,
     for inputs in (texts(1, 7), texts(5, 3)):
         found = program.module()(**inputs, use_cache=False).logits
         torch.testing.assert_close(found, model(**inputs).logits)
+
+
+# transformers is imported for the class of the outputs, which a program has by name.
+TORCH_EXPORT = """
+import json, torch, transformers.modeling_outputs
+program = torch.export.load(sys.argv[1]).module()
+for inputs in json.loads(sys.argv[2]):
+    tensors = {name: torch.tensor(values) for name, values in inputs.items()}
+    print(json.dumps(program(**tensors, use_cache=False).logits.tolist()))
+"""
+
+
+@pytest.mark.slow
+@torch.no_grad()
+def test_an_exported_program_runs_where_this_project_cannot_be_imported(uneven, texts, elsewhere, tmp_path):
+    model, free = uneven("gpt2"), {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    sizes = {"input_ids": free, "attention_mask": free, "use_cache": None}
+    example = {**texts(2, 4), "use_cache": False}
+    program = torch.export.export(traceable(model), (), example, dynamic_shapes=sizes, strict=False)
+    torch.export.save(program, tmp_path / "model.pt2")
+    others = [texts(1, 7), texts(5, 3)]
+    given = json.dumps([{name: value.tolist() for name, value in inputs.items()} for inputs in others])
+    for inputs, line in zip(others, elsewhere(TORCH_EXPORT, tmp_path / "model.pt2", given).splitlines(), strict=True):
+        torch.testing.assert_close(torch.tensor(json.loads(line)), model(**inputs).logits)
