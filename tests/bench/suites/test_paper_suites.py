@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from bench.__main__ import main
+from bench.records.arrays import read_arrays
 from bench.records.schema import FinishedRecord
 from bench.records.storage.store import finished, read_current
 from bench.suites.files import load_suite
@@ -25,28 +28,12 @@ GLUE = {
     "qnli": (("question", "sentence"), ("entailment", "not_entailment")),
     "rte": (("sentence1", "sentence2"), ("entailment", "not_entailment")),
 }
+# As the labels of papluca's model are numbered; those of its data are names.
 LANGUAGES = [
-    "ar",
-    "bg",
-    "de",
-    "el",
-    "en",
-    "es",
-    "fr",
-    "hi",
-    "it",
-    "ja",
-    "nl",
-    "pl",
-    "pt",
-    "ru",
-    "sw",
-    "th",
-    "tr",
-    "ur",
-    "vi",
-    "zh",
-]  # as papluca's model has them
+    "ja", "nl", "ar", "pl", "de", "it", "pt", "tr", "es", "hi",
+    "el", "ur", "bg", "en", "fr", "zh", "ru", "th", "sw", "vi",
+]  # fmt: skip
+NAMER = "papluca/xlm-roberta-base-language-detection"
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +56,8 @@ def mirror(tmp_path_factory: pytest.TempPathFactory, tiny_marian: Path, tiny_pai
     made.model("Alireza1044/albert-base-v2-mnli", "albert", NLI, num_hidden_layers=3, num_attention_heads=4)
     made.model("siebert/sentiment-roberta-large-english", "roberta", ("NEGATIVE", "POSITIVE"))
     made.table("SetFit/sst2", with_test, ("text",), "label", (0, 1))
-    made.model("papluca/xlm-roberta-base-language-detection", "xlm-roberta", LANGUAGES)
-    made.table("papluca/language-identification", with_test, ("text",), "labels", LANGUAGES)
+    made.model(NAMER, "xlm-roberta", LANGUAGES)
+    made.table("papluca/language-identification", {**with_test, "test": 60}, ("text",), "labels", sorted(LANGUAGES))
 
     made.model("meta-llama/Llama-2-7b-hf", "llama", hidden_size=64, num_attention_heads=4, max_position_embeddings=512)
     alpaca = ("instruction", "input", "output")
@@ -125,6 +112,23 @@ def test_greedy_gnorm_removes_every_single_head_of_four_checkpoints(run, place):
     for record in records:
         assert record.result.removed == list(range(record.result.units + 1))
         assert record.result.chance < 1 and not record.result.training.model_dump(exclude_none=True)
+
+
+def test_labels_of_a_checkpoint_are_those_of_the_data_by_name(run, place, mirror):
+    """A model whose labels are in another order than the data's is right where the names are the same."""
+    (record,) = run("greedy-gnorm", "--tasks", "language_id", "--methods", "none")
+    (path,) = (place.out / "records").rglob("*.json")
+    outcomes = read_arrays(path)["outcomes"][0, 0]
+    lines = (mirror / "papluca/language-identification/test.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    model = AutoModelForSequenceClassification.from_pretrained(mirror / NAMER).eval()
+    tokenizer = AutoTokenizer.from_pretrained(mirror / NAMER)
+    with torch.no_grad():
+        answers = [int(model(**tokenizer(row["text"], return_tensors="pt")).logits.argmax()) for row in rows]
+    by_name = [model.config.id2label[answer] == row["labels"] for answer, row in zip(answers, rows, strict=True)]
+    by_place = [sorted(LANGUAGES)[answer] == row["labels"] for answer, row in zip(answers, rows, strict=True)]
+    assert outcomes.tolist() == by_name != by_place
+    assert record.result.quality[0][0] == pytest.approx(sum(by_name) / len(rows))
 
 
 @pytest.mark.slow
