@@ -7,7 +7,9 @@ import re
 
 import pytest
 import torch
+import transformers
 from transformers import AutoTokenizer, LlamaConfig, LlamaForSequenceClassification
+from transformers.integrations.heterogeneity.configuration_utils import AmbiguousGlobalPerLayerAttributeError
 
 from bench.prune.uniform import check_expressible, even_units_to_keep
 from bench.records.errors import InputError
@@ -95,3 +97,15 @@ def test_the_numbers_that_a_configuration_can_say_are_named():
 @pytest.mark.parametrize(("text", "kept"), [("0.5", 6), ("60%", 6), ("1.0", 12), ("9", 9), ("0.1", 0)])
 def test_a_share_is_taken_of_each_module(text, kept):
     assert even_units_to_keep(text, HeadMap.of(llama(4))) == kept
+
+
+@pytest.mark.parametrize("name", ["Llama", "Mistral", "Qwen3", "Gemma2", "Bert"])
+def test_transformers_builds_no_model_whose_layers_have_numbers_of_their_own(name):
+    """When it does, uneven checkpoints can say what they are in ``per_layer_config``."""
+    sizes = {"vocab_size": 40, "hidden_size": 32, "num_hidden_layers": 3, "intermediate_size": 20}
+    fewer = {"num_attention_heads": 2} if name == "Bert" else {"num_attention_heads": 2, "num_key_value_heads": 2}
+    more = dict.fromkeys(fewer, 4)
+    config, model = (getattr(transformers, f"{name}{part}") for part in ("Config", "Model"))
+    model(config(**sizes, **more))
+    with pytest.raises(AmbiguousGlobalPerLayerAttributeError, match="num_attention_heads"):
+        model(config(**sizes, **more, per_layer_config={1: fewer}))
