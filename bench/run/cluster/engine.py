@@ -42,7 +42,8 @@ class RayEngine:
         return max(1, min(self._limit, self._nodes.machines))
 
     def __str__(self) -> str:
-        return f"{count(self.slots, 'slot')} of {count(len(list(self._nodes)), 'node')}"
+        others = f", {self._nodes.taken} more used by others" if self._nodes.taken else ""
+        return f"{count(self.slots, 'slot')} of {count(len(list(self._nodes)), 'node')}{others}"
 
     def run(self, jobs: Sequence[Job], watch: Watch, *, apart: bool = False) -> Generator[Done, None, None]:
         """Run ``jobs``, longest first. Raises InputError where the cluster is gone, or a node runs other code."""

@@ -1,17 +1,18 @@
-"""The nodes of a cluster, how many jobs each can take, and whether the cluster is still there."""
+"""The nodes of a cluster, how many jobs each can take beside what others run there, and whether it is still there."""
 
 from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import ray
+from ray._private.state import available_resources_per_node  # where Ray's own libraries have it from
 from ray.exceptions import LocalRayletDiedError, RayError, RaySystemError, RayTaskError, RpcError
 
 from bench.records.errors import InputError
-from bench.run.cluster.connection import first_line
+from bench.run.cluster.connection import OUTSIDE, first_line
 from bench.run.cluster.placement import Node
 from bench.run.options import ClusterOptions
 
@@ -32,7 +33,7 @@ class Nodes:
         self._had_slots = time.monotonic()
         self._unanswered = 0
         self._door = ray.get_runtime_context().gcs_address
-        self.look()
+        self.look({})
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self._alive.values())
@@ -45,16 +46,24 @@ class Nodes:
 
     @property
     def slots(self) -> int:
-        """How many jobs all of them can take."""
-        return sum(node.slots for node in self)
+        """How many jobs all of them can take beside what others run there."""
+        return sum(node.slots - node.taken for node in self)
+
+    @property
+    def taken(self) -> int:
+        """How many more they could if others did not use them."""
+        return sum(node.taken for node in self)
 
     @property
     def machines(self) -> int:
         """How many machines they are on."""
         return len({node.host for node in self})
 
-    def look(self, now: bool = False) -> None:
-        """See which nodes there are; at most every other second, but ``now``. Raises InputError where none is left."""
+    def look(self, own: Mapping[str, Mapping[str, float]], now: bool = False) -> None:
+        """See which nodes there are; at most every other second, but ``now``. Raises InputError where none is left.
+
+        own: CPUs and GPUs that this run uses, by node; what else is used there, others use.
+        """
         if time.monotonic() - self._looked < LOOK_EVERY and not now:
             return
         self._looked = time.monotonic()
@@ -62,23 +71,31 @@ class Nodes:
             return
         with one_line(self._options):
             found = [entry for entry in ray.nodes() if entry["Alive"]]
+            unused = {} if self._outside else available_resources_per_node()
         before, self._alive = self._alive, {}
         for entry in found:
-            resources = entry["Resources"]
-            if slots := self._fit(resources):
-                known = before.get(entry["NodeID"])
+            name, all_of_it = entry["NodeID"], entry["Resources"]
+            if slots := self._fit(all_of_it):
+                known = before.get(name)
                 models = known.models if known else set()
-                host = entry["NodeManagerHostname"]
-                self._alive[entry["NodeID"]] = Node(entry["NodeID"], host, slots, resources.get("CPU", 0), models)
+                used = _used(all_of_it, unused[name], own.get(name, {})) if name in unused else {}
+                left = self._fit({kind: amount - used.get(kind, 0) for kind, amount in all_of_it.items()})
+                host, cpus = entry["NodeManagerHostname"], all_of_it.get("CPU", 0)
+                self._alive[name] = Node(name, host, slots, cpus, models, slots - left)
         if self._alive:
             self._had_slots = time.monotonic()
         elif time.monotonic() - self._had_slots > PATIENCE:
             raise gone(self._options, f"no node is left with {self._options.resources} for a cell")
 
-    def _fit(self, resources: dict[str, float]) -> int:
+    def _fit(self, resources: Mapping[str, float]) -> int:
         cpus, gpus = self._options.cpus, self._options.gpus
-        fit = int(resources.get("CPU", 0) // cpus)
+        fit = int(resources.get("CPU", 0) / cpus + 1e-6)
         return min(fit, int(resources.get("GPU", 0) / gpus + 1e-6)) if gpus else fit
+
+    @property
+    def _outside(self) -> bool:
+        """Whether this process is on no node of the cluster, which then does not say what is used of each node."""
+        return self._options.address.startswith(OUTSIDE)
 
     def _answers(self) -> bool:
         """Whether the head does. Ray would wait a minute for it, and then end this process.
@@ -86,7 +103,7 @@ class Nodes:
         Raises InputError where it has not answered for a while.
         """
         host, _, port = self._door.rpartition(":")
-        if self._options.address.startswith("ray://") or not port.isdecimal():
+        if self._outside or not port.isdecimal():
             return True
         try:
             socket.create_connection((host, int(port)), LOOK_EVERY).close()
@@ -97,6 +114,11 @@ class Nodes:
             return False
         self._unanswered = 0
         return True
+
+
+def _used(all_of_it: Mapping[str, float], unused: Mapping[str, float], own: Mapping[str, float]) -> dict[str, float]:
+    """CPUs and GPUs of a node that others use. Ray leaves out what is used up."""
+    return {kind: max(0.0, all_of_it.get(kind, 0) - unused.get(kind, 0) - own.get(kind, 0)) for kind in ("CPU", "GPU")}
 
 
 def gone(options: ClusterOptions, error: object) -> InputError:

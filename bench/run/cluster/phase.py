@@ -1,4 +1,4 @@
-"""Jobs on the slots of a cluster: as many in flight as it has room for; what dies runs again elsewhere."""
+"""Jobs on the slots of a cluster: as many in flight as it has room for; what dies or must wait runs elsewhere."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from bench.records.errors import InputError
 from bench.run.cluster import remote
 from bench.run.cluster.code import code
+from bench.run.cluster.flights import Flight, taken
 from bench.run.cluster.nodes import GONE, Nodes, failed_on
-from bench.run.cluster.placement import Node, Queue, free
+from bench.run.cluster.placement import Node, Queue, free, in_turn
 from bench.run.cluster.shipments import Shipments
 from bench.run.engine import packed
 from bench.run.engines import Watch
@@ -42,37 +43,10 @@ from bench.run.worker import Done
 TRIES = 3  # of a job whose process dies
 NODES = 3  # that may die under a job, before it is taken to be the reason
 TICK = 0.25  # seconds between two looks at what the jobs do
+WAIT = 10.0  # seconds in which a job begins, its process included, unless others use the node
 ENDING = 5.0  # seconds that cancelled jobs have to end
 LOST = (NodeDiedError, ObjectLostError, TaskUnschedulableError)  # with the node
 CRASHED = "its process ended, as when memory runs out"
-
-
-@dataclass
-class Flight:
-    """A job that was sent to a node."""
-
-    index: int
-    job: Any
-    node: str
-    reference: Any
-    doing: str = ""
-    trained: Done | None = None  # the outcome of the training whose model is fetched from the node
-    stopped: str = ""  # why it was stopped; empty where it was not
-    _began: float | None = None
-
-    @property
-    def seconds(self) -> float:
-        """How long it has been running; 0 until it has said so."""
-        return 0.0 if self._began is None else time.monotonic() - self._began
-
-    def tell(self, seconds: float, doing: str) -> None:
-        """It has been running for so many seconds."""
-        self._began, self.doing = time.monotonic() - seconds, doing
-
-    def stop(self, reason: str) -> None:
-        """End it; its outcome is then ``reason``."""
-        self.stopped = reason
-        ray.cancel(self.reference)
 
 
 @dataclass
@@ -99,12 +73,14 @@ class Phase:
         self._take, self._pack = ray.remote(remote.take), ray.remote(remote.pack)
         self._board: Any = ray.remote(num_cpus=0, max_restarts=-1)(remote.Board).remote()
         self._told: Any = None  # what the board is asked for
+        self._asked = self._known = time.monotonic()  # when it was asked, and when for what it last answered
 
     def outcomes(self, watch: Watch) -> Generator[Done, None, None]:
         """The outcome of each job as it ends. Raises what is no fault of a job."""
         while self.queue or self._flights:
-            self.nodes.look()
+            self._take_back()
             self._place()
+            self._look()  # now that slots are filled: Ray learns a moment later what has ended, and where
             self._listen()
             watch([flight for flight in self._flights.values() if flight.seconds])
             for flight in self._ended():
@@ -122,12 +98,32 @@ class Phase:
                 ray.wait(list(self._flights), num_returns=len(self._flights), timeout=ENDING)
             ray.kill(self._board)
 
+    def _look(self, now: bool = False) -> None:
+        """See which nodes there are, and what others than the flights use of them."""
+        self.nodes.look(taken(flight for flight in self._flights.values() if not self._overdue(flight)), now)
+
+    def _overdue(self, flight: Flight) -> bool:
+        """Whether it should have begun long ago: others use the node, which they did not when it was sent there."""
+        return flight.waits and self._known > flight.sent + WAIT
+
+    def _take_back(self) -> None:
+        """Let jobs that are overdue wait in the queue again, one for each other node that has room."""
+        if not (overdue := [flight for flight in self._flights.values() if self._overdue(flight)]):
+            return
+        nodes = [node for node in self.nodes if all(flight.node != node.id for flight in overdue)]
+        others = [flight for flight in self._flights.values() if not self._overdue(flight)]
+        for flight, _ in zip(overdue, free(nodes, others, self.apart, self.limit), strict=False):
+            del self._flights[flight.reference]
+            ray.cancel(flight.reference)
+            self.queue.add(flight.index)
+
     def _place(self) -> None:
-        """Send jobs to nodes as long as there is room."""
-        while nodes := free(self.nodes, self._flights.values(), self.apart, self.limit):
-            if (index := self.queue.take(nodes[0].models)) is None:
-                return
-            self._send(index, nodes[0])
+        """Send jobs to nodes as long as there is room; where others use all, one that waits there in its turn."""
+        for places in (free, in_turn):
+            while nodes := places(self.nodes, self._flights.values(), self.apart, self.limit):
+                if (index := self.queue.take(nodes[0].models)) is None:
+                    return
+                self._send(index, nodes[0])
 
     def _send(self, index: int, node: Node) -> None:
         job = self.jobs[index]
@@ -153,19 +149,21 @@ class Phase:
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
         )
         reference = task.remote(ticket, self._board)
-        self._flights[reference] = Flight(index, job, node.id, reference)
+        takes = {"CPU": cpus, "GPU": self.options.gpus}
+        self._flights[reference] = Flight(index, job, node.id, reference, takes)
         if model:
             node.models.add(model)
 
     def _listen(self) -> None:
         """Note what jobs say that they do, as far as the board has answered."""
         if self._told is None:
-            self._told = self._board.read.remote()
+            self._told, self._asked = self._board.read.remote(), time.monotonic()
         if not ray.wait([self._told], timeout=0)[0]:
             return
         reference, self._told = self._told, None
         with suppress(RayActorError, ActorUnschedulableError, ObjectLostError):  # its node died; another takes it over
             told: Mapping[int, tuple[float, str]] = ray.get(reference)
+            self._known = self._asked
             for flight in self._flights.values():
                 if flight.index in told:
                     flight.tell(*told[flight.index])
@@ -188,7 +186,7 @@ class Phase:
         except LOST as error:
             if flight.stopped:
                 return Done(flight.index, flight.seconds, died=flight.stopped)
-            self.nodes.look(now=True)
+            self._look(now=True)
             return self._lost(flight, error)
         except (WorkerCrashedError, OutOfMemoryError) as error:
             reason = "memory ran out on its node" if isinstance(error, OutOfMemoryError) else CRASHED
@@ -243,7 +241,9 @@ class Phase:
         here = NodeAffinitySchedulingStrategy(flight.node, soft=False)
         task = self._pack.options(num_cpus=0, max_retries=0, scheduling_strategy=here)
         reference = task.remote(model, self.cache)
-        self._flights[reference] = replace(flight, reference=reference, trained=done, doing="fetching the model")
+        self._flights[reference] = replace(
+            flight, reference=reference, takes={}, trained=done, doing="fetching the model"
+        )
         return None
 
     def _lost(self, flight: Flight, error: Exception) -> Done | None:

@@ -17,9 +17,10 @@ class Node:
 
     id: str
     host: str
-    slots: int
-    cpus: float  # all of them
+    slots: int  # all of them, as cpus are
+    cpus: float
     models: set[str] = field(default_factory=set)  # folders in its cache, as far as is known
+    taken: int = 0  # slots that others than this run use
 
 
 class Queue:
@@ -90,14 +91,28 @@ class Queue:
 def free(nodes: Iterable[Node], running: Iterable[Any], apart: bool, limit: int) -> list[Node]:
     """Those of ``nodes`` with room for one more job, the emptiest first.
 
-    running: what is at work, each with the ``node`` that it was sent to. apart: a machine takes one job at a time.
+    running: what is at work, each with the ``node`` that it was sent to. apart: a machine takes one job at a time, and
+    none while others use it.
     """
-    at_work = list(running)
+    at_work, known = list(running), list(nodes)
     if len(at_work) >= limit:
         return []
     on = Counter(each.node for each in at_work)
-    known = list(nodes)
     if apart:
-        hosts = {node.host for node in known if on[node.id]}
+        hosts = {node.host for node in known if on[node.id] or node.taken}
         return [node for node in known if node.host not in hosts]
-    return sorted((node for node in known if on[node.id] < node.slots), key=lambda node: on[node.id] / node.slots)
+    room = (node for node in known if on[node.id] + node.taken < node.slots)
+    return sorted(room, key=lambda node: (on[node.id] + node.taken) / node.slots)
+
+
+def in_turn(nodes: Iterable[Node], running: Iterable[Any], apart: bool, limit: int) -> list[Node]:
+    """Those of ``nodes`` that others use where a job may wait for them, beside no other of this run that ``waits``.
+
+    Without it, a run beside others that fill each slot as it is left would never have one. Arguments as of ``free``.
+    """
+    at_work, known = list(running), list(nodes)
+    if len(at_work) >= limit:
+        return []
+    held = {each.node for each in at_work if apart or each.waits}
+    hosts = {node.host for node in known if node.id in held} if apart else set()
+    return [node for node in known if node.taken and node.id not in held and node.host not in hosts]

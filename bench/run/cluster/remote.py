@@ -83,6 +83,7 @@ def take(ticket: Ticket, board: Any) -> Answer:
     node = ray.get_runtime_context().get_node_id()
     if other := difference(code(), ticket.code):
         return Answer(node, other_code=other)
+    board.tell.remote(ticket.index, 0.0, "")  # it has begun
     cache = Cache(ticket.cache or default_root())
     if lacks := _fetched(ticket, cache):
         return Answer(node, lacks=lacks)

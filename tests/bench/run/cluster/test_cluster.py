@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.suites.plugins import load_plugins
-from tests.fixtures.forked import Forked, alive, strays, wait_until
-from tests.fixtures.runs import ROOT, Place
+from tests.fixtures.forked import alive, strays, wait_until
+from tests.fixtures.runs import Place
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="Ray is not installed: headbench[cluster]"
@@ -27,75 +20,6 @@ pytestmark = pytest.mark.skipif(
 # Of processes that run cells: a few in the ordinary tests; more with, say, HEADBENCH_CLUSTER_KILLS=10.
 KILLS = int(os.environ.get("HEADBENCH_CLUSTER_KILLS", "2"))
 FLAGS = ("--methods", "none,random,michel,gnorm", "--seeds", "2", "--finetune")
-PLUGIN = """
-import ctypes, faulthandler, time
-from methods import scorer
-
-@scorer("crashes", source="test")
-def crashes(view):
-    faulthandler.disable()  # it would print a traceback
-    ctypes.string_at(0)
-
-@scorer("hangs", source="test")
-def hangs(view):
-    time.sleep(600)
-"""
-
-
-@dataclass
-class Nodes:
-    """A head without CPUs, and three nodes with one each. site: where a plugin is that all of them have."""
-
-    address: str
-    raylets: list[int]
-    head: int
-    caches: list[Path]
-    site: Path
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        return "--engine", "ray", "--address", self.address, "--jobs", "3"
-
-    def run(self, place: Place, *flags: str, **how: Any) -> Forked:
-        """Start a run on them."""
-        return Forked(place, *flags, *self.flags, output=place.folder / "said", **how)
-
-    def with_plugin(self) -> None:
-        """Load the plugin in this process."""
-        sys.path.insert(0, str(self.site))
-        load_plugins.cache_clear()
-        load_plugins()
-
-    def at_work(self) -> list[int]:
-        """The processes that run cells on them, and those that hand them over."""
-        found = []
-        for place in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                command = place.read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if b"bench.run.cluster.template" in command:
-                found.append(int(place.parent.name))
-        return found
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory) -> Iterator[Nodes]:
-    folder = tmp_path_factory.mktemp("nodes")
-    site, caches = folder / "site", [folder / f"cache{number}" for number in range(3)]
-    info = site / "faulty-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[headbench.methods]\nfaulty = faulty\n")
-    (site / "faulty.py").write_text(PLUGIN)
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{site}", "RAY_TMPDIR": "/tmp"}  # sockets: short paths
-    command = [sys.executable, str(Path(__file__).with_name("three_nodes.py")), *map(str, caches)]
-    process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin is not None and process.stdout is not None
-    said = json.loads(process.stdout.readline())
-    yield Nodes(**said, caches=caches, site=site)
-    process.stdin.close()
-    process.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -197,18 +121,9 @@ def test_a_node_that_cannot_write_is_named(place, nodes, trained_here):
     if trained_here:
         assert place.run(*flags) == 0
         shutil.rmtree(place.out)
-    for cache in nodes.caches:
-        if cache.exists():
-            cache.rename(cache.with_suffix(".away"))
-        cache.write_text("no folder")
-    try:
+    with nodes.instead_of_caches(lambda cache: cache.write_text("no folder")):
         run = nodes.run(place, *flags)
         assert run.result() == 2, run.output.read_text()
-    finally:
-        for cache in nodes.caches:
-            cache.unlink()
-            if cache.with_suffix(".away").exists():
-                cache.with_suffix(".away").rename(cache)
     said = run.output.read_text()
     assert "Traceback" not in said
     last = said.splitlines()[-1]

@@ -1,9 +1,10 @@
-"""What ends a run on a cluster is one line, with the node that it is of."""
+"""Which slots a run may use, and that what ends it is one line, with the node that it is of."""
 
 from __future__ import annotations
 
 import errno
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -55,3 +56,31 @@ def test_a_bug_in_a_task_keeps_its_traceback():
 
     with pytest.raises(exceptions.RayTaskError), one_line(ClusterOptions()):
         raise exceptions.RayTaskError("take", "Traceback", ValueError("a bug"))
+
+
+@pytest.mark.parametrize(
+    ("unused", "own", "taken"),
+    [
+        ({"CPU": 8.0, "GPU": 2.0}, {}, 0),
+        ({"GPU": 2.0}, {}, 4),  # Ray leaves out what is used up
+        ({"CPU": 8.0}, {}, 4),
+        ({"CPU": 5.0, "GPU": 2.0}, {}, 2),  # 3 of 8 CPUs are used, and a cell takes 2
+        ({"CPU": 5.0, "GPU": 2.0}, {"CPU": 2.0}, 1),
+        ({"CPU": 8.0, "GPU": 1.3}, {"GPU": 0.5}, 1),
+        ({}, {"CPU": 8.0, "GPU": 2.0}, 0),
+        ({"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0, "GPU": 2.0}, 0),  # Ray does not know yet of what was sent
+    ],
+)
+def test_what_this_run_does_not_use_of_a_node_others_do(monkeypatch, unused, own, taken):
+    from bench.run.cluster import nodes
+
+    node = {"NodeID": "a", "NodeManagerHostname": "h", "Alive": True, "Resources": {"CPU": 8.0, "GPU": 2.0}}
+    context = SimpleNamespace(gcs_address="")
+    ray = SimpleNamespace(nodes=lambda: [node], get_runtime_context=lambda: context)
+    monkeypatch.setattr(nodes, "ray", ray)
+    monkeypatch.setattr(nodes, "available_resources_per_node", lambda: {"a": unused})
+    found = nodes.Nodes(ClusterOptions(cpus=2, gpus=0.5))
+    found.look({"a": own}, now=True)
+    assert (found["a"].slots, found["a"].taken, found.slots) == (4, taken, 4 - taken)
+    outside = nodes.Nodes(ClusterOptions(address="ray://h:1", cpus=2, gpus=0.5))
+    assert outside.slots == 4  # it cannot be known there

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.run.cluster.placement import ALIKE, Node, Queue, free
+from bench.run.cluster.placement import ALIKE, Node, Queue, free, in_turn
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,7 @@ def test_a_job_about_as_long_goes_ahead_where_its_model_is():
 @dataclass(frozen=True)
 class AtWork:
     node: str
+    waits: bool = False
 
 
 def test_a_job_goes_to_the_emptiest_node_and_prefers_what_its_models_are_for():
@@ -104,3 +105,23 @@ def test_no_more_jobs_run_at_once_than_the_limit_or_the_slots(running, apart, li
     assert all(running.count(node.id) < node.slots for node in found)
     if len(running) >= limit:
         assert found == []
+
+
+def test_a_job_goes_to_no_slot_that_others_use():
+    nodes = [Node("a", "first", 4, 4, taken=4), Node("b", "second", 4, 4, taken=2), Node("c", "third", 4, 4)]
+    assert [node.id for node in free(nodes, [], apart=False, limit=10)] == ["c", "b"]
+    running = [AtWork(node) for node in "bbccc"]
+    assert [node.id for node in free(nodes, running, apart=False, limit=10)] == ["c"]
+    assert [node.id for node in free(nodes, running, apart=True, limit=10)] == []
+    assert [node.id for node in free(nodes, [AtWork("b")], apart=True, limit=10)] == ["c"]  # not a: others use it
+
+
+def test_where_others_use_nodes_one_job_waits_on_each():
+    nodes = [Node("a", "first", 4, 4, taken=4), Node("b", "second", 4, 4, taken=1), Node("c", "third", 4, 4)]
+    running = [AtWork("a", waits=True), *(AtWork("b") for _ in range(3)), *(AtWork("c") for _ in range(4))]
+    assert [node.id for node in in_turn(nodes, running, apart=False, limit=10)] == ["b"]
+    assert [node.id for node in in_turn(nodes, running[1:], apart=False, limit=10)] == ["a", "b"]
+    assert in_turn(nodes, running, apart=False, limit=len(running)) == []
+    assert [node.id for node in in_turn(nodes, [AtWork("b")], apart=True, limit=10)] == ["a"]
+    same = [Node("a", "first", 4, 4, taken=4), Node("b", "first", 4, 4, taken=1)]
+    assert in_turn(same, [AtWork("b")], apart=True, limit=10) == []  # a is on the same machine

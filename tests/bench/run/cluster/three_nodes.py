@@ -1,7 +1,7 @@
 """A cluster of a head without CPUs and of nodes with one CPU each, in a process of its own, as it starts threads.
 
 Arguments: a cache folder for each node. Prints a line of JSON with the address, the process of each node's raylet
-and that of the head; ends when its input does.
+and that of the head; ends with the next line of its input.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main(caches: list[str]) -> None:
     raylets = [node.all_processes[PROCESS_TYPE_RAYLET][0].process.pid for node in cluster.worker_nodes]
     head = cluster.head_node.all_processes[PROCESS_TYPE_GCS_SERVER][0].process.pid
     print(json.dumps({"address": cluster.address, "raylets": raylets, "head": head}), flush=True)
-    sys.stdin.read()
+    sys.stdin.readline()
     cluster.shutdown()
 
 
