@@ -1,4 +1,4 @@
-"""A task's page of heads: which are kept at each level, and how many in each layer."""
+"""A task's pages of heads: which are kept at each level, and how many in each layer."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from bench.report.pages.render import render
 from bench.report.tables import kept as tables
 from bench.report.tables.table import to_csv
 
-MOST = 12  # levels in a page; the file with all heads has all of them
+MOST = 12  # levels in a page
 
 
 def heads_page(board: Board, task: TaskKey) -> Files:
-    """The page with its picture and tables, one folder below the report's; none where nothing is known of heads."""
+    """The page with its picture and tables, one folder below the report's; none where nothing is known of heads.
+
+    Of more levels than ``MOST`` it shows some, evenly spread, and further pages show them all.
+    """
     found = kept(board, task)
     if found is None or not found.removed:
         return {}
@@ -32,6 +35,7 @@ def heads_page(board: Board, task: TaskKey) -> Files:
     each = tables.every_head(found, f"heads-{slug}")
     caption = f"{board.name(task)}: heads kept in each layer, mean over methods that remove heads alone"
     of_kinds = tables.by_kind(found, f"layers-{slug}", caption)
+    further = _further(found, task) if len(levels) < len(found.removed) else {}
     page = render(
         "heads.html",
         title=f"Heads kept: {board.name(task)}",
@@ -39,17 +43,36 @@ def heads_page(board: Board, task: TaskKey) -> Files:
         task=task,
         name=board.name(task),
         found=found,
-        levels=[_level(found, removed) for removed in levels],
-        left_out=len(found.removed) - len(levels),
+        levels=[_level(found, removed, "../") for removed in levels],
+        further=[(file, stretch[0], stretch[-1]) for file, stretch in further.items()],
         each=each.name,
         layers=drawn,
         by_kind=of_kinds,
     )
     files = {heads_file(task): page, f"tables/{each.name}.csv": to_csv(each)}
+    for file, stretch in further.items():
+        root = "../" * file.count("/")
+        files[file] = render(
+            "head_levels.html",
+            title=f"Heads kept: {board.name(task)}, {stretch[0]} to {stretch[-1]} of {found.units} removed",
+            root=root,
+            first_page=heads_file(task),
+            found=found,
+            levels=[_level(found, removed, root) for removed in stretch],
+            each=each.name,
+        )
     return files | files_of([drawn], [of_kinds])
 
 
-def _level(found: Kept, removed: int) -> dict[str, Any]:
+def _further(found: Kept, task: TaskKey) -> dict[str, Sequence[int]]:
+    """Numbers of heads removed, ``MOST`` to a page, by the page's path in the report."""
+    return {
+        f"heads/levels/{task_slug(task)}-{first // MOST + 1}.html": found.removed[first : first + MOST]
+        for first in range(0, len(found.removed), MOST)
+    }
+
+
+def _level(found: Kept, removed: int, root: str) -> dict[str, Any]:
     """What a page shows of one level."""
     groups = []
     for own, labels in found.kinds.items():
@@ -59,7 +82,7 @@ def _level(found: Kept, removed: int) -> dict[str, Any]:
     return {
         "option": f"{removed} of {found.units} ({share:.0f} %)",
         "groups": [(title, maps) for title, maps in groups if maps],
-        "table": tables.at_level(found, removed, "../"),
+        "table": tables.at_level(found, removed, root),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import posixpath
 import re
 from itertools import pairwise
 
@@ -14,11 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from bench.report.board import read
 from bench.report.figures.head_maps import FAINTEST, STEPS, bitmap, size
 from bench.report.figures.layers import layers_by_kind
 from bench.report.kept import heads_kept, kept
-from bench.report.pages import heads as page_of_heads
 from bench.report.pages.heads import heads_page
 
 FILE = "heads/classification.alpha.model.html"
@@ -158,14 +157,50 @@ def test_lines_of_kinds_of_attention_do_not_touch(encoder_decoder):
     assert [text.get_text() for text in axis.texts] == ["encoder", "decoder", "cross"]
 
 
-def test_of_many_levels_a_page_shows_some_and_the_file_all(run, monkeypatch, undrawn):
-    monkeypatch.setattr(page_of_heads, "MOST", 2)
-    board = read(run(seeds=1, data=("alpha",), labels=("michel", "random")))
-    files = heads_page(board, board.tasks[0])
-    assert files[FILE].decode().count('data-group="Heads removed"') == 2
-    assert "2 levels between those shown" in files[FILE].decode()
-    rows = csv.DictReader(io.StringIO(files["tables/heads-classification.alpha.model.csv"].decode()))
-    assert {row["removed"] for row in rows} == {"2", "4", "6", "8"}
+@pytest.fixture
+def thirty(make_record, board_of):
+    """Two methods measured after each of 30 removals, in layers of 5 heads."""
+    rng, removed = np.random.default_rng(1), tuple(range(31))
+    quality = [[0.9 - count / 100 for count in removed]]
+    records = [
+        make_record(seed=seed, label=label, removed=removed, quality=quality, data="alpha", control=label == "random",
+                    result={"shape": [5] * 6, "orders": [rng.permutation(30).tolist()]})
+        for label in ("scored", "random") for seed in range(2)
+    ]  # fmt: skip
+    return board_of(records)
+
+
+def levels_in(page: str) -> list[tuple[int, list[tuple[str, bytes]]]]:
+    """The numbers of heads removed that a page offers, each with its maps and the methods that they are of."""
+    parts = re.split(r'<section data-group="Heads removed" data-option="(\d+) of 30 ', page)
+    image = r'base64,([^"]+)"[^>]*alt="Heads that (\w+) keeps'
+    return [
+        (int(count), [(label, base64.b64decode(png)) for png, label in re.findall(image, part)])
+        for count, part in zip(parts[1::2], parts[2::2], strict=True)
+    ]
+
+
+def test_every_recorded_level_has_its_maps_on_one_of_several_pages(thirty, parse, undrawn):
+    files, found = heads_page(thirty, thirty.tasks[0]), kept(thirty, thirty.tasks[0])
+    assert found is not None and found.removed == tuple(range(1, 31))
+    first, further = files.pop(FILE).decode(), [name for name in files if name.endswith(".html")]
+    assert [link for link in parse(first).links if "levels" in link] == [f"../{name}" for name in further]
+    pages = {name: files[name].decode() for name in further}
+    assert [count for page in pages.values() for count, _ in levels_in(page)] == list(found.removed)
+    for page in (first, *pages.values()):
+        assert 0 < len(levels_in(page)) <= 12
+        for count, maps in levels_in(page):
+            assert maps == [(label, bitmap(found.shares[label][count])) for label in ("scored", "random")]
+    for name, page in pages.items():
+        assert len(page) <= len(first)
+        for link in parse(page).links:
+            place = posixpath.normpath(posixpath.join(posixpath.dirname(name), link.partition("#")[0]))
+            assert place in {FILE, *further, *files} or re.match(r"(index|budgets|records|methods/\w+)\.html", place)
+
+
+def test_few_levels_are_all_on_one_page(uneven, undrawn):
+    files = heads_page(uneven, uneven.tasks[0])
+    assert [name for name in files if name.endswith(".html")] == [FILE] and b"heads/levels" not in files[FILE]
 
 
 def test_records_that_do_not_say_where_units_are_have_no_page(make_record, board_of):
