@@ -3,7 +3,8 @@
     python docs/studies/cluster_growth.py
 
 Cells of known length pass through the queue and the placement of ``bench.run.cluster``; only the clock is simulated.
-Writes ``cluster_growth.csv`` and ``cluster_growth.svg`` beside this file; what they say is in docs/cluster.md.
+Writes ``cluster_growth.csv`` and ``cluster_growth.svg`` beside this file, and prints the table of costs that is in
+docs/cluster.md, where it is said what they show.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tasks.request import TaskSpec
 TABLE, FIGURE = (Path(__file__).with_suffix(suffix) for suffix in (".csv", ".svg"))
 SLOTS = (4, 8, 16, 32, 64, 128, 256, 512)
 OF_A_NODE = 4  # slots
+SEEDS, COST_SLOTS = (1, 3, 10), (4, 32, 128)  # of the table of costs
 TASKS = ("mnli", "language-id", "sentiment", "harness")
 
 
@@ -41,12 +43,30 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True)
 class Growth:
-    """What a study takes on so many slots, in seconds. bound: no schedule can take less. fetched: models sent."""
+    """What a study takes on so many slots, in seconds.
+
+    bound: the longest chain, or all work on all slots: no schedule takes less. idle_bound: the same, with the slots
+    that are idle while models are trained. fetched: models sent to nodes.
+    """
 
     slots: int
     makespan: float
     bound: float
+    idle_bound: float
     fetched: int
+
+    @property
+    def row(self) -> dict[str, str]:
+        """Its row of the table, times in hours, and by which share the makespan is above the bounds."""
+        return {
+            "slots": str(self.slots),
+            "hours": f"{self.makespan / 3600:.4f}",
+            "bound_hours": f"{self.bound / 3600:.4f}",
+            "over_bound": f"{self.makespan / self.bound - 1:.4f}",
+            "idle_bound_hours": f"{self.idle_bound / 3600:.4f}",
+            "over_idle_bound": f"{self.makespan / self.idle_bound - 1:.4f}",
+            "fetched": str(self.fetched),
+        }
 
 
 def study(seeds: int) -> tuple[list[TrainJob | CellJob], list[float]]:
@@ -81,17 +101,15 @@ def simulated(jobs: Sequence[TrainJob | CellJob], lengths: Sequence[float], slot
             heapq.heappush(running, Placed(now + lengths[index], index, room[0].id))
         now, index, _ = heapq.heappop(running)
         queue.ended(index)
-    return Growth(slots, now, bound(jobs, lengths, slots), fetched)
+    chain, idle = max(_chains(jobs, lengths)), _idle(jobs, lengths, slots)
+    bound, idle_bound = (max(chain, seconds / slots) for seconds in (sum(lengths), sum(lengths) + idle))
+    return Growth(slots, now, bound, idle_bound, fetched)
 
 
-def bound(jobs: Sequence[TrainJob | CellJob], lengths: Sequence[float], slots: int) -> float:
-    """Seconds that any schedule takes at least: the longest chain, or all work on all slots.
-
-    Until the first training has ended, as many slots are idle as are more than there are trainings.
-    """
+def _idle(jobs: Sequence[TrainJob | CellJob], lengths: Sequence[float], slots: int) -> float:
+    """Seconds that slots are idle before the first training has ended: as many as are more than the trainings."""
     trainings = [length for job, length in zip(jobs, lengths, strict=True) if isinstance(job, TrainJob)]
-    idle = max(0, slots - len(trainings)) * min(trainings)
-    return max((sum(lengths) + idle) / slots, *_chains(jobs, lengths))
+    return max(0, slots - len(trainings)) * min(trainings)
 
 
 def _model(job: TrainJob | CellJob) -> str:
@@ -105,22 +123,31 @@ def _chains(jobs: Sequence[TrainJob | CellJob], lengths: Sequence[float]) -> Ite
         yield length + (of_training[id(job.needs)] if isinstance(job, CellJob) else 0.0)
 
 
+def growth() -> list[Growth]:
+    """What the study of the most seeds takes on each number of slots."""
+    jobs, lengths = study(max(SEEDS))
+    return [simulated(jobs, lengths, slots) for slots in SLOTS]
+
+
+def costs() -> Iterator[str]:
+    """The table of what studies of more and more cells take, as Markdown."""
+    yield (
+        "| seeds | cells | trainings | hours on one slot | " + " | ".join(f"on {slots}" for slots in COST_SLOTS) + " |"
+    )
+    yield "| ---: " * (4 + len(COST_SLOTS)) + "|"
+    for seeds in SEEDS:
+        jobs, lengths = study(seeds)
+        trainings = sum(isinstance(job, TrainJob) for job in jobs)
+        hours = [sum(lengths), *(simulated(jobs, lengths, slots).makespan for slots in COST_SLOTS)]
+        cells = [str(seeds), f"{len(jobs) - trainings:,}", str(trainings), *(f"{each / 3600:.3f}" for each in hours)]
+        yield f"| {' | '.join(cells)} |"
+
+
 def main() -> None:
-    jobs, lengths = study(seeds=10)
-    found = [simulated(jobs, lengths, slots) for slots in SLOTS]
+    found = growth()
+    rows = [each.row for each in found]
     TABLE.unlink(missing_ok=True)
-    columns = ("slots", "hours", "bound_hours", "over_bound", "fetched")
-    rows = [
-        {
-            "slots": each.slots,
-            "hours": f"{each.makespan / 3600:.4f}",
-            "bound_hours": f"{each.bound / 3600:.4f}",
-            "over_bound": f"{each.makespan / each.bound - 1:.4f}",
-            "fetched": each.fetched,
-        }
-        for each in found
-    ]
-    add(TABLE, columns, rows)
+    add(TABLE, tuple(rows[0]), rows)
     figure = empty_figure(5, 3)
     axes = figure.add_subplot(xlabel="slots", ylabel="hours", xscale="log", yscale="log", xticks=SLOTS)
     axes.set_xticklabels(SLOTS)
@@ -129,6 +156,7 @@ def main() -> None:
     axes.plot(SLOTS, [each.makespan / 3600 for each in found], "o", color="C0", label="simulated")
     axes.legend()
     save(figure, FIGURE)
+    print(*costs(), sep="\n")
 
 
 if __name__ == "__main__":
