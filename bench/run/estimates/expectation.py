@@ -54,7 +54,10 @@ class Memory(NamedTuple):
 
     @property
     def most(self) -> int | None:
-        """The most at once: a model is trained, scored, or evaluated."""
+        """The most that is counted at once: a model is trained, scored, or evaluated.
+
+        No bound: what operations need for a moment, and what the allocator keeps, comes on top.
+        """
         if self.activations is None or self.trained_activations is None:
             return None
         return self.weights + max(self.narrowed, self.activations, self.copies + self.trained_activations)
@@ -148,7 +151,7 @@ class Expectation:
                 f"to train, {memory.copies / MB:,.0f} MB more for copies, gradients and optimizer, and activations "
                 f"{kept(memory.trained_texts, memory.trained_activations)}"
             )
-        most = "" if memory.most is None else f"{memory.most / MB:,.0f} MB at most, without libraries: "
+        most = "" if memory.most is None else f"about {memory.most / MB:,.0f} MB at the peak, without libraries: "
         return most + "; ".join(parts)
 
     def _passes(self, work: Work) -> str:
