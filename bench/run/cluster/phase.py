@@ -231,12 +231,9 @@ class Phase:
         return done
 
     def _fetched(self, flight: Flight, done: Done) -> Done | None:
-        """The outcome of a training, once the driver has the model.
-
-        It has it at once where nodes share a cache. It may have one that was altered, which the new one replaces.
-        """
+        """The outcome of a training, once the driver has the model, which it has at once where it shares a cache."""
         model = self.shipments.model(flight.job)
-        if not model or self.cache is not None or "failure" in done.value:
+        if not model or "failure" in done.value or self.shipments.whole(model):
             return done
         here = NodeAffinitySchedulingStrategy(flight.node, soft=False)
         task = self._pack.options(num_cpus=0, max_retries=0, scheduling_strategy=here)

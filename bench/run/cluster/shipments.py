@@ -46,6 +46,10 @@ class Shipments:
         """Whether the driver has it, to send: a node makes one of its own that is not as it was made."""
         return bool(model) and model not in self._damaged and self._cache.path(model).is_dir()
 
+    def whole(self, model: str) -> bool:
+        """Whether the driver has it as it was made, as where its cache is that of the nodes."""
+        return not damage(self._cache.path(model))
+
     def contents(self, job: Any) -> tuple[Content, ...]:
         """The user's own files that the task of ``job`` reads."""
         return contents_of(job.cell.task)

@@ -194,11 +194,11 @@ def test_a_trained_model_travels_to_a_node_and_back(shipments, tiny_data, tiny_m
     spec = TaskSpec(task="classification", model=str(tiny_model), data=str(tiny_data), finetune=True)
     made, job = shipments(spec)
     model = made.model(job)
-    assert not made.here(model)
+    assert not made.here(model) and not made.whole(model)
     nodes = [Cache(tmp_path / name) for name in ("first", "second")]
     nodes[0].folder(model, lambda empty: shutil.copytree(tiny_model, empty, dirs_exist_ok=True))
     made.keep(model, remote.pack(model, nodes[0].root))
-    assert made.here(model)
+    assert made.here(model) and made.whole(model)
     at_node(made, job, nodes[1], model)
     content = {path.name: path.read_bytes() for path in nodes[0].path(model).iterdir()}
     assert {path.name: path.read_bytes() for path in nodes[1].path(model).iterdir()} == content
@@ -217,7 +217,7 @@ def test_a_model_that_was_altered_is_not_sent(shipments, tiny_data, tiny_model, 
         with (cache.path(model) / "model.safetensors").open("r+b") as file:
             file.seek(-1, 2)
             file.write(b"\x7f")
-    assert made.here(model)
+    assert made.here(model) and not made.whole(model)
     made.send(model, ())
     assert not made.sent(model) and not made.here(model)  # so that the next ticket does not promise it
     said = capsys.readouterr().err
