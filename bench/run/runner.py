@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -48,12 +48,12 @@ def run(suite: Suite, options: RunOptions) -> int:
         signals.at_work()
         if options.no_cache:
             root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headbench-")))
-        found = survey(store, cells, set_aside=not options.dry_run)
+        estimator = Estimator(Costs.shipped())
+        found = survey(store, cells, set_aside=not options.dry_run, learn=estimator.learn)
         if not options.dry_run:
             _set_aside_others(store, cells)
         wanted = {"missing", "stale", "corrupt"} | ({"failed"} if options.retry_failed else set())
         left = {cell: None for cell in cells if found[cell].state in wanted}
-        estimator = Estimator(Costs.shipped(), [each.record for each in found.values() if each.record is not None])
         engine = _engine(options, root, estimator, stack)
         jobs = ordered(list(left), root, engine.slots, options.timeout)
         timed = [cell for cell in cells if cell in left or found[cell].state == "untimed"] if options.latency else []
@@ -74,9 +74,8 @@ def run(suite: Suite, options: RunOptions) -> int:
     undone = {cell: each for cell, each in found.items() if each.state not in ("done", "untimed")}
     written = leaderboard.write(options.out)
     print(f"\n{leaderboard.summary(options.out)}")
-    for cell, (state, record) in undone.items():
-        reason = record.reason if isinstance(record, FailedRecord) else "its record was changed meanwhile"
-        print(f"{state}: {cell.name}: {reason}")
+    for cell, (state, reason) in undone.items():
+        print(f"{state}: {cell.name}: {reason or 'its record was changed meanwhile'}")
     for cell, reason in untimed.items():
         print(f"not timed: {cell.name}: {reason}")
     print(f"\nRecords: {store.folder}; {', '.join(path.name for path in written)} in {options.out}")
@@ -106,11 +105,11 @@ def _engine(options: RunOptions, root: Path, estimator: Estimator, stack: ExitSt
 class Found(NamedTuple):
     """What there is of a cell: done, untimed (done but for latency), failed, missing, corrupt or stale.
 
-    Stale records were made under other settings. record: None where there is none that can be read.
+    Stale records were made under other settings. reason: why a cell failed.
     """
 
     state: str
-    record: Record | None = None
+    reason: str = ""
 
 
 def survey(
@@ -118,16 +117,17 @@ def survey(
     cells: Iterable[Cell],
     set_aside: bool = False,
     known: Mapping[Path, Record | CorruptRecord | OtherProtocol] | None = None,
+    learn: Callable[[Record], None] = lambda record: None,
 ) -> dict[Cell, Found]:
     """What there is of each cell. A corrupt record is named and, with ``set_aside``, renamed.
 
     Every record is read and checked, which takes seconds where there are a thousand, but for those that are ``known``
-    from ``Store.read_all``.
+    from ``Store.read_all``. None is kept, as many would not fit into memory; each goes to ``learn``.
     """
     found = {}
     for cell in cells:
         try:
-            found[cell] = _find(store, cell, known or {})
+            found[cell] = _find(store, cell, known or {}, learn)
         except CorruptRecord as error:
             found[cell] = Found("corrupt")
             where = f"set aside as {store.set_aside(store.path(cell.name)).name}" if set_aside else "would be set aside"
@@ -148,7 +148,12 @@ def _set_aside_others(store: Store, cells: Sequence[Cell]) -> None:
             print(f"corrupt record, set aside as {store.set_aside(path).name}: {error}", file=sys.stderr)
 
 
-def _find(store: Store, cell: Cell, known: Mapping[Path, Record | CorruptRecord | OtherProtocol]) -> Found:
+def _find(
+    store: Store,
+    cell: Cell,
+    known: Mapping[Path, Record | CorruptRecord | OtherProtocol],
+    learn: Callable[[Record], None],
+) -> Found:
     path = store.path(cell.name)
     if path not in known and not store.has(path):
         return Found("missing")
@@ -158,8 +163,9 @@ def _find(store: Store, cell: Cell, known: Mapping[Path, Record | CorruptRecord 
             raise record
     except OtherProtocol:
         return Found("stale")
+    learn(record)
     if record.key != cell.key:
-        return Found("stale", record)
+        return Found("stale")
     if isinstance(record, FailedRecord):
-        return Found("failed", record)
-    return Found("done" if record.measured.latency else "untimed", record)
+        return Found("failed", record.reason)
+    return Found("done" if record.measured.latency else "untimed")

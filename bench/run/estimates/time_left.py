@@ -63,16 +63,22 @@ class Seen(NamedTuple):
 class Estimator:
     """Expected seconds of jobs, from those seen so far."""
 
-    def __init__(self, costs: Costs, records: Iterable[Record] = ()):
+    def __init__(self, costs: Costs):
         self._costs = costs
         self._priors: dict[Work, float] = {}
         self._seen: list[Seen] = []
         self._models: set[tuple[str, str]] = set()  # of those seen
         self._factors: dict[Hashable, float] | None = None  # by group; None when it must be computed anew
         self._expected: dict[Work, float] = {}  # seconds, by these factors
-        for record in records:
-            if isinstance(record, FinishedRecord):
-                self._learn_of(record)
+
+    def learn(self, record: Record) -> None:
+        """Learn what a cell of an earlier run took; a failed one says nothing."""
+        if isinstance(record, FinishedRecord):
+            cell, measured = record.cell, record.measured
+            work = Work("cell", cell.task, (cell.data, cell.model), False, cell.label, cell.trained is not None)
+            self._add(work, measured.seconds, OF_BEFORE)
+            self._add(work._replace(kind="timing"), measured.timing_seconds, OF_BEFORE)
+            self._add(work._replace(kind="train", label="", trains=False), measured.training_seconds, OF_BEFORE)
 
     def saw(self, job: Job, seconds: float) -> None:
         """Learn that ``job`` took ``seconds``."""
@@ -125,13 +131,6 @@ class Estimator:
         one_by_one = [self.seconds(job) for job in after]
         known = [seconds for seconds in one_by_one if seconds is not None]
         return max(loads) + sum(known) / machines if len(known) == len(one_by_one) else None
-
-    def _learn_of(self, record: FinishedRecord) -> None:
-        cell, measured = record.cell, record.measured
-        work = Work("cell", cell.task, (cell.data, cell.model), False, cell.label, cell.trained is not None)
-        self._add(work, measured.seconds, OF_BEFORE)
-        self._add(work._replace(kind="timing"), measured.timing_seconds, OF_BEFORE)
-        self._add(work._replace(kind="train", label="", trains=False), measured.training_seconds, OF_BEFORE)
 
     def _add(self, work: Work, seconds: float, weight: float = 1.0) -> None:
         if seconds > 0:

@@ -112,7 +112,9 @@ def test_records_of_before_are_learned_from(make_record):
         return done.model_copy(update={"measured": done.measured.model_copy(update=times)})
 
     failed = FailedRecord(**make_record("michel").model_dump(include={"cell", "provenance"}), reason="a fault")
-    estimator = Estimator(FLAT, [failed, *(record("none", 5, 40) for _ in range(20))])
+    estimator = Estimator(FLAT)
+    for each in [failed, *(record("none", 5, 40) for _ in range(20))]:
+        estimator.learn(each)
     own = {"task": "classification", "own": "x"}
     assert estimator.seconds(job(CellJob, **own)) == pytest.approx(5, rel=0.1)
     assert estimator.seconds(job(TrainJob, **own)) == pytest.approx(40, rel=0.1)
