@@ -14,6 +14,7 @@ from functools import partial
 from itertools import count
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
+from typing import Any
 
 import torch
 
@@ -44,7 +45,8 @@ def main(pipe: Connection, threads: int, run: str) -> None:
                 job = replace(job, cell=cell, cache=cache or default_root())
             if worker is None or not worker.alive:
                 worker = Worker(context, partial(_start, threads), [pipe])
-            worker.give(number, [job])
+            jobs: Any = {number: job}  # each job has a number of its own: what an earlier one still sends is not its
+            worker.give(number, jobs)
             done = _outcome(worker, pipe)
             if not worker.alive:
                 worker.end()
