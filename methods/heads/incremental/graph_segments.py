@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -63,7 +64,7 @@ class GraphSegments:
         self._outputs: list[Tensor | None] = [None] * len(blocks)
         self._lowest = 0  # the lowest block whose gradients are needed
         self._heads: list[int] | None = None  # of each site, at the last pass
-        self._gradients: Gradients | None = None  # of the present pass; hooks in stored pieces of graph refer to self
+        self._gradients: Gradients | None = None  # of the present pass
         self._early = False  # whether gradients arrived before those of any block were asked for
 
     def run(self, value: Callable[[], Tensor], model: nn.Module, heads: HeadMap, gradients: Gradients) -> None:
@@ -73,7 +74,14 @@ class GraphSegments:
         before = self._heads or [-1] * len(counts)
         start = min((block for block, old, new in zip(blocks, before, counts, strict=True) if old != new), default=0)
         self._lowest = min(block for block, count in zip(blocks, counts, strict=True) if count)
-        with observed(model, heads, gradients=self._receive):
+        own = weakref.ref(self)
+
+        def receive(*call: Any) -> None:
+            if segments := own():
+                segments._receive(*call)
+
+        # The stored graph holds this function, so it must not hold the graph: that would never be freed.
+        with observed(model, heads, gradients=receive):
             with self._recording(0 if self._heads is None else start):
                 result = value()
             self._heads = counts
@@ -88,14 +96,16 @@ class GraphSegments:
     @contextmanager
     def _recording(self, start: int) -> Iterator[None]:
         """Inside, run the model once on the batch: blocks from ``start`` on run, those below return what is stored."""
+        own = weakref.ref(self)
         known = {tensor.untyped_storage().data_ptr() for block in self._blocks for tensor in block.parameters()}
 
         def weigh(tensor: Tensor) -> Tensor:
             storage = tensor.untyped_storage()
             if storage.data_ptr() not in known:
                 known.add(storage.data_ptr())
-                self.nbytes += storage.nbytes()
-            return tensor
+                if segments := own():
+                    segments.nbytes += storage.nbytes()
+            return tensor.detach()  # with its history a node that saves its own output would hold itself for ever
 
         with ExitStack() as stack:
             if not start:
