@@ -28,8 +28,8 @@ def folders(keep, tmp_path):
         ("--baseline before after", "the baseline before lacks ae: where that is new, add --changed ae"),
         ("--baseline before before --changed micheel", "unknown method 'micheel': did you mean 'michel'?"),
         ("--baseline before before --methods micheel", "unknown method 'micheel': did you mean 'michel'?"),
-        ("--baseline empty after", "empty: no records there (expected empty/records/TASK.DATA.MODEL/METHOD/seedN.json)"),
-        ("--baseline before nowhere", "nowhere: no records there (expected nowhere/records/TASK.DATA.MODEL/METHOD/seedN.json)"),
+        ("--baseline empty after", "empty: no records there (expected empty/records/TASK.DATA.MODEL/"),
+        ("--baseline before nowhere", "nowhere: no records there (expected nowhere/records/TASK.DATA.MODEL/"),
         ("--baseline old before", "old: its records were made under another protocol"),
         ("--baseline before elsewhere", "before and elsewhere have no method, task and seed in common"),
         (
