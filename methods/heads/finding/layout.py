@@ -63,6 +63,7 @@ class Layout:
     scales_in_place: bool = False  # changes what its query projection gives in place
     windows: bool = False  # has no attention maps (B, H, T, S), as tokens attend to their neighbours only
     position_bias: bool = False  # takes a bias (1 or B, heads, T, S) computed for all heads of the unpruned model
+    block_bias: tuple[str, ...] = ()  # embeddings of one module from which all compute a bias within blocks of tokens
     reads_config: bool = False  # reads its number of query heads from the configuration shared by all layers
     needs_heads: bool = False  # its forward fails when no head is left
     widths: tuple[str, ...] = ()  # attributes with the outputs per head of query, key and value; empty: HEAD_DIM

@@ -148,14 +148,22 @@ LAYOUTS = (
     ),
     # BART, Marian, OPT, GPT-Neo, GPT-J
     Layout("q_proj", "k_proj", "v_proj", "out_proj", needs_heads=True, after="resid_dropout"),
-    # T5, mT5, Switch, MPNet
+    # T5, mT5, Switch, MPNet, the decoder of LongT5
     Layout(
         *("q", "k", "v", "o"),
         position_bias=True,
         classes=(
             *("T5Attention", "MT5Attention", "SwitchTransformersAttention", "MPNetSelfAttention"),
-            *("UdopAttention", "Pop2PianoAttention"),
+            *("UdopAttention", "Pop2PianoAttention", "LongT5Attention"),
         ),
+    ),
+    # The encoder of LongT5, which attends to the tokens around each
+    Layout(
+        *("q", "k", "v", "o"),
+        block_bias=("relative_attention_bias",),
+        windows=True,
+        needs_heads=True,
+        classes=("LongT5LocalAttention",),
     ),
     # UMT5, where every layer has a bias of its own
     Layout(

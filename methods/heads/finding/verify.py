@@ -61,7 +61,7 @@ def verify_site(site: Site, module: nn.Module) -> None:
         - set(site.layout.arguments)
         - set(site.layout.by_head)
         - ({"shared_kv_states"} if hasattr(module, "is_kv_shared_layer") else set())
-        - ({"position_bias"} if site.layout.position_bias else set())
+        - ({"position_bias"} if site.layout.position_bias or site.layout.block_bias else set())
     ):
         _refuse(site, module, f"takes {', '.join(sorted(unknown))}", "whether those have an entry per head")
     if not site.layout.input_width and "embed_dim" in inspect.unwrap(type(module).forward).__code__.co_varnames:
@@ -127,7 +127,7 @@ def runs_without_heads(site: Site, module: nn.Module) -> bool:
     # It can be replaced if nothing follows its output projection but what the layout names.
     parts = {name.partition(".")[0] for name in (*site.layout.paths(), *site.layout.tables, site.layout.after)}
     parts |= {"attn_dropout", "attention_dropout"}
-    parts |= {*site.layout.before, *(path.rpartition(".")[2] for path in site.norms.values())}
+    parts |= {*site.layout.block_bias, *site.layout.before, *(path.rpartition(".")[2] for path in site.norms.values())}
     return is_replaced(site, module) and {name for name, _ in module.named_children()} <= parts
 
 
@@ -155,7 +155,8 @@ def _check_parameters(site: Site, module: nn.Module) -> None:
         owner = f"{site.name}.{name}".rpartition(".")[0]
         child = owner.rpartition(".")[2]
         after_output = child == "LayerNorm"  # ALBERT's, over the hidden size
-        bias_table = site.layout.position_bias and child == "relative_attention_bias"  # kept whole
+        tables = {"relative_attention_bias"} if site.layout.position_bias else set(site.layout.block_bias)
+        bias_table = child in tables  # kept whole
         of_query_heads = name in site.per_head and parameter.shape == (site.num_heads,)
         of_heads = name in site.layout.biases and parameter.shape == (site.num_heads * site.head_dim,)
         own_table = child in site.layout.tables and parameter.shape[1:] == (site.num_heads,)

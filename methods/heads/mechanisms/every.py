@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from methods.heads.finding.site import Site
 from methods.heads.mechanisms.arguments import Arguments
+from methods.heads.mechanisms.block_bias import BlockBias
 from methods.heads.mechanisms.input_width import InputWidth
 from methods.heads.mechanisms.mechanism import Mechanism
 from methods.heads.mechanisms.own_config import OwnConfig
@@ -23,6 +24,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
     InputWidth(),
     Arguments(),
     PositionBias(),
+    BlockBias(),
     SharedKeys(),
     WideNorms(),
 )

@@ -118,21 +118,21 @@ LATENT = {
     **{"q_lora_rank": 10, "kv_lora_rank": 8, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5},
     "first_k_dense_replace": 3,  # no experts
 }
-ENCODER_DECODERS = {"umt5", "switch", "bart", "marian", "t5", "mt5", "bert-to-gpt2"}
+ENCODER_DECODERS = {"umt5", "switch", "longt5", "bart", "marian", "t5", "mt5", "bert-to-gpt2"}
 GROUPED = {"falcon-grouped", "phi", "phi3", "llama-gqa", "mistral", "qwen2", "qwen3", "gemma2"}
 GROUPED |= {"olmo2", "mimo-v2-flash", "qwen3-next"}
 # Some of their layers compute in float32 whatever the model's dtype.
 FLOAT32_INSIDE = {
     *("deberta", "modernbert", "modernbert-decoder", "phi3", "llama", "llama-gqa", "mistral", "qwen2", "qwen3"),
     *("gemma2", "t5", "mt5"),
-    *("longformer", "gptj", "codegen", "bloom", "xlm", "flaubert", "umt5", "switch"),
+    *("longformer", "gptj", "codegen", "bloom", "xlm", "flaubert", "umt5", "switch", "longt5"),
     *("olmo2", "mimo-v2-flash", "qwen3-next", "deepseek-v3"),
 }
 DEBERTA = {"deberta", "deberta-v2", "deberta-v3"}
 # Most have no other attention, as have Gemma 2's soft cap and MiMo's sinks.
 EAGER_ONLY = {
     *("longformer", "roformer", "big-bird", "xlm", "flaubert", "mpnet", "gemma2", "gptj", "codegen", "bloom", "switch"),
-    *("mimo-v2-flash", *DEBERTA),
+    *("mimo-v2-flash", "longt5", *DEBERTA),
 }
 
 # Families whose attention modules are those of another family here, but for their names.
@@ -228,6 +228,7 @@ FAMILIES: dict[str, Build] = {
     "mt5": _t5(t.MT5Config, t.MT5ForConditionalGeneration),
     "umt5": _t5(t.UMT5Config, t.UMT5ForConditionalGeneration),
     "switch": _switch,
+    "longt5": _t5(t.LongT5Config, t.LongT5ForConditionalGeneration, local_radius=2),
 }
 
 
@@ -273,7 +274,7 @@ class Zoo:
 
     def has_maps(self, family: str) -> bool:
         """Whether each token attends to all, so that there are attention maps to observe."""
-        return family != "longformer"
+        return family not in ("longformer", "longt5")
 
     def masks(self, heads: HeadMap) -> dict[str, torch.Tensor]:
         """Masks that every family must bear."""

@@ -55,7 +55,7 @@ def test_gated_equals_removed_in_bfloat16(zoo, family):
 @torch.no_grad()
 def test_gated_equals_zeros_from_the_attention_function(zoo, family):
     model, batch = zoo.model(family, attention="eager"), zoo.batch(family)
-    if not hasattr(sys.modules[type(model).__module__], "eager_attention_forward"):
+    if not zoo.has_maps(family) or not hasattr(sys.modules[type(model).__module__], "eager_attention_forward"):
         pytest.skip("its attention is not a function of its own")
     heads = HeadMap.of(model)
     for name, mask in zoo.masks(heads).items():
@@ -130,7 +130,7 @@ def test_gradient_of_gates_equals_finite_differences(zoo, family):
             near, far = (loss(gates + k * step) - loss(gates - k * step) for k in (1, 2))
             slope = (8 * near - far) / (12 * width)  # central, of fourth order
             error = (gradient[index] - slope).abs().item()
-            assert error <= (1e-3 if in_float32 else 1e-6) * gradient.abs().max().item()
+            assert error <= (2e-3 if in_float32 else 1e-6) * gradient.abs().max().item()
 
 
 def test_nested_gates_multiply_and_leave_no_trace(zoo, family):

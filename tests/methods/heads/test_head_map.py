@@ -95,10 +95,9 @@ def test_unknown_architectures_are_refused(zoo):
 @pytest.mark.parametrize(
     ("model_type", "reason"),
     [
-        ("gpt_neox_japanese", "not checked to work the same way"),
+        ("openai-gpt", "not checked to work the same way"),
         ("big_bird", "takes band_mask"),  # sparse attention draws random blocks for each head in turn
         ("groupvit", "by the width of its input"),
-        ("longt5", "not checked to work the same way"),
         ("blt", "parameter q_norm.weight"),  # of the input, not of the queries
         ("swin", "relative_position_bias_table"),
         ("bros", "takes bbox_pos_emb"),

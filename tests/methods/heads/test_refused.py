@@ -33,19 +33,6 @@ def test_each_head_of_big_bird_draws_its_own_blocks_in_training():
 
 
 @torch.no_grad()
-def test_long_t5_hands_on_a_bias_in_blocks_that_holds_the_mask():
-    model = build("longt5", narrow=True).encoder
-    with pytest.raises(UnsupportedArchitecture, match="LongT5LocalAttention"):
-        HeadMap.of(model)
-    found = []
-    first = model.block[0].layer[0].LocalSelfAttention
-    first.register_forward_hook(lambda module, args, output: found.append(output[1]))
-    model(IDS)
-    assert found[0].shape[2] == first.n_heads and found[0].dim() == 5  # (B, blocks, heads, block, 3 * block)
-    assert found[0].min() < -1e9
-
-
-@torch.no_grad()
 def test_openai_gpt_gives_a_list_and_has_no_width_of_a_head():
     model = build("openai-gpt", narrow=True)
     attention = model.h[0].attn

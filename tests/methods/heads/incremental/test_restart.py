@@ -20,6 +20,7 @@ IN_FULL = {
         "mt5",
         "umt5",
         "switch",
+        "longt5",
         "bert-to-gpt2",
     ),  # tied layers, or an encoder's decoder
     *("xlm", "flaubert"),  # their layers are no modules
