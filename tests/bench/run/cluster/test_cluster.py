@@ -17,8 +17,7 @@ from tests.fixtures.runs import Place
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="Ray is not installed: headbench[cluster]"
 )
-# Of processes that run cells: a few in the ordinary tests; more with, say, HEADBENCH_CLUSTER_KILLS=10.
-KILLS = int(os.environ.get("HEADBENCH_CLUSTER_KILLS", "2"))
+KILLS = 10  # of processes that run cells
 FLAGS = ("--methods", "none,random,michel,gnorm", "--seeds", "2", "--finetune")
 
 
@@ -49,6 +48,28 @@ def test_records_are_those_of_one_machine_and_models_are_trained_once(place, nod
 
 
 @pytest.mark.slow
+def test_no_model_travels_where_nodes_share_the_cache_of_the_driver(place, nodes, peace, monkeypatch):
+    place.cache.mkdir()
+
+    def none_travels() -> None:
+        from bench.run.cluster import phase, shipments
+
+        monkeypatch.setattr(phase.remote, "pack", travels)
+        monkeypatch.setattr(shipments, "trained", travels)  # the files of a model that is to be sent
+
+    with nodes.instead_of_caches(lambda cache: cache.symlink_to(place.cache)):
+        run = nodes.run(place, *FLAGS, "--no-latency", before=none_travels)
+        assert run.result() == 0, run.output.read_text()
+    assert place.results() == peace and strays(place) == []
+    assert len([path for path in place.cache.iterdir() if path.is_dir()]) == 2
+
+
+def travels(*given: object) -> None:
+    """What is called where a model is to travel."""
+    raise AssertionError(f"a model travels: {given}")
+
+
+@pytest.mark.slow
 def test_a_driver_that_is_killed_continues_and_one_that_is_interrupted_says_so(place, nodes, peace):
     run = nodes.run(place, *FLAGS)
     assert wait_until(lambda: "\n[3/" in run.output.read_text(), 300)
@@ -70,16 +91,23 @@ def test_a_driver_that_is_killed_continues_and_one_that_is_interrupted_says_so(p
 
 @pytest.mark.slow
 def test_killed_processes_cost_no_cell(place, nodes, peace):
-    draw, kills = random.Random(0), KILLS
-    while kills:
+    """A cell whose process is killed three times fails, and the next run tries it again."""
+    draw, kills, code = random.Random(0), KILLS, 1
+    while kills or code:
         run = nodes.run(place, *FLAGS, "--no-latency", "--retry-failed")
         while kills and not wait_until(run.ended, draw.uniform(1, 6)):
             if at_work := nodes.at_work():
                 os.kill(draw.choice(at_work), signal.SIGKILL)
                 kills -= 1
-        assert run.result() == 0, run.output.read_text()
-        assert place.results() == peace and strays(place) == []
-        shutil.rmtree(place.out)
+        code = run.result()
+        failed = {name for name, record in place.records().items() if record["status"] == "failed"}
+        assert code == bool(failed), run.output.read_text()
+        assert all("; 3 tries" in place.records()[name]["reason"] for name in failed)
+        results = place.results()
+        assert results.keys() == peace.keys() and strays(place) == []
+        assert all(results[name] == peace[name] for name in peace.keys() - failed)
+        if not code:
+            shutil.rmtree(place.out)
 
 
 @pytest.mark.slow
@@ -93,6 +121,16 @@ def test_a_method_that_ends_its_process_fails_by_name_and_a_timeout_holds(place,
         "crashes/seed0": "its process ended with signal SIGSEGV; 3 tries",
         "hangs/seed0": "it took longer than 8 s (--timeout)",
     }
+
+
+def test_a_cell_on_a_node_gives_the_record_of_one_machine(place, nodes):
+    """The fastest real run: one cell, without training or timing."""
+    run = nodes.run(place, "--methods", "none", "--no-latency")
+    assert run.result() == 0, run.output.read_text()
+    found = place.results()
+    shutil.rmtree(place.out)
+    assert place.run("--methods", "none", "--no-latency") == 0
+    assert found == place.results() and found.keys() == {"none/seed0"}
 
 
 def test_a_dry_run_says_how_many_slots_there_are(place, nodes):
