@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.slow,
 ]
 FLAGS = ("--methods", "none,random,michel", "--no-latency")
-MOST = 120.0  # seconds for a few small cells
+MOST = 300.0  # seconds for a few small cells, on a machine with other work
 
 
 def test_cells_go_where_nothing_else_runs(place, nodes):
