@@ -54,8 +54,8 @@ def filled(text: str) -> str:
 
 
 def path(text: str) -> Path:
-    """A path that is not empty: the current folder is ``.``."""
-    return Path(filled(text))
+    """A path that is not empty: the current folder is ``.``, and ``~`` the user's, also where no shell says so."""
+    return Path(filled(text)).expanduser()
 
 
 def file(text: str) -> Path:

@@ -128,8 +128,11 @@ def leaderboard(options: argparse.Namespace) -> int:
             text = leaderboard.markdown(board, options.sort)
         else:
             text = texts[f"leaderboard.{options.format}"]
-        leaderboard.put(board, texts)
-    print(text, end="")
+        print(text, end="")
+        try:
+            leaderboard.put(board, texts)
+        except OSError as error:  # somebody else's records can be read all the same
+            print(f"headbench: not written to {options.folder}: {error.strerror}", file=sys.stderr)
     if options.by or options.format in ("html", "latex"):  # the others have notes, or a line for each seed
         for remark in leaderboard.remarks(board):
             print(f"headbench: {remark}", file=sys.stderr)

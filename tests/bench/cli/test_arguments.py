@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench.__main__ import main
-from bench.cli import listing
+from bench.cli import flag_types, listing
 from bench.cli.arguments import parse
+from bench.records.storage.store import Store
 from tasks.request import TaskSpec
 
 ROOT = Path(__file__).parents[3]
@@ -258,3 +260,20 @@ def test_output_that_cannot_be_written_is_one_line():
         errors = process.communicate()[1]
     assert process.returncode == 2
     assert errors.count("\n") == 1 and "No space left on device" in errors
+
+
+def test_a_leaderboard_is_printed_where_it_cannot_be_written(tmp_path, make_record, monkeypatch, capsys):
+    Store(tmp_path).write("t/m/seed0", make_record(), {"outcomes": np.zeros((1, 3, 100), dtype=bool)})
+
+    def refuse(*args: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("bench.report.leaderboard_files.write_whole", refuse)
+    assert main(["leaderboard", str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    assert "| method" in printed.out and printed.err == f"headbench: not written to {tmp_path}: Permission denied\n"
+
+
+def test_a_path_of_ones_own_home_is_meant_also_where_no_shell_says_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert flag_types.path("~/run") == tmp_path / "run" and flag_types.path("a~b") == Path("a~b")
