@@ -123,6 +123,7 @@ def test_a_method_that_ends_its_process_fails_by_name_and_a_timeout_holds(place,
     }
 
 
+@pytest.mark.slow
 def test_a_cell_on_a_node_gives_the_record_of_one_machine(place, nodes):
     """The fastest real run: one cell, without training or timing."""
     run = nodes.run(place, "--methods", "none", "--no-latency")
