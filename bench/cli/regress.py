@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 from bench.analysis.regression.cells import twins
 from bench.analysis.regression.junit import junit
@@ -24,8 +25,11 @@ def regress(
     """Compare the records in ``folder`` with those in ``baseline`` and print a screen; 1 where a method regressed.
 
     methods: labels to compare, all if none. changed: labels of those that are new or meant to differ. report: a JUnit
-    file to write. Raises InputError, also where the baseline lacks a method that is not named as changed.
+    file to write, in place of an earlier one. Raises InputError, also where the baseline lacks a method that is not
+    named as changed, and where another file is in the place of the report.
     """
+    if report is not None:
+        _check_free(report)
     cells = twins(baseline, folder, methods)
     for label in changed:
         if label not in (*cells.labels(), *cells.new):
@@ -39,3 +43,19 @@ def regress(
     if report is not None:
         write_whole(report, junit(cells, found))
     return int(any(verdict.status == FAILED for verdict in found))
+
+
+def _check_free(report: Path) -> None:
+    """Raise InputError where ``report`` is something else than an earlier report, or an empty file."""
+    if report.exists() and not (report.is_file() and (report.stat().st_size == 0 or _is_junit(report))):
+        raise InputError(f"--junit {report}: exists already, and is not a JUnit file: give another file")
+
+
+def _is_junit(file: Path) -> bool:
+    """Whether ``file`` begins as JUnit files of any program do."""
+    with file.open("rb") as content:
+        try:
+            _, root = next(ElementTree.iterparse(content, events=["start"]))
+        except (ElementTree.ParseError, LookupError, ValueError):  # not XML, or in an encoding that is not known
+            return False
+    return root.tag in ("testsuite", "testsuites")

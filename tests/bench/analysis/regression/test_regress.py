@@ -100,3 +100,25 @@ def test_a_file_for_continuous_integration(folders, keep, regress):
     assert failed.get("name") == "michel" and "test outcomes in 1 of 2 cells" in failed.find("failure").get("message")
     assert new.get("name") == "ae" and new.find("skipped") is not None
     assert "same machine" in suite.find("system-out").text
+
+
+@pytest.mark.parametrize("content", [b"my notes\n", b"<html></html>", b"<?xml version='1.0' encoding='none'?><a/>"])
+def test_a_file_that_is_not_of_junit_stays(folders, complaint, content):
+    (folders / "mine").write_bytes(content)
+    said = complaint("regress", "--baseline", "before", "before", "--junit", "mine")
+    assert said == "--junit mine: exists already, and is not a JUnit file: give another file"
+    assert (folders / "mine").read_bytes() == content
+
+
+def test_a_place_of_a_report_is_checked_before_records_are_read(folders, complaint):
+    (folders / "mine").write_text("my notes")
+    assert complaint("regress", "--baseline", "nowhere", "nowhere", "--junit", "mine").startswith("--junit mine: ")
+
+
+@pytest.mark.parametrize("content", [b"", b"<?xml version='1.0'?><testsuites><testsuite/></testsuites>"])
+def test_an_empty_file_and_one_of_junit_are_replaced(folders, regress, content):
+    report = folders / "report.xml"
+    report.write_bytes(content)
+    for _ in range(2):
+        assert regress("--junit", str(report), after="before")[0] == 0
+        assert ElementTree.parse(report).getroot().get("tests") == "1"
