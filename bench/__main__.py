@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from bench import signals
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+CONTINUE = "finished cells are kept: run the command again to continue"
 
 
 def command() -> NoReturn:
@@ -26,23 +31,21 @@ def main(arguments: list[str] | None = None) -> int:
     0 success, 1 a cell failed or a method regressed, 2 bad input, 130 interrupted, 141 nobody reads the output, 143
     ended by SIGTERM.
     """
-    resume = ""
+    options = None
     try:
         from bench.cli.arguments import parse
         from bench.records.errors import InputError, InputErrors
         from tasks.errors import TaskError
 
         options = parse(sys.argv[1:] if arguments is None else arguments)
-        if options.name == "run":
-            resume = "; finished cells are kept: run the command again to continue"
         code = options.verb(options)
         signals.check()
         print(end="", flush=True)
         return code
     except KeyboardInterrupt:
-        return _ended("stopped", resume, 130)
+        return _ended("stopped", options, 130)
     except signals.Terminated:
-        return _ended("ended by SIGTERM", resume, 143)
+        return _ended("ended by SIGTERM", options, 143)
     except InputErrors as error:
         return _complain(*error.lines)
     except (InputError, TaskError) as error:
@@ -53,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         _drop_output()  # it may be the output that cannot be written
         where = f"{error.filename}: " if error.filename else ""
-        return _complain(f"{where}{error.strerror or error}{resume}")
+        return _complain(f"{where}{error.strerror or error}{_kept(options)}")
     except ValueError as error:
         # Importing the class would import torch; if the error is one, its module is loaded already.
         layout = sys.modules.get("methods.heads.finding.layout")
@@ -62,9 +65,16 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(str(error))
 
 
-def _ended(how: str, resume: str, code: int) -> int:
-    print(f"\nheadbench: {how}{resume}", file=sys.stderr)
+def _ended(how: str, options: Namespace | None, code: int) -> int:
+    print(f"\nheadbench: {how}{_kept(options)}", file=sys.stderr)
     return code
+
+
+def _kept(options: Namespace | None) -> str:
+    """What is said where a run ends early; empty where no cell was begun, which is when its folder is made."""
+    if options is None or options.name != "run" or options.dry_run or options.out is None:
+        return ""
+    return f"; {CONTINUE}" if (options.out / "records").is_dir() else ""
 
 
 def _complain(message: str, *more: str) -> int:

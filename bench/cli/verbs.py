@@ -26,11 +26,12 @@ def run(options: argparse.Namespace) -> int:
 
     cluster = cluster_of(options)
     suite, device = suite_of(options), device_of(options)
+    options.out = out_of(options, suite)
     _warn_of_faults()
     return run(
         suite,
         RunOptions(
-            out_of(options, suite),
+            options.out,
             options.jobs or (1 if device == "cuda" and cluster is None else None),
             device,
             retry_failed=options.retry_failed,

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.__main__ import main
+
 ROOT = Path(__file__).parents[3]
 METHODS = ("--methods", "none,michel,ae", "--seeds", "3")
 
@@ -68,6 +70,25 @@ def test_bad_input_leaves_no_folder_behind(complaint, tmp_path, tiny_data):
     for flags in (own("nowhere.jsonl"), own(tiny_data, "./nowhere"), ["run", "--levels", "2"]):
         complaint(*flags, "--out", tmp_path / "out")
         assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_begins_no_cell_says_nothing_of_finished_ones(complaint, tmp_path, tiny_data):
+    name = "n" * 300 + ".csv"
+    (tmp_path / "out").mkdir()
+    assert complaint(*own(name), "--out", "out") == f"{name}: File name too long"
+    assert complaint(*own(tiny_data), "--out", "n" * 300) == f"{'n' * 300}: File name too long"
+
+
+@pytest.mark.parametrize("out", ["", "out"])
+def test_a_run_that_begins_a_cell_says_that_finished_ones_are_kept(place, capfd, monkeypatch, out):
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device", "some/file")
+
+    monkeypatch.chdir(place.folder)
+    monkeypatch.setattr("bench.run.runner.run_cells", fail)
+    assert main([*map(str, own(place.data, place.model)), "--device", "cpu", *(["--out", out] if out else [])]) == 2
+    said = "some/file: No space left on device; finished cells are kept: run the command again to continue"
+    assert capfd.readouterr().err == f"headbench: error: {said}\n"
 
 
 def run_mounted(place, options: str, *flags: str) -> subprocess.CompletedProcess[str]:
