@@ -74,7 +74,10 @@ def _kept(options: Namespace | None) -> str:
     """What is said where a run ends early; empty where no cell was begun, which is when its folder is made."""
     if options is None or options.name != "run" or options.dry_run or options.out is None:
         return ""
-    return f"; {CONTINUE}" if (options.out / "records").is_dir() else ""
+    try:
+        return f"; {CONTINUE}" if (options.out / "records").is_dir() else ""
+    except OSError:  # its name is too long, or there is no permission
+        return ""
 
 
 def _complain(message: str, *more: str) -> int:
