@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,12 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     out = options.out.resolve()  # a link to a folder stays one
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise InputError(f"--out {options.out}: exists already; give a folder that is empty, or not there yet")
-    check_writable(out.parent)
+    with _folders_above(out):
+        return _prune(options, out, cache)
+
+
+def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
+    """The same, to the folder ``out``, which is empty, or not there yet."""
     if options.export:
         check_installed()
     torch.set_num_threads(1)  # as in a run, whose trained models this shares
@@ -134,6 +139,19 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     print(text.partition("## Load it")[0].rstrip())
     print(f"\nSaved: {options.out}")
     return 0
+
+
+@contextmanager
+def _folders_above(out: Path) -> Iterator[None]:
+    """Make the folders that ``out`` is to lie in; those that it does not lie in at the end are removed again."""
+    new = [folder for folder in out.parents if not folder.exists()]
+    try:
+        check_writable(out.parent)
+        yield
+    finally:
+        for folder in new:
+            with suppress(OSError):  # not empty, or never made
+                folder.rmdir()
 
 
 def _units_to_keep(options: PruneOptions, heads: HeadMap) -> int | None:

@@ -240,6 +240,16 @@ def test_bad_input_is_one_line_and_writes_nothing(prune, tmp_path, capsys, flags
     assert not (tmp_path / "small").exists()
 
 
+@pytest.mark.parametrize("existing", [".", "a", "a/b"])
+def test_no_folder_stays_of_what_is_refused(prune, tmp_path, existing):
+    (tmp_path / existing).mkdir(exist_ok=True, parents=True)
+    before = set(tmp_path.rglob("*"))
+    assert prune("--method", "random", "--keep", "99", out="a/b/c/small") == 2
+    assert set(tmp_path.rglob("*")) == before
+    assert prune("--method", "random", "--keep", "4", out="a/b/c/small") == 0
+    assert (tmp_path / "a/b/c/small/README.md").exists()
+
+
 def test_a_full_disk_is_one_line_and_leaves_nothing(prune, tmp_path, capsys, file_size_limit):
     with file_size_limit(4000):
         assert prune("--method", "michel", "--keep", "0.5") == 2
