@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from bench import signals
+from bench.cli.streams import make_usable
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -18,8 +19,9 @@ CONTINUE = "finished cells are kept: run the command again to continue"
 
 
 def command() -> NoReturn:
-    """The whole life of the process: as ``main``, with the signals handled that ask it to end."""
+    """The whole life of the process: as ``main``, with usable streams and the signals handled that ask it to end."""
     signals.install()
+    make_usable()
     code = main()
     signals.ignore()
     sys.exit(code)
