@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from bench import __version__
 from bench.cli import flag_types as types
 from bench.cli import verbs
+from bench.cli.names import check_names
 from bench.cli.parser import Parser
 from bench.cli.requests import DEFAULT_OUT, DEFAULT_SUITE
 from tasks.request import CalibrationSource, TaskSpec
@@ -62,6 +63,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     known, extra = parser.parse_known_args(arguments)
     if extra:
         known.parser.error(f"unrecognized arguments: {extra[0]}")
+    check_names(known)
     return known
 
 

@@ -1,0 +1,29 @@
+"""Names that are not UTF-8: a file may be called so, but no record, checkpoint or digest can hold such a name."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+WRITTEN = ("run", "list", "prune")  # verbs that write what they are given, or show what would be written
+
+
+def check_names(options: argparse.Namespace) -> None:
+    """Exit with 2 where such a verb is given a name that is not UTF-8. Others only read or write files of that name."""
+    if options.name not in WRITTEN:
+        return
+    for name, value in vars(options).items():
+        if not isinstance(value, (str, Path)):
+            continue
+        # Tokenizers are saved by the whole path, in UTF-8; of records, only what is given is noted.
+        whole = value.resolve() if name == "out" and options.name == "prune" and isinstance(value, Path) else value
+        if not _is_utf8(str(whole)):
+            options.parser.error(f"--{name.replace('_', '-')}: expected a name in UTF-8, not {str(whole)!r}: rename it")
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
