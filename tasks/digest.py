@@ -12,6 +12,27 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+# Code, by its digest, that was shown to give the results of earlier code, whose digest stands for it in keys, so that
+# records need not be made again. An entry goes when that code changes again.
+SAME_RESULTS: dict[str, str] = {
+    # Classifiers: the padding and the length of models that are given, which have other keys now.
+    "283bf9290b5e8caa1ebc26869de7d29e04bab2e770baec3346a20e1471932211": (
+        "df682223d06a003b2fb31c73e8f12c6ca34b0194dd4da83a524d46facbf9aa53"
+    ),
+    # Language models: pruned models of another kind are refused.
+    "ce6e6fd4113deab98c3c90e4479e3de7fda35addeccd867ef78c06f07dfaee71": (
+        "b6225145c0aefddb3f6abd7c7bfa3ec9fb8aeab668e3a4c050413d7021a3ec92"
+    ),
+    # Translation: likewise.
+    "e603b0d237c46a00c3cff7c493019b2c3a3459d61cc091ca34233dcb5fe01232": (
+        "ab885334968bd42dfd8f2fbf85ac931038ed76d89e0f60a4f9b8aed157f0b868"
+    ),
+    # Heads: graphs of greedy gradient scores are freed, and more is saved of models that are even.
+    "33fb0d1c17f21325a7befa4e7d64e5d47d035129eb0a73a2337cd1dfbb840b0b": (
+        "7566c48c1a7a33bd5e8d7b934a2f177311bc131c89ab6326aecf721672421d4e"
+    ),
+}
+
 
 def digest_of(value: Any) -> str:
     """SHA-256 (hex) of a value made of dicts, lists, strings, numbers, booleans and None."""
@@ -42,12 +63,15 @@ def _digest_of_file(path: Path, *state: int) -> str:
 def digest_of_source(*modules: str) -> str:
     """SHA-256 (hex) of the code of the named modules, without comments, docstrings and layout.
 
+    That of earlier code, where the present code was shown to give the same results.
+
     Raises ModuleNotFoundError for a name without source code.
     """
     sources = {name: source_of(name) for name in modules}
     if missing := [name for name, source in sources.items() if not source]:
         raise ModuleNotFoundError(f"no source code for {', '.join(missing)}")
-    return digest_of([_bare(source) for source in sources.values()])
+    found = digest_of([_bare(source) for source in sources.values()])
+    return SAME_RESULTS.get(found, found)
 
 
 def source_of(module: str) -> str:

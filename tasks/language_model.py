@@ -187,9 +187,6 @@ class LanguageModel(SeededTask):
         model: nn.Module = checkpoint.load_language_model(folder, self._dtype, self.spec.device_map)
         return (model if self.spec.device_map else model.to(device)).eval()
 
-    def save_tokenizer(self, folder: Path) -> None:
-        self._tokenizer.save_pretrained(folder)
-
     @property
     def _dtype(self) -> str:
         return self.spec.dtype or "float32"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -24,13 +23,15 @@ from tasks.data.source import load, short_name, where_of
 from tasks.data.splits import UnknownLabel, limited
 from tasks.digest import digest_of_files, digest_of_source
 from tasks.errors import TaskError
-from tasks.models import checkpoint, train
+from tasks.models import checkpoint, classifiers, train
 from tasks.models.cache import Cache
 from tasks.models.seeded import SeededTask, Trained
+from tasks.models.vocabularies import model_files
 from tasks.outcomes import Outcomes
 from tasks.request import CalibrationSource
 
 BATCH = 64
+LENGTH = 512  # most tokens of a text for a model that is taken as it is
 OWN_LENGTH, OWN_PIECES = 128, 4000  # tokens per text, and vocabulary, of a small model for the user's data
 SPACES = " ▁Ġ"  # a space, plain and as tokenizers write it
 
@@ -81,7 +82,19 @@ class TextClassification(SeededTask):
 
     @property
     def own_data(self) -> Dataset | None:
-        return self.dataset if self.spec.source else None
+        return replace(self.dataset, remarks=self._remarks) if self.spec.source else None
+
+    @cached_property
+    def _remarks(self) -> tuple[str, ...]:
+        """What to know of the user's data: how it was read, and how many texts are longer than the model sees."""
+        tokenizer = self._small(0)[0] if self.folder is None else classifiers.load_tokenizer(self.folder)
+        length, cut = self._length(tokenizer), []
+        for split in ("train", "test"):
+            examples = getattr(self.dataset, split)
+            tokens = (example.tokens["input_ids"] for example in encode.encode(examples, tokenizer, length + 1))
+            if number := sum(len(ids) > length for ids in tokens):
+                cut.append(f"{number} of {len(examples)} texts of {split} cut to {length} tokens")
+        return (*self.dataset.remarks, *cut)
 
     @property
     def model_name(self) -> str:
@@ -103,20 +116,23 @@ class TextClassification(SeededTask):
         checkpoint.skeleton(
             checkpoint.load_config(self.folder), self.spec.model
         )  # raises if there is no such classifier
-        tokenizer = checkpoint.load_tokenizer(self.folder)
+        tokenizer = classifiers.load_tokenizer(self.folder)
         if self.trains:
-            model = checkpoint.load_for_training(self.folder, self.dataset.labels, tokenizer, 0)
+            model = classifiers.load_for_training(self.folder, self.dataset.labels, tokenizer, 0)
         else:
-            model = checkpoint.load_classifier(self.folder)
-            checkpoint.class_indices(model.config, self.dataset.labels, self.spec.model)
+            model = classifiers.load_classifier(self.folder, tokenizer)
+            classifiers.class_indices(model.config, self.dataset.labels, self.spec.model)
         embeddings: Any = model.get_input_embeddings()
         self._check_texts(tokenizer, embeddings.num_embeddings)
         return model
 
     def fingerprints(self, seed: int) -> dict[str, Any]:
-        model: dict[str, Any] = {"read": digest_of_source(checkpoint.__name__, encode.__name__, __name__)}
+        read = (checkpoint.__name__, classifiers.__name__, encode.__name__, __name__)
+        model: dict[str, Any] = {"read": digest_of_source(*read)}
         if self.folder is not None:
-            model["weights"] = digest_of_files(checkpoint.weight_files(self.folder))
+            model["weights"] = digest_of_files(model_files(self.folder))
+            model |= {"padding": "the tokenizer's"} if classifiers.pads_otherwise(self.folder) else {}
+            model |= {} if self.trains else {"length": self._recipe.max_length}
         if self.trains:
             code = [train.__name__, calibrating.__name__, seeding.__name__]
             code += [] if self.folder else [small.__name__, weights.__name__]
@@ -132,9 +148,9 @@ class TextClassification(SeededTask):
 
     def open(self, seed: int, cache: Cache, device: torch.device) -> nn.Module:
         folder = self.place(seed, cache)
-        self._tokenizer = checkpoint.load_tokenizer(folder)
-        classifier = checkpoint.load_classifier(folder)
-        self._classes = checkpoint.class_indices(classifier.config, self.dataset.labels, folder.name)
+        self._tokenizer = classifiers.load_tokenizer(folder)
+        classifier = classifiers.load_classifier(folder, self._tokenizer)
+        self._classes = classifiers.class_indices(classifier.config, self.dataset.labels, folder.name)
         model: nn.Module = classifier
         return model.to(device).eval()
 
@@ -143,8 +159,8 @@ class TextClassification(SeededTask):
         if self.folder is None:
             return replace(self.recipe, max_length=OWN_LENGTH, target=None) if self.spec.source else self.recipe
         recipe = train.fine_tuning(len(self.dataset.train) - self.held_out)
-        longest = checkpoint.load_tokenizer(self.folder).model_max_length
-        return replace(recipe, max_length=min(recipe.max_length, longest))
+        most = recipe.max_length if self.trains else LENGTH
+        return replace(recipe, max_length=min(most, checkpoint.load_tokenizer(self.folder).model_max_length))
 
     @property
     def _pieces(self) -> int | None:
@@ -159,17 +175,14 @@ class TextClassification(SeededTask):
         if self.folder is None:
             tokenizer, model = self._small(drawn)
         else:
-            tokenizer = checkpoint.load_tokenizer(self.folder)
-            model = checkpoint.load_for_training(self.folder, self.dataset.labels, tokenizer, drawn)
+            tokenizer = classifiers.load_tokenizer(self.folder)
+            model = classifiers.load_for_training(self.folder, self.dataset.labels, tokenizer, drawn)
         return model, tokenizer
 
     def fit(self, seed: int, device: torch.device) -> Trained:
         model, tokenizer = self.initial(seed)
         data = replace(self.dataset, train=tuple(self.dataset.train[index] for index in self.division(seed).training))
         return model, tokenizer, train.train(model, tokenizer, data, self._recipe, self.seeds(seed), device=device)
-
-    def save_tokenizer(self, folder: Path) -> None:
-        self._tokenizer.save_pretrained(folder)
 
     # Batches, loss and outcomes
 

@@ -181,9 +181,6 @@ class Translation(SeededTask):
         self._tokenizer, self._spoken, self._opened_model = tokenizer, languages, opened
         return opened.to(device).eval()
 
-    def save_tokenizer(self, folder: Path) -> None:
-        self._tokenizer.save_pretrained(folder)
-
     def _opened(self, folder: Path) -> tuple[PreTrainedTokenizerBase, Languages]:
         tokenizer = checkpoint.load_tokenizer(folder)
         return tokenizer, self._languages(tokenizer)

@@ -43,23 +43,13 @@ FINDING = {
 # Of these packages, code counts only where it is used; "every" lists them.
 WHERE_USED = ("methods.heads.mechanisms.", "methods.heads.orders.")
 ALWAYS_USED = ("methods.heads.mechanisms.mechanism", "methods.heads.orders.fused")
-# Shared code, by its digest, that was shown to give the results of earlier code, whose digest stands for it in keys: so
-# records need not be made again where only memory or time changed. An entry goes when that code changes again.
-SAME_RESULTS = {
-    # Graphs that are stored for greedy gradient scores are freed. Ten methods, the greedy ones among them, gave the
-    # records of before on all built-in tasks, to the last digit.
-    "c342fea1fce42771b960ff01be7245126ffb1d5b17f7a9849fdb3b77e369c94b": (
-        "7566c48c1a7a33bd5e8d7b934a2f177311bc131c89ab6326aecf721672421d4e"
-    ),
-}
 
 
 @cache
 def shared_code() -> str:
     """Digest of the code that the result of every method passes through, on any model."""
     heads = [name for name in modules_below("methods.heads") if name not in FINDING and not _where_used(name)]
-    found = digest_of_source(*heads, *ALWAYS_USED, *SHARED)
-    return SAME_RESULTS.get(found, found)
+    return digest_of_source(*heads, *ALWAYS_USED, *SHARED)
 
 
 def heads_part(model: nn.Module, heads: HeadMap) -> dict[str, Any]:

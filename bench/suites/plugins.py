@@ -20,11 +20,11 @@ import methods
 import tasks
 from bench.records.errors import InputError, unknown
 from methods import METHODS
-from methods.heads import UnsupportedArchitecture, load_pruned
+from methods.heads import UnsupportedArchitecture, load_pruned, save_pruned
 from methods.heads.surgery.save import PRUNING
 from tasks.contract import TASKS
 from tasks.errors import TaskError
-from tasks.models.checkpoint import LOADERS
+from tasks.models.checkpoint import FORMATS, Format
 
 OWN = {Path(methods.__path__[0]).parent / name for name in ("bench", "methods", "tasks")}  # folders
 GROUPS = {"method": "headbench.methods", "task": "headbench.tasks"}  # of entry points
@@ -49,11 +49,11 @@ def quiet_libraries() -> None:
 
 @cache
 def load_plugins() -> tuple[Fault, ...]:
-    """Fill ``methods.METHODS`` and ``tasks.contract.TASKS``, and let tasks load pruned checkpoints.
+    """Fill ``methods.METHODS`` and ``tasks.contract.TASKS``, and let tasks read and write pruned checkpoints.
 
     Returns the plugins that do not load. Nothing of them is registered; everything else works.
     """
-    LOADERS[PRUNING] = load_pruned
+    FORMATS[PRUNING] = Format(load_pruned, save_pruned)
     _import_all(methods)
     _import_all(tasks)
     faults = []

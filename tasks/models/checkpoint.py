@@ -1,9 +1,10 @@
-"""Models from a folder or the hub: safetensors only, no remote code, and no untrained classification head."""
+"""Models and tokenizers from a folder or the hub: safetensors only, and no remote code."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from transformers import (
 
 from tasks.data.encode import padding_id
 from tasks.data.source import is_path, resolve
-from tasks.data.splits import index_of
 from tasks.errors import TaskError, first_line
 
 MEANINGS = {
@@ -63,8 +63,20 @@ def locate(model: str, mirror: str = "") -> Path:
     return path
 
 
-# Loaders of folders that from_pretrained would misread, by the name of a file in them.
-LOADERS: dict[str, Callable[[Path], PreTrainedModel]] = {}
+@dataclass(frozen=True)
+class Format:
+    """How to read and write models that ``from_pretrained`` and ``save_pretrained`` would not."""
+
+    load: Callable[[Path], PreTrainedModel]
+    save: Callable[[PreTrainedModel, Path], object]  # into a new folder
+
+
+FORMATS: dict[str, Format] = {}  # by the name of a file that is in every folder of the format
+
+
+def format_of(folder: Path) -> Format | None:
+    """How to read and write the model in ``folder``; None where transformers does."""
+    return next((each for name, each in FORMATS.items() if (folder / name).is_file()), None)
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -125,16 +137,6 @@ def skeleton(config: PreTrainedConfig, name: str, kind: Any = AutoModelForSequen
         raise TaskError(f"{name}: transformers has no {MEANINGS[kind]} for it: {_why(error)}") from error
 
 
-def load_classifier(folder: Path) -> PreTrainedModel:
-    """Classifier in ``folder``. Raises TaskError if a part of it has no trained weights."""
-    model, untrained = read(folder, AutoModelForSequenceClassification)
-    if untrained:
-        raise TaskError(
-            f"{folder}: no trained weights for {', '.join(untrained[:3])}: add --finetune to train them on your data"
-        )
-    return model
-
-
 def load_language_model(folder: Path, dtype: str, device_map: Any = "") -> PreTrainedModel:
     """Language model in ``folder``. Raises TaskError if there is none, or if a part of it has no trained weights.
 
@@ -154,48 +156,19 @@ def load_language_model(folder: Path, dtype: str, device_map: Any = "") -> PreTr
     return model
 
 
-def load_for_training(
-    folder: Path, labels: Sequence[str], tokenizer: PreTrainedTokenizerBase, seed: int
-) -> PreTrainedModel:
-    """Model in ``folder`` with a head for ``labels``; a head or pooler without weights is initialized from ``seed``."""
-    names: dict[str, Any] = {
-        "id2label": dict(enumerate(labels)),
-        "label2id": {label: index for index, label in enumerate(labels)},
-    }
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model, _ = read(folder, AutoModelForSequenceClassification, num_labels=len(labels), **names)
-    if model.config.pad_token_id is None:
-        model.config.pad_token_id = padding_id(tokenizer)
-    return model
-
-
-def class_indices(config: PreTrainedConfig, labels: Sequence[str], name: str) -> list[int]:
-    """Index of the model's class for each of the data's ``labels``: by name, or by number if they are numbers.
-
-    Raises TaskError for a label that is not a class of the model.
-    """
-    names = [str(name) for _, name in sorted((config.id2label or {}).items())]
-    if all(label.isdigit() and index_of(label, names) is None for label in labels):
-        names = [str(index) for index in range(len(names))]
-    indices = [index_of(label, names) for label in labels]
-    missing = [label for label, index in zip(labels, indices, strict=True) if index is None]
-    if missing:
-        raise TaskError(
-            f"{name}: the model has no label {', '.join(map(repr, missing[:3]))}; available: {', '.join(names)}; "
-            "rename the labels of the data, or add --finetune"
-        )
-    return [index for index in indices if index is not None]
-
-
 def _loaded(
-    folder: Path, load: Callable[[Path], PreTrainedModel], dtype: str, num_labels: int | None
+    folder: Path, load: Callable[[Path], PreTrainedModel], kind: Any, dtype: str, num_labels: int | None
 ) -> PreTrainedModel:
-    """The model that ``load`` reads, in ``dtype``. Raises TaskError if it does not have ``num_labels`` labels."""
+    """The model that ``load`` reads, in ``dtype``.
+
+    Raises TaskError if it is not of ``kind``, or does not have ``num_labels`` labels.
+    """
     try:
         model = load(folder)
     except ValueError as error:
         raise TaskError(str(error)) from error
+    if not isinstance(model, type(skeleton(model.config, str(folder), kind))):
+        raise TaskError(f"{folder}: a pruned {type(model).__name__}, which is not a {MEANINGS[kind]}")
     if num_labels not in (None, model.config.num_labels):
         raise TaskError(f"{folder}: has a head for {model.config.num_labels} labels, the data has {num_labels}")
     return model if dtype == "auto" else _cast(model, getattr(torch, dtype))
@@ -221,11 +194,10 @@ def read(
 
     Raises TaskError if the weights cannot be read, or if more than a head and a pooler have none.
     """
-    for name, load in LOADERS.items():
-        if (folder / name).is_file():
-            if device_map:
-                raise TaskError(f"{folder}: a pruned model, which cannot be spread over GPUs: leave --device-map out")
-            return _loaded(folder, load, dtype, config.get("num_labels")), []
+    if found := format_of(folder):
+        if device_map:
+            raise TaskError(f"{folder}: a pruned model, which cannot be spread over GPUs: leave --device-map out")
+        return _loaded(folder, found.load, kind, dtype, config.get("num_labels")), []
     try:
         model, report = kind.from_pretrained(
             folder,

@@ -18,15 +18,19 @@ from tasks.contract import Task
 from tasks.data.calibration import Division, divide, sample, size_held_out
 from tasks.digest import digest_of, digest_of_files
 from tasks.models.cache import Cache, damage
+from tasks.models.checkpoint import format_of
 from tasks.models.vocabularies import locate
 from tasks.request import CalibrationSource
 
 REPORT = "training.json"  # beside the weights
+NAMES = 150  # most bytes of the names of data and model in the name of a folder
 Trained = tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]  # with the report of the training
 
 
 class SeededTask(Task):
     """A task that finds or trains the model of a seed; adapters define the data, the training and the evaluation."""
+
+    _tokenizer: PreTrainedTokenizerBase  # of the model that was opened last
 
     @abstractmethod
     def initial(self, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -94,8 +98,12 @@ class SeededTask(Task):
         assert folder is not None
         return folder
 
+    def save_tokenizer(self, folder: Path) -> None:
+        write_tokenizer(self._tokenizer, folder)
+
     def _key(self, seed: int) -> str:
-        return f"{self.data_name}-{self.model_name}-s{seed}-{digest_of(self.fingerprints(seed))[:16]}".replace("/", "-")
+        names = f"{self.data_name}-{self.model_name}".replace("/", "-").encode()[:NAMES].decode(errors="ignore")
+        return f"{names}-s{seed}-{digest_of(self.fingerprints(seed))[:16]}"
 
     def _fill(self, seed: int, empty: Path, device: torch.device) -> None:
         try:
@@ -103,9 +111,31 @@ class SeededTask(Task):
         except FloatingPointError as error:  # deterministic, so it is cached and not every cell tries again
             report = {"failure": str(error)}
         else:
-            model.save_pretrained(empty)
-            tokenizer.save_pretrained(empty)
+            self._write(model, empty)
+            write_tokenizer(tokenizer, empty)
             report["weights"] = digest_of_files(sorted(empty.glob("*.safetensors")))
         (empty / REPORT).write_text(json.dumps(report), encoding="utf-8")
         for file in empty.glob("*.safetensors"):  # which safetensors lets nobody else read
             shutil.copymode(empty / REPORT, file)
+
+    def _write(self, model: PreTrainedModel, folder: Path) -> None:
+        """Write ``model`` into an empty folder, in the format of the model that it was trained from."""
+        given = format_of(self.folder) if self.folder else None
+        if given is None:
+            model.save_pretrained(folder)
+            return
+        given.save(model, folder / "new")
+        for file in (folder / "new").iterdir():
+            file.rename(folder / file.name)
+        (folder / "new").rmdir()
+
+
+def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Save a tokenizer that, once loaded, gives a whole text unless it is told to truncate.
+
+    Those written in Rust would also save the truncation and padding of their last call.
+    """
+    if backend := getattr(tokenizer, "backend_tokenizer", None):
+        backend.no_truncation()
+        backend.no_padding()
+    tokenizer.save_pretrained(folder)

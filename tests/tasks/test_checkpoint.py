@@ -11,7 +11,7 @@ import torch
 from transformers import BertConfig, BertModel, RobertaConfig
 
 from tasks.errors import TaskError
-from tasks.models import checkpoint
+from tasks.models import checkpoint, classifiers
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def folder(tmp_path, tiny_model):
 )
 def test_labels_of_the_data_find_their_class_by_name_or_else_by_number(classes, labels, places):
     config = BertConfig(id2label=dict(enumerate(classes)), label2id={name: n for n, name in enumerate(classes)})
-    assert checkpoint.class_indices(config, labels, "model") == places
+    assert classifiers.class_indices(config, labels, "model") == places
 
 
 @pytest.mark.parametrize("labels", [("good", "bad"), ("0", "2"), ("negative", "1")])
@@ -41,7 +41,7 @@ def test_a_label_without_a_class_is_refused(labels):
     with pytest.raises(
         TaskError, match=r"model: the model has no label .*; available: .*; rename the labels of the data"
     ):
-        checkpoint.class_indices(config, labels, "model")
+        classifiers.class_indices(config, labels, "model")
 
 
 def test_a_tokenizer_cuts_where_the_positions_of_the_model_end(folder):
@@ -58,7 +58,7 @@ def test_a_head_for_other_labels_is_drawn_from_the_seed_and_the_body_is_kept(fol
     body = BertModel.from_pretrained(folder).state_dict()
     state = torch.get_rng_state()
     one, same, other = (
-        checkpoint.load_for_training(folder, ("a", "b", "c"), tokenizer, seed).state_dict() for seed in (0, 0, 1)
+        classifiers.load_for_training(folder, ("a", "b", "c"), tokenizer, seed).state_dict() for seed in (0, 0, 1)
     )
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(one["bert." + name], weight) for name, weight in body.items())

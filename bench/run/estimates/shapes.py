@@ -17,14 +17,13 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoModelF
 
 from methods.heads import HeadMap, count_parameters, find_mlps
 from methods.recovery.stack import NotPlain, Stack
-from tasks import translation
+from tasks import text_classification, translation
 from tasks.data.dataset import Dataset, Example
 from tasks.data.encode import encode
 from tasks.language_model import LENGTH, LOGITS, LanguageModel
 from tasks.models import checkpoint
 from tasks.models.seeded import SeededTask
 from tasks.models.train import fine_tuning
-from tasks.text_classification import BATCH
 from tasks.translation import Translation
 
 SAMPLE = 100  # texts of a split that are tokenized to see how long they are
@@ -137,7 +136,9 @@ def shape_of(task: SeededTask) -> Shape:
     lengths = _lengths(some, tokenizer, most)
     longest = max(lengths)
     over_vocabulary = kind is not AutoModelForSequenceClassification
-    texts = min(BATCH, max(1, LOGITS // (longest * len(tokenizer)))) if over_vocabulary else BATCH
+    texts = text_classification.BATCH
+    if over_vocabulary:
+        texts = min(texts, max(1, LOGITS // (longest * len(tokenizer))))
     name = task.spec.dtype or "float32"
     stored = getattr(config, "dtype", None) or torch.float32
     dtype = stored if name == "auto" else getattr(torch, name)
@@ -151,7 +152,8 @@ def _kind(task: SeededTask) -> tuple[Any, int]:
         return AutoModelForCausalLM, LENGTH
     if isinstance(task, Translation):
         return AutoModelForSeq2SeqLM, translation.LENGTH
-    return AutoModelForSequenceClassification, fine_tuning(1).max_length
+    most = fine_tuning(1).max_length if task.trains else text_classification.LENGTH
+    return AutoModelForSequenceClassification, most
 
 
 def data_of(task: Any) -> Dataset:
@@ -178,8 +180,8 @@ def tested_tokens(task: SeededTask, shape: Shape) -> float:
 
 def _pruned(folder: Path) -> nn.Module | None:
     """A pruned checkpoint: its weights are read, as its configuration does not say which heads remain."""
-    load = next((load for name, load in checkpoint.LOADERS.items() if (folder / name).is_file()), None)
-    return nn.Module.to(load(folder), "meta") if load else None
+    found = checkpoint.format_of(folder)
+    return nn.Module.to(found.load(folder), "meta") if found else None
 
 
 def _lengths(examples: Sequence[Example], tokenizer: Any, most: int) -> Sequence[int]:

@@ -64,6 +64,8 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> bool:
         config = uniform or copy.deepcopy(model.config)
         config.architectures, config.dtype = [type(model).__name__], model.dtype
         config.save_pretrained(folder)
+        if model.can_generate():  # as from_pretrained expects it
+            model.generation_config.save_pretrained(folder)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in _named(model).items()}
         lasting = tensors.keys() & model.state_dict().keys()
         save_file({name: tensors[name] for name in lasting}, folder / WEIGHTS, metadata={"format": "pt"})
@@ -174,14 +176,12 @@ def uniform_config(model: PreTrainedModel) -> PretrainedConfig | None:
 
     sites, widths = find_sites(model), set(_widths(model).values())
     shapes = {(site.num_heads, site.num_key_value_heads, site.head_dim) for site in sites}
-    if len(shapes) != 1 or len(widths) != 1 or 0 in (sites[0].num_heads, *widths):
+    if len(shapes) != 1 or sites[0].num_heads == 0:
         return None
     num_heads, num_key_value_heads, _ = shapes.pop()
-    wanted = {
-        "num_attention_heads": num_heads,
-        "num_key_value_heads": num_key_value_heads,
-        "intermediate_size": widths.pop(),
-    }
+    wanted = {"num_attention_heads": num_heads, "num_key_value_heads": num_key_value_heads}
+    if len(widths) == 1:  # else there are experts, or layers that differ: the configuration may say how, as it is
+        wanted["intermediate_size"] = widths.pop()
     options = model.config.to_dict()
     options |= {name: value for name, value in wanted.items() if name in options}
     if not sites[0].layout.widths:  # else it may stand for a part of the head

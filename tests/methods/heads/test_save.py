@@ -95,6 +95,22 @@ def test_generation_settings_are_kept(tmp_path):
     assert loaded.lm_head.weight is loaded.model.embed_tokens.weight
 
 
+def test_a_mixture_of_experts_with_the_same_heads_everywhere_loads_without_us_and_generates_as_before(tmp_path):
+    sizes = {"vocab_size": 40, "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 16}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
+    model = t.MixtralForCausalLM(t.MixtralConfig(num_local_experts=4, num_experts_per_tok=2, **sizes, **heads)).eval()
+    model.generation_config.update(max_new_tokens=5, bad_words_ids=[[3]])
+    found = HeadMap.of(model)
+    smaller = remove_heads(model, found.mask({site.name: site_heads(site) for site in found.sites}), found)
+    assert save_pruned(smaller, tmp_path / "model")
+    plain = t.AutoModelForCausalLM.from_pretrained(tmp_path / "model").eval()
+    text = torch.arange(6).reshape(1, 6)
+    with torch.no_grad():
+        assert torch.equal(plain(text).logits, smaller(text).logits)
+    assert plain.generation_config.bad_words_ids == [[3]]
+    assert torch.equal(plain.generate(text, do_sample=False), smaller.generate(text, do_sample=False))
+
+
 def site_heads(site):
     """Half of the heads, other ones in every layer: whole groups."""
     first = site.layer % 2 * (site.num_heads // 2)

@@ -137,12 +137,12 @@ def test_so_it_is_for_sources_that_are_padded_on_the_left(family, beams, saved, 
 PROGRAM = """
 import sys, torch
 from pathlib import Path
-from methods.heads.surgery.save import PRUNING, load_pruned
+from methods.heads.surgery.save import PRUNING, load_pruned, save_pruned
 from tasks.models.cache import Cache
-from tasks.models.checkpoint import LOADERS
+from tasks.models.checkpoint import FORMATS, Format
 from tasks.request import TaskSpec
 from tasks.translation import Translation
-LOADERS[PRUNING] = load_pruned
+FORMATS[PRUNING] = Format(load_pruned, save_pruned)
 task = Translation(TaskSpec(task="translation", model=sys.argv[1], data=sys.argv[2], text=("en", "hu"), limit=6))
 print("\\n".join(task.evaluate(task.open(0, Cache(Path("nowhere")), torch.device("cpu"))).texts))
 """

@@ -1,0 +1,87 @@
+"""Classifiers from a folder: with a trained head, or with one to be trained on the labels of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from tasks.data.encode import padding_id
+from tasks.data.splits import index_of
+from tasks.errors import TaskError
+from tasks.models import checkpoint
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """``checkpoint.load_tokenizer``; one without a padding token pads with that of the model's configuration."""
+    tokenizer = checkpoint.load_tokenizer(folder)
+    stated = checkpoint.load_config(folder).get_text_config().pad_token_id
+    if tokenizer.pad_token_id is None and stated in range(len(tokenizer)):
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(stated)
+    return tokenizer
+
+
+def pads_otherwise(folder: Path) -> bool:
+    """Whether the model and the tokenizer in ``folder`` name different tokens for padding, or only one of them does."""
+    return (
+        checkpoint.load_config(folder).get_text_config().pad_token_id != checkpoint.load_tokenizer(folder).pad_token_id
+    )
+
+
+def load_classifier(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    """Classifier in ``folder`` that reads what ``tokenizer`` gives.
+
+    Raises TaskError if a part of it has no trained weights.
+    """
+    model, untrained = checkpoint.read(folder, AutoModelForSequenceClassification)
+    if untrained:
+        raise TaskError(
+            f"{folder}: no trained weights for {', '.join(untrained[:3])}: add --finetune to train them on your data"
+        )
+    find_padding(model, tokenizer)
+    return model
+
+
+def load_for_training(
+    folder: Path, labels: Sequence[str], tokenizer: PreTrainedTokenizerBase, seed: int
+) -> PreTrainedModel:
+    """Model in ``folder`` with a head for ``labels``; a head or pooler without weights is initialized from ``seed``."""
+    names: dict[str, Any] = {
+        "id2label": dict(enumerate(labels)),
+        "label2id": {label: index for index, label in enumerate(labels)},
+    }
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model, _ = checkpoint.read(folder, AutoModelForSequenceClassification, num_labels=len(labels), **names)
+    find_padding(model, tokenizer)
+    return model
+
+
+def class_indices(config: PreTrainedConfig, labels: Sequence[str], name: str) -> list[int]:
+    """Index of the model's class for each of the data's ``labels``: by name, or by number if they are numbers.
+
+    Raises TaskError for a label that is not a class of the model.
+    """
+    names = [str(name) for _, name in sorted((config.id2label or {}).items())]
+    if all(label.isdigit() and index_of(label, names) is None for label in labels):
+        names = [str(index) for index in range(len(names))]
+    indices = [index_of(label, names) for label in labels]
+    missing = [label for label, index in zip(labels, indices, strict=True) if index is None]
+    if missing:
+        raise TaskError(
+            f"{name}: the model has no label {', '.join(map(repr, missing[:3]))}; available: {', '.join(names)}; "
+            "rename the labels of the data, or add --finetune"
+        )
+    return [index for index in indices if index is not None]
+
+
+def find_padding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Let ``model`` take for padding what ``tokenizer`` pads with.
+
+    A decoder reads the class at the last token that is not padding, which it knows by an id of its configuration. Where
+    that is another one, or missing, as in many checkpoints, it would read the class at padding, or fail.
+    """
+    model.config.get_text_config().pad_token_id = padding_id(tokenizer)

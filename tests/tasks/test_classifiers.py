@@ -1,0 +1,160 @@
+"""Classifiers that are taken as they are: which token is padding, and how much of a text the model sees."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForSequenceClassification,
+)
+
+from bench.suites.plugins import load_plugins
+from methods.heads import HeadMap, remove_heads, save_pruned
+from tasks.contract import TASKS
+from tasks.errors import TaskError
+from tasks.models.cache import Cache
+from tasks.models.seeded import write_tokenizer
+from tasks.request import TaskSpec
+
+LABELS = ("negative", "positive")
+
+
+def task_on(model, data, **more):
+    load_plugins()
+    return TASKS["classification"](TaskSpec(task="classification", data=str(data), model=str(model), **more))
+
+
+def decoder(tiny_model, folder, positions=32, **config):
+    """A folder with a random Llama that classifies, and the tokenizer of ``tiny_model``."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model, model_max_length=positions)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 16}
+    labels = {"id2label": dict(enumerate(LABELS)), "label2id": {name: number for number, name in enumerate(LABELS)}}
+    torch.manual_seed(0)
+    model = LlamaForSequenceClassification(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            max_position_embeddings=positions,
+            initializer_range=0.5,
+            **sizes,
+            **labels,
+            **config,
+        )
+    )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def without_padding_token(folder):
+    """The tokenizer in ``folder`` without its padding token, as many decoders have it."""
+    path = folder / "tokenizer_config.json"
+    config = json.loads(path.read_text())
+    config.pop("pad_token")
+    path.write_text(json.dumps(config | {"eos_token": "[SEP]"}))
+
+
+def classes_one_by_one(folder, task):
+    """The class of each test text, given to transformers' own model by itself, without any padding."""
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    model.config.pad_token_id = None  # so that the last token is read
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    with torch.no_grad():
+        found = [model(**tokenizer(example.texts[0], return_tensors="pt")).logits for example in task.dataset.test]
+    return torch.cat(found).argmax(1)
+
+
+@pytest.mark.parametrize(("stated", "tokenizer_has_one"), [(None, True), (0, True), (5, True), (0, False), (5, False)])
+def test_the_class_of_a_decoder_is_read_at_the_last_token_of_a_text(
+    tiny_model, tiny_data, tmp_path, stated, tokenizer_has_one
+):
+    folder = decoder(tiny_model, tmp_path / "llama", pad_token_id=stated)
+    if not tokenizer_has_one:
+        without_padding_token(folder)
+    task = task_on(folder, tiny_data)
+    task.validate()
+    expected = classes_one_by_one(folder, task)
+    assert 0 < expected.sum() < len(expected)
+    right = expected == torch.tensor([example.label for example in task.dataset.test])
+    model = task.open(0, Cache(tmp_path / "cache"), torch.device("cpu"))
+    assert torch.equal(task.evaluate(model).correct, right)
+
+
+def test_models_that_used_to_be_read_at_padding_have_a_key_of_their_own(tiny_model, tiny_data, tmp_path):
+    same, other = (decoder(tiny_model, tmp_path / str(stated), pad_token_id=stated) for stated in (0, 5))
+    assert "padding" not in task_on(same, tiny_data).fingerprints(0)["model"]
+    assert "padding" in task_on(other, tiny_data).fingerprints(0)["model"]
+
+
+def test_a_model_as_it_is_sees_all_of_a_text_and_what_is_cut_is_told(tiny_model, tmp_path):
+    """The class depends on the last words, behind as many tokens as are seen in fine-tuning."""
+    folder = decoder(tiny_model, tmp_path / "llama", positions=600, pad_token_id=0)
+    rows = [
+        {"text": " ".join(["film"] * 200 + [word] * 3 + [str(number)]), "label": label}
+        for number in range(40)
+        for word, label in (("good", "positive"), ("bad", "negative"))
+    ]
+    rows.append({"text": " ".join(["film"] * 700), "label": "positive"})
+    (tmp_path / "long").mkdir()
+    for split, chosen in (("train", rows[:40]), ("test", rows[40:])):
+        (tmp_path / "long" / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in chosen))
+    task = task_on(folder, tmp_path / "long")
+    assert [remark for remark in task.own_data.remarks if "cut" in remark] == [
+        "1 of 41 texts of test cut to 512 tokens"
+    ]
+    task.open(0, Cache(tmp_path / "cache"), torch.device("cpu"))
+    (batch,) = task.calibration(0, 8, torch.device("cpu"))
+    assert batch.inputs["input_ids"].shape == (8, 206)  # 204 words, [CLS] and [SEP]
+    trained = task_on(folder, tmp_path / "long", finetune=True)
+    assert "41 of 41 texts of test cut to 128 tokens" in trained.own_data.remarks
+
+
+def test_a_saved_tokenizer_gives_whole_texts(tiny_model, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer("good film", truncation=True, max_length=3, padding="max_length")
+    write_tokenizer(tokenizer, tmp_path)
+    state = json.loads((tmp_path / "tokenizer.json").read_text())
+    assert state["truncation"] is None and state["padding"] is None
+
+
+def test_a_pruned_classifier_can_be_trained_on(tiny_model, tiny_data, tmp_path):
+    model = AutoModelForSequenceClassification.from_pretrained(tiny_model)
+    heads = HeadMap.of(model)
+    mask = torch.ones(len(heads), dtype=torch.bool)
+    mask[:3] = False
+    save_pruned(remove_heads(model, mask, heads), tmp_path / "pruned")
+    for file in tiny_model.glob("tokenizer*"):
+        shutil.copy(file, tmp_path / "pruned")
+    task, cache = task_on(tmp_path / "pruned", tiny_data, finetune=True, limit=32), Cache(tmp_path / "cache")
+    report = task.prepare(0, cache, torch.device("cpu"))
+    trained = task.open(0, cache, torch.device("cpu"))
+    assert HeadMap.of(trained).shape == (1, 4)
+    before = remove_heads(model, mask, heads).state_dict()
+    assert any(not torch.equal(weight, before[name]) for name, weight in trained.state_dict().items())
+    assert task.prepare(0, cache, torch.device("cpu")) == report  # found in the cache, undamaged
+
+
+def test_a_pruned_language_model_is_no_classifier(tiny_language_model, tiny_data, tmp_path):
+    model = AutoModelForCausalLM.from_pretrained(tiny_language_model)
+    heads = HeadMap.of(model)
+    mask = torch.ones(len(heads), dtype=torch.bool)
+    mask[0] = False
+    save_pruned(remove_heads(model, mask, heads), tmp_path / "pruned")
+    for file in tiny_language_model.glob("tokenizer*"):
+        shutil.copy(file, tmp_path / "pruned")
+    for more in ({}, {"finetune": True}):
+        with pytest.raises(TaskError, match="a pruned LlamaForCausalLM, which is not a sequence classifier"):
+            task_on(tmp_path / "pruned", tiny_data, **more).validate()
+
+
+def test_names_of_data_and_model_of_any_length_fit_into_the_name_of_a_folder(tiny_model, tiny_data, tmp_path):
+    data = shutil.copy(tiny_data, tmp_path / f"{'é' * 120}.jsonl")
+    task, cache = task_on(tiny_model, data, finetune=True, limit=32), Cache(tmp_path / "cache")
+    task.prepare(0, cache, torch.device("cpu"))
+    assert task.place(0, cache).is_dir()
