@@ -200,11 +200,8 @@ def _parts(data: Data, mirror: str, columns: Sequence[str], label: str = "") -> 
     elif is_saved(path):
         parts = [Part(_split_of(split[0]) if split[0] else "all", *split) for split in saved(path, data, label)]
     else:
-        files = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in SUFFIXES and file.is_file()]
-        names = [str(file.relative_to(path)) for file in files]
         parts = [
-            _of_file(_split_of(name), file, columns, label)._replace(name=name)
-            for name, file in zip(names, files, strict=True)
+            _of_file(_split_of(name), path / name, columns, label)._replace(name=name) for name in _data_files(path)
         ]
         if not any(part.split for part in parts):
             raise TaskError(f"{data}: no {'/'.join(SUFFIXES)} file here is named train, validation (dev) or test")
@@ -212,6 +209,13 @@ def _parts(data: Data, mirror: str, columns: Sequence[str], label: str = "") -> 
         found = _listed([part.name for part in parts])
         raise TaskError(f"{data}: no split here is named train, validation (dev) or test; found: {found}")
     return parts
+
+
+def _data_files(folder: Path) -> list[str]:
+    """Names of the data files in ``folder``, sorted, without hidden ones, which notebooks and file managers leave."""
+    files = [file for file in sorted(folder.rglob("*")) if file.suffix.lower() in SUFFIXES and file.is_file()]
+    names = [file.relative_to(folder) for file in files]
+    return [str(name) for name in names if not any(part.startswith(".") for part in name.parts)]
 
 
 def _of_file(split: str | None, file: Path, columns: Sequence[str], label: str) -> Part:

@@ -237,6 +237,17 @@ def saved(folder: Path, splits: dict[str, list[dict]] | list[dict]) -> str:
     return str(folder)
 
 
+def test_hidden_files_and_folders_are_no_data(tmp_path):
+    """Notebooks keep copies in hidden folders; macOS puts a file of its own beside each on foreign disks."""
+    write(tmp_path / "d" / "train.jsonl", ROWS[:60])
+    write(tmp_path / "d" / "test.jsonl", ROWS[60:])
+    write(tmp_path / "d" / ".ipynb_checkpoints" / "train-checkpoint.jsonl", ROWS[60:])
+    (tmp_path / "d" / "._train.jsonl").write_bytes(bytes(range(256)))
+    found = load(str(tmp_path / "d"), ("text",), "label")
+    assert (len(found.train) + len(found.validation), len(found.test)) == (60, 40)
+    assert not any("checkpoint" in remark or "._" in remark for remark in found.remarks)
+
+
 def test_what_save_to_disk_wrote_is_read_like_files(tmp_path):
     rows = labelled(0, 1, -1)
     one = load(saved(tmp_path / "one", rows), ("text",), "label")
