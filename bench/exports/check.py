@@ -18,18 +18,25 @@ def largest_gap(model: Any, runner: Runner, inputs: Mapping[str, Tensor]) -> flo
 
     The files are in float32, so a model in another type is compared as a copy in float32.
 
-    inputs: what a model on the CPU is called with, (B, T) each, with an ``attention_mask``. It is cut to half of its
-    length too. A language model is also given the text in two parts, the second one with the cache of the first. What
-    it says at padding is left out.
+    inputs: what a model on the CPU is called with, (B, T) each, with an ``attention_mask``. It is shortened to half of
+    its length too. A language model is also given the text in two parts, the second one with the cache of the first.
+    What it says at padding is left out.
     """
     if model.dtype != torch.float32:
         model = copy.deepcopy(model).float()
+    length = inputs["attention_mask"].shape[1]
+    lengths = {length, max(1, length // 2)}
+    return max(_gap(model, runner, _shortened(inputs, each)) for each in lengths)
+
+
+def _shortened(inputs: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
+    """The first tokens of each text and its last one, by which some classifiers tell its end: (B, length) each."""
     mask = inputs["attention_mask"]
-    gaps = []
-    for length in {mask.shape[1], max(1, mask.shape[1] // 2)}:
-        rows = mask[:, :length].any(1)  # of what is nothing but padding, nothing is said
-        gaps.append(_gap(model, runner, {name: value[rows, :length] for name, value in inputs.items()}))
-    return max(gaps)
+    places = torch.arange(mask.shape[1])
+    kept = places[:length].repeat(len(mask), 1)
+    kept[:, -1] = (places * mask).max(1).values.clamp_min(length - 1)
+    decoded = "decoder_input_ids"  # of another length than the text
+    return {name: value[:, :length] if name == decoded else value.gather(1, kept) for name, value in inputs.items()}
 
 
 def _gap(model: Any, runner: Runner, inputs: Mapping[str, Tensor]) -> float:

@@ -31,7 +31,24 @@ def _t5() -> t.PreTrainedModel:
     return t.T5ForConditionalGeneration(t.T5Config(**sizes, relative_attention_num_buckets=6, decoder_start_token_id=0))
 
 
-BUILD = {"bert": _bert, "llama": _llama, "gpt2": _gpt2, "t5": _t5}
+def _bart_classifier() -> t.PreTrainedModel:
+    sizes = {"vocab_size": 40, "d_model": 24, "encoder_layers": 2, "decoder_layers": 2, "max_position_embeddings": 32}
+    heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 20, "decoder_ffn_dim": 20}
+    return t.BartForSequenceClassification(t.BartConfig(**sizes, **heads, num_labels=3))
+
+
+def _t5_classifier() -> t.PreTrainedModel:
+    return t.T5ForSequenceClassification(_t5().config)
+
+
+BUILD = {
+    "bert": _bert,
+    "llama": _llama,
+    "gpt2": _gpt2,
+    "t5": _t5,
+    "bart classifier": _bart_classifier,
+    "t5 classifier": _t5_classifier,
+}
 
 
 @pytest.fixture(scope="session")

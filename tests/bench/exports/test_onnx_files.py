@@ -89,6 +89,48 @@ def test_files_run_where_this_project_cannot_be_imported(exported, texts, elsewh
     assert family != "t5" or torch.equal(found.argmax(-1), written[:, 1:])
 
 
+class Twin:
+    """The model itself in the place of its files. lengths: of the texts that it was given."""
+
+    has_cache = False
+
+    def __init__(self, model):
+        self.model, self.lengths = model, set()
+
+    def logits(self, inputs):
+        self.lengths.add(inputs["input_ids"].shape[1])
+        return self.model(**inputs).logits
+
+
+def ending(inputs, end: int):
+    """The same texts, whose last token, and no other, is ``end``."""
+    ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    last = torch.tensor([row.nonzero().max() for row in mask])
+    inputs["input_ids"] = ids.where(ids != end, end + 1).scatter(1, last[:, None], end)
+    return inputs
+
+
+@pytest.mark.parametrize("padding", ["right", "left"])
+@pytest.mark.parametrize(("size", "length"), [(1, 7), (3, 5), (8, 9), (2, 1)])
+@pytest.mark.parametrize("family", ["bart classifier", "t5 classifier"])
+def test_a_classifier_that_looks_for_the_end_is_given_one_at_both_lengths(uneven, texts, family, size, length, padding):
+    model = uneven(family)
+    inputs = ending(texts(size, length, padding), model.config.eos_token_id)
+    assert largest_gap(model, twin := Twin(model), inputs) == 0
+    assert twin.lengths == {length, max(1, length // 2)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["bart classifier", "t5 classifier"])
+def test_files_of_a_classifier_that_looks_for_the_end_give_its_logits(uneven, onnx, texts, tmp_path, family):
+    model = uneven(family)
+    runner = Runner(write_onnx(model, ("input_ids", "attention_mask"), tmp_path / "onnx"))
+    inputs = ending(texts(3, 7), model.config.eos_token_id)
+    assert largest_gap(model, runner, inputs) < 1e-5
+    model.classification_head.out_proj.weight.add_(0.1)
+    assert largest_gap(model, runner, inputs) > 1e-3
+
+
 @pytest.mark.slow
 def test_a_model_in_half_precision_is_compared_in_float32(uneven, onnx, texts, tmp_path):
     model = uneven("bert").bfloat16()
