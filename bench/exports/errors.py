@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bench.records.errors import InputError
+
+COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")  # what sets the colour of text in a terminal, or moves its cursor
 
 
 @contextmanager
@@ -19,6 +22,7 @@ def in_one_line(what: str, instead: str = "") -> Iterator[None]:
     except Exception as error:
         if isinstance(error, InputError) or (isinstance(error, OSError) and error.errno is not None):
             raise
-        reason = (str(error).strip().splitlines() or [""])[0]
+        plain = COLOURS.sub("", str(error))
+        reason = next((line.strip() for line in plain.splitlines() if line.strip()), "")
         end = f": {instead}" if instead else ""
         raise InputError(f"{what} ({type(error).__name__}: {reason}){end}") from error
