@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from bench.records.errors import InputError
 from tasks.request import TaskSpec
 
+BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}  # by pydantic's names
 Request = TypeVar("Request", bound=BaseModel)
 
 
@@ -47,6 +48,12 @@ def _expected(field: FieldInfo) -> str:
     entry = next(iter(get_args(field.annotation)), None)
     if get_origin(entry) is Literal:  # a tuple of these
         return f"some of {', '.join(get_args(entry))}"
-    least = next((rule.ge for rule in field.metadata if hasattr(rule, "ge")), None)
-    simple = {str: "text", bool: "true or false", float: "a number", int: f"a whole number, at least {least}"}
-    return next((words for kind, words in simple.items() if field.annotation is kind), "text, or a list of texts")
+    simple = {str: "text", bool: "true or false", float: "a number", int: "a whole number"}
+    words = next((words for kind, words in simple.items() if field.annotation is kind), "text, or a list of texts")
+    bounds = [
+        f"{word} {getattr(rule, name):g}"
+        for rule in field.metadata
+        for name, word in BOUNDS.items()
+        if hasattr(rule, name)
+    ]
+    return ", ".join([words, *bounds])

@@ -111,7 +111,7 @@ def test_a_tokenizer_of_another_model(refused, tmp_path, tiny_model):
     [
         (["--label", "hu"], "translation: --label has no meaning for translation: leave it out"),
         (["--dtype", "bfloat16"], "translation: --dtype has no meaning for translation: leave it out"),
-        (["--label-smoothing", "1.5"], "--label-smoothing 1.5: expected a number"),
+        (["--label-smoothing", "1.5"], "--label-smoothing 1.5: expected a number, at least 0, below 1"),
         (["--languages", "en"], "--languages en: expected two codes, SOURCE,TARGET"),
     ],
 )
