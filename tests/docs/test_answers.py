@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
+from bench.__main__ import main
 from docs.studies import answers
 from docs.studies.answers import Answer, Question, revised
+from tests.docs.documents import ROOT
 
 PAGE = """# A page
 
@@ -95,3 +97,10 @@ def test_what_is_said_without_a_number_is_checked_too():
     said = ASKED | {"said": ["mini c b", "mini d b ?"]}
     faults = revised(PAGE, said, lambda question: Answer(-2.0, -3.0, -1.0, shown=question.shown))[1]
     assert len(faults) == 1 + 4 and faults[-1].endswith("c against b: -2.0 -3.0 -1.0: less, and not more")
+
+
+def test_the_table_of_schedules_is_the_one_of_the_committed_records(capsys):
+    assert main(["leaderboard", str(ROOT / "results" / "ablations"), "--by", "schedule"]) == 0
+    table = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert len(table) == 17
+    assert "\n".join(table) in (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
