@@ -134,6 +134,11 @@ def _parsed(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
+        if text.lstrip().startswith("{") and error.pos >= len(text.rstrip()):
+            raise TaskError(
+                f"{where}: not valid JSON: the object does not end in this line; expected a whole object on each line, "
+                "or one array of objects"
+            ) from error
         raise TaskError(f"{where}: not valid JSON: {error.msg} (character {error.pos + 1})") from error
     except RecursionError as error:
         raise TaskError(f"{where}: not valid JSON: nested too deeply") from error

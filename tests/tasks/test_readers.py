@@ -193,3 +193,15 @@ def test_names_of_classes_that_are_nested_without_end_are_no_names(tmp_path):
     table = pyarrow.table({"text": ["a"], "label": [0]}).replace_schema_metadata({"huggingface": "[" * 200_000})
     pyarrow.parquet.write_table(table, tmp_path / "d.parquet")
     assert readers.class_names(tmp_path / "d.parquet", "label") == []
+
+
+@pytest.mark.parametrize("name", ["data.json", "data.jsonl"])
+@pytest.mark.parametrize("content", [{"data": []}, {"text": "a", "label": 1}])
+def test_an_object_over_several_lines_is_refused_with_what_is_expected(tmp_path, name, content):
+    (tmp_path / name).write_text(json.dumps(content, indent=2))
+    with pytest.raises(TaskError) as found:
+        list(readers.read(tmp_path / name))
+    assert str(found.value) == (
+        f"{tmp_path / name}: line 1: not valid JSON: the object does not end in this line; expected a whole object on "
+        "each line, or one array of objects"
+    )
