@@ -34,11 +34,20 @@ def validated(kind: type[Request], values: Mapping[str, Any], shown: Callable[[s
 
 
 def task_spec(values: Mapping[str, Any], shown: Callable[[str, Any], str]) -> TaskSpec:
-    """The task that ``values`` ask for; whether there is such an adapter is not checked. Raises InputError."""
+    """The task that ``values`` ask for; whether there is such an adapter is not checked.
+
+    Raises InputError, and TaskError for task files of lm-eval that cannot be read.
+    """
     for key, value in values.items():
         if value == "":
             raise InputError(f"{shown(key, value)}: expected {_expected(TaskSpec.model_fields[key])}")
-    return validated(TaskSpec, values, shown)
+    spec = validated(TaskSpec, values, shown)
+    if spec.harness_tasks:
+        from tasks.harness.files import check_files
+
+        for name in spec.harness_tasks:
+            check_files(name)
+    return spec
 
 
 def _expected(field: FieldInfo) -> str:

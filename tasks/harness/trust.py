@@ -12,7 +12,8 @@ import yaml
 from jinja2.sandbox import SandboxedEnvironment
 from lm_eval.api.registry import metric_registry
 
-from tasks.errors import TaskError, first_line
+from tasks.errors import TaskError
+from tasks.harness.files import composed
 
 SHIPPED = (Path(lm_eval.tasks.__file__).parent.resolve(), Path(__file__).parent.resolve())
 PLAIN = {  # tags of YAML that stand for data
@@ -49,11 +50,7 @@ def _check_file(file: Path, seen: set[Path], included: str) -> None:
     seen.add(file)
     if not file.is_file():
         raise TaskError(f"{included}include names {file}, which does not exist" if included else f"{file}: no file")
-    try:
-        root = yaml.compose(file.read_bytes(), Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, UnicodeError, RecursionError) as error:
-        raise TaskError(f"{file}: not valid YAML: {first_line(error)}") from error
-    for node in _nodes(root):
+    for node in _nodes(composed(file)):
         line = node.start_mark.line + 1
         if node.tag not in PLAIN:
             raise _refused(file, line, f"{node.tag} {node.value if isinstance(node, yaml.ScalarNode) else ''}".strip())

@@ -85,6 +85,29 @@ def test_a_broken_task_file(refused, tmp_path, content):
     assert "mine" in said or said.startswith(str(tmp_path / "tasks"))
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a: 1\ntask: [mine\n", "line 3: not valid YAML: expected ',' or ']', but got '<stream end>'"),
+        (b"task: mine\n  doc_to_text: x\n", "line 2: not valid YAML: mapping values are not allowed here"),
+        (b"\xff\xfe\x00", "not valid YAML: "),
+        (b"a: 1\ntask: 5\n", "line 2: task: 5 is not a name: expected text, if need be in quotes"),
+    ],
+)
+@pytest.mark.parametrize("flags", [(), ("--trust-task-code",)])
+def test_a_task_file_that_is_not_one_is_named_with_the_line(refused, tmp_path, content, said, flags):
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "mine.yaml").write_bytes(content)
+    (tmp_path / "tasks" / "other.yaml").write_text("task: other\n")
+    assert refused("--harness-tasks", tmp_path / "tasks", *flags).startswith(f"{tmp_path}/tasks/mine.yaml: {said}")
+
+
+def test_a_task_file_in_the_place_of_its_folder(refused, tmp_path):
+    (tmp_path / "mine.yaml").write_text("task: mine\n")
+    said = f"{tmp_path}/mine.yaml: a file; give the folder that it is in, or the name of a task"
+    assert refused("--harness-tasks", f"{tmp_path}/mine.yaml") == said
+
+
 def test_an_ending_longer_than_the_context(refused, folder, tmp_path):
     settings(folder, max_position_embeddings=4)
     rows = [{"goal": "the king", "choices": ["attic", ending], "label": 0} for ending in ("red", "red " * 6)]
