@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from methods import METHODS
 from methods.cahp import complementary, plane_distances, separability
 from methods.contract.choosing import select
+from methods.path import path
 from tests.methods.activations import contexts_of, weights_of
 from tests.methods.contract.test_greedy import slow_greedy
 from tests.methods.slopes import slopes
@@ -111,6 +114,20 @@ def test_path(scene):
         expected += integral.abs() / len(texts)
     options = {"along": "layer", "points": 2, "rounds": 1, "signed": False}
     check(view, "path", expected, rtol=1e-4, sites=ends(view), **options)
+
+
+def test_path_in_the_order_of_its_default(scene, monkeypatch):
+    """Gradients at gates that are partly closed, by differences, of one text after another without padding."""
+    view, texts = scene
+    options = {"points": 3, "rounds": 2}
+    found = path(replace(view, generator=torch.Generator().manual_seed(1)), **options)
+
+    def by_differences(view, text, gates):
+        return slopes(view, text, gates[:, 0].double())[:, None]
+
+    monkeypatch.setattr("methods.path.gradients_at", by_differences)
+    alone = replace(view, batches=texts, generator=torch.Generator().manual_seed(1))
+    assert found.tolist() == path(alone, **options).tolist()
 
 
 def test_flap(scene):
