@@ -21,7 +21,7 @@ from tasks.data.dataset import Dataset, Example
 from tasks.data.encode import Batch
 from tasks.data.source import load_pairs, name_of, short_name
 from tasks.data.splits import limited
-from tasks.digest import digest_of, digest_of_files, digest_of_source
+from tasks.digest import digest_of_files, digest_of_source
 from tasks.errors import TaskError
 from tasks.models import checkpoint, train
 from tasks.models.cache import Cache
@@ -138,9 +138,8 @@ class Translation(SeededTask):
         }
         return {"data": self.dataset.fingerprint, "model": read, "evaluation": evaluation}
 
-    def _key(self, seed: int) -> str:
-        trained = {name: value for name, value in self.fingerprints(seed).items() if name != "evaluation"}
-        return f"{self.data_name}-{self.model_name}-s{seed}-{digest_of(trained)[:16]}".replace("/", "-")
+    def trained_from(self, seed: int) -> dict[str, Any]:
+        return {name: value for name, value in self.fingerprints(seed).items() if name != "evaluation"}
 
     # The model of a seed
 

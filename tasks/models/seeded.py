@@ -103,7 +103,11 @@ class SeededTask(Task):
 
     def _key(self, seed: int) -> str:
         names = f"{self.data_name}-{self.model_name}".replace("/", "-").encode()[:NAMES].decode(errors="ignore")
-        return f"{names}-s{seed}-{digest_of(self.fingerprints(seed))[:16]}"
+        return f"{names}-s{seed}-{digest_of(self.trained_from(seed))[:16]}"
+
+    def trained_from(self, seed: int) -> dict[str, Any]:
+        """The fingerprints of what a trained model depends on."""
+        return self.fingerprints(seed)
 
     def _fill(self, seed: int, empty: Path, device: torch.device) -> None:
         try:
