@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ from bench.prune.stock import check_stock_loading
 from bench.prune.times import times_of
 from bench.prune.uniform import check_expressible, even_units_to_keep, with_allocation
 from bench.records.errors import InputError
-from bench.records.storage.files import check_writable
-from bench.suites.cells import calibration_source, check_start, open_task
+from bench.records.storage.files import folders_above
+from bench.suites.cells import calibration_source, check_start, heads_of, open_task
 from bench.suites.parse import MethodSpec
 from methods import METHODS, OptionError, View
 from methods.contract.choice import Choice
@@ -66,7 +66,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     out = options.out.resolve()  # a link to a folder stays one
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise InputError(f"--out {options.out}: exists already; give a folder that is empty, or not there yet")
-    with _folders_above(out):
+    with folders_above(out):
         return _prune(options, out, cache)
 
 
@@ -83,7 +83,7 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         options = replace(options, method=with_allocation(options.method, "layer"))
     source = calibration_source(task, options.calibration, options.calibration_from)
     untrained = task.validate()
-    heads = HeadMap.of(untrained, task.spec.unit, task.spec.kinds)
+    heads = heads_of(task, untrained)
     keep = _units_to_keep(options, heads)
     if keep is not None:
         check_enough(options.keep, keep, heads)
@@ -139,19 +139,6 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
     print(text.partition("## Load it")[0].rstrip())
     print(f"\nSaved: {options.out}")
     return 0
-
-
-@contextmanager
-def _folders_above(out: Path) -> Iterator[None]:
-    """Make the folders that ``out`` is to lie in; those that it does not lie in at the end are removed again."""
-    new = [folder for folder in out.parents if not folder.exists()]
-    try:
-        check_writable(out.parent)
-        yield
-    finally:
-        for folder in new:
-            with suppress(OSError):  # not empty, or never made
-                folder.rmdir()
 
 
 def _units_to_keep(options: PruneOptions, heads: HeadMap) -> int | None:

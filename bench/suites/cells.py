@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from torch import nn
+
 from bench.records.errors import InputError
 from bench.records.protocol import PROTOCOL
 from bench.suites.keys import heads_part, method_part, shared_code
@@ -62,6 +64,17 @@ def open_task(spec: TaskSpec) -> Task:
         return adapter(spec)
 
 
+def heads_of(task: Task, model: nn.Module) -> HeadMap:
+    """The units of ``model`` that may be removed under ``task``.
+
+    Raises InputError where there are none, and UnsupportedArchitecture where they cannot be found.
+    """
+    heads = HeadMap.of(model, task.spec.unit, task.spec.kinds)
+    if not len(heads):
+        raise InputError(f"{task.model_name}: no attention head is left in it, so there is nothing to remove")
+    return heads
+
+
 def calibration_source(task: Task, size: int, wanted: CalibrationSource) -> CalibrationSource:
     """Where the calibration set of ``task`` comes from: ``train`` where nothing is held out, else as ``wanted``.
 
@@ -103,7 +116,7 @@ def _cells_of(spec: TaskSpec, suite: Suite, device: str) -> Iterator[Cell]:
         source = calibration_source(task, suite.calibration, suite.calibration_from)
     if suite.generate and not (hasattr(model, "can_generate") and model.can_generate()):
         raise InputError(f"{spec.task}: {type(model).__name__} generates no text, so there is nothing to time")
-    heads = HeadMap.of(model, spec.unit, spec.kinds)
+    heads = heads_of(task, model)
     removed = tuple(suite.removed(len(heads), heads.removable))
     model_name += " by query head" if spec.unit == "query" else ""
     model_name += f" in {' and '.join(heads.kinds)} attention" if heads.kinds else ""

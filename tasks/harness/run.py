@@ -111,20 +111,33 @@ class Harness:
         )
 
     def check(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Raise TaskError for an ending with more tokens than ``model`` has positions, which lm-eval cannot score."""
+        """Raise TaskError for what lm-eval cannot do with as many positions as ``model`` has."""
         with silenced():
             scorer = Scorer(model, tokenizer, 1, self._cache)
             for name, task in self.tasks.items():
                 task.build_all_requests(limit=self.limit)
                 for request in task.instances:
-                    if request.request_type != "loglikelihood" or not request.args[0]:
-                        continue
-                    if (length := len(scorer._encode_pair(*request.args)[1])) > scorer.max_length:
-                        raise TaskError(
-                            f"{name}: document {request.doc_id} has an ending of {length} tokens, the model has "
-                            f"{scorer.max_length} positions: lm-eval cannot score that; leave the task out, or use "
-                            "--limit"
-                        )
+                    if request.request_type == "generate_until":
+                        _check_answer(name, request, scorer)
+                    elif request.request_type == "loglikelihood" and request.args[0]:
+                        _check_ending(name, request, scorer)
+
+
+def _check_answer(name: str, request: Any, scorer: Scorer) -> None:
+    wanted = request.args[1].get("max_gen_toks", scorer.max_gen_toks)
+    if wanted >= scorer.max_length:
+        raise TaskError(
+            f"{name}: it asks for answers of up to {wanted} tokens (max_gen_toks), the model has {scorer.max_length} "
+            "positions: lower that in generation_kwargs of a task file of your own, or leave the task out"
+        )
+
+
+def _check_ending(name: str, request: Any, scorer: Scorer) -> None:
+    if (length := len(scorer._encode_pair(*request.args)[1])) > scorer.max_length:
+        raise TaskError(
+            f"{name}: document {request.doc_id} has an ending of {length} tokens, the model has {scorer.max_length} "
+            "positions: lm-eval cannot score that; leave the task out, or use --limit"
+        )
 
 
 def _result(metrics: Mapping[str, Any], task: PreparedTask, too_long: int) -> Result:

@@ -120,6 +120,26 @@ def test_an_ending_longer_than_the_context(refused, folder, tmp_path):
     )
 
 
+def test_answers_longer_than_the_context(refused, folder, tmp_path):
+    settings(folder, max_position_embeddings=64)
+    write_text_task(tmp_path / "tasks", "output_type: generate_until", "generation_kwargs: {max_gen_toks: 64}")
+    said = refused("--harness-tasks", tmp_path / "tasks", model=folder)
+    assert said == (
+        "mine: it asks for answers of up to 64 tokens (max_gen_toks), the model has 64 positions: lower that in "
+        "generation_kwargs of a task file of your own, or leave the task out"
+    )
+
+
+def write_text_task(tasks, *lines: str) -> None:
+    """A task file with the name mine, and its documents."""
+    tasks.mkdir()
+    (tasks / "docs.jsonl").write_text(json.dumps({"question": "the king", "answer": "red"}) + "\n")
+    fixed = ("task: mine", "dataset_path: json", f"dataset_kwargs: {{data_files: {{test: {tasks}/docs.jsonl}}}}")
+    fixed += ("test_split: test", "doc_to_text: '{{question}}'", "doc_to_target: '{{answer}}'")
+    metric = "metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]"
+    (tasks / "mine.yaml").write_text("\n".join([*fixed, *lines, metric, ""]))
+
+
 def test_no_name_among_the_tasks(refused):
     assert "--harness-tasks 'a,,b': expected TASK, or TASK,TASK" in refused("--harness-tasks", "a,,b")
 
@@ -210,7 +230,20 @@ def test_a_classifier_whole_or_pruned(refused, folder, tmp_path):
     save_pruned(remove_heads(classifier, torch.arange(len(heads)) > 0, heads), tmp_path / "pruned")
     for file in folder.glob("token*"):
         shutil.copy(file, tmp_path / "pruned")
-    assert "LlamaForSequenceClassification is not a language model" in refused(model=tmp_path / "pruned")
+    assert refused(model=tmp_path / "pruned") == (
+        f"{tmp_path}/pruned: a pruned LlamaForSequenceClassification, which is not a causal language model"
+    )
+
+
+def test_a_model_without_any_head(refused, folder, tmp_path):
+    model = t.AutoModelForCausalLM.from_pretrained(folder)
+    heads = HeadMap.of(model)
+    save_pruned(remove_heads(model, torch.zeros(len(heads), dtype=torch.bool), heads), tmp_path / "headless")
+    for file in folder.glob("token*"):
+        shutil.copy(file, tmp_path / "headless")
+    assert refused(model=tmp_path / "headless") == (
+        "headless: no attention head is left in it, so there is nothing to remove"
+    )
 
 
 def test_a_tokenizer_without_a_first_token(refused, folder):
