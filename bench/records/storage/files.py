@@ -9,7 +9,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,22 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
         for path in contents:
             temporary(path).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def folders_above(out: Path, flag: str = "--out ") -> Iterator[None]:
+    """Make the folders that ``out`` is to lie in; those in which there is nothing at the end are removed again.
+
+    Raises InputError where nothing can be written there.
+    """
+    new = [folder for folder in out.parents if not folder.exists()]
+    try:
+        check_writable(out.parent, flag)
+        yield
+    finally:
+        for folder in new:
+            with suppress(OSError):  # not empty, or never made
+                folder.rmdir()
 
 
 def check_writable(out: Path, flag: str = "--out ") -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
 from bench.records.errors import CorruptRecord, InputError, OtherProtocol
 from bench.records.schema import RECORD, FinishedRecord, Record
-from bench.records.storage.files import TEMPORARY, check_writable, digest_of, naming
+from bench.records.storage.files import TEMPORARY, digest_of, folders_above, naming
 from bench.records.storage.packed import stored
 from bench.records.storage.store import Store
 
@@ -163,20 +163,16 @@ def put(path: Path, content: bytes) -> None:
 @contextmanager
 def new_records(out: Path, flag: str = "--out ") -> Iterator[Path]:
     """A folder to fill, which becomes ``out``'s folder of records at the end, or goes again where that fails."""
-    new = not out.exists()
-    check_writable(out, flag)
-    place = _unfinished(out)
-    try:
-        shutil.rmtree(place, ignore_errors=True)  # of a process that was killed
-        place.mkdir()
-        yield place
-        place.rename(Store(out).folder)
-    except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
-        if new:
-            with suppress(OSError):  # not empty any more
-                out.rmdir()
-        raise
+    with folders_above(_unfinished(out), flag):
+        place = _unfinished(out)
+        try:
+            shutil.rmtree(place, ignore_errors=True)  # of a process that was killed
+            place.mkdir()
+            yield place
+            place.rename(Store(out).folder)
+        except BaseException:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
 
 
 def files_of(source: Source) -> dict[str, bytes]:

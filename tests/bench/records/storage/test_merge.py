@@ -172,7 +172,7 @@ def test_nothing_stays_of_a_merge_that_fails_half_way(tmp_path, add, monkeypatch
 
     monkeypatch.setattr(merging, "put", full)
     with pytest.raises(OSError, match="No space"):
-        merge([a, b], c)
+        merge([a, b], c / "below" / "it")
     assert not c.exists()
     c.mkdir()
     with pytest.raises(OSError, match="No space"):
