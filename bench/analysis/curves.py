@@ -11,7 +11,8 @@ from bench.records.schema import FinishedRecord
 def curve(record: FinishedRecord) -> tuple[np.ndarray, np.ndarray]:
     """Shares of units removed, (levels,), and quality there averaged over draws, (levels,)."""
     result = record.result
-    return np.array(result.removed) / result.units, np.mean(result.quality, axis=0)
+    quality = np.array(result.quality)
+    return np.array(result.removed) / result.units, quality[0] if len(quality) == 1 else quality.mean(axis=0)
 
 
 def parameters_removed(record: FinishedRecord) -> np.ndarray:
@@ -60,6 +61,17 @@ def area(shares: np.ndarray, quality: np.ndarray) -> np.ndarray:
 
 
 def area_to(largest: float, shares: np.ndarray, quality: np.ndarray) -> float:
-    """``area`` over the shares from 0 to ``largest``, with ``quality``, (levels,), linear between the levels."""
-    grid = np.append(shares[shares < largest], largest)
-    return float(area(grid, np.interp(grid, shares, quality)))
+    """``area`` over the shares from 0 to ``largest``, with ``quality``, (levels,), linear between the levels.
+
+    In plain numbers, as records are many and levels few.
+    """
+    x, y = shares.tolist(), quality.tolist()
+    inside = sum(share < largest for share in x)
+    if inside < len(x):
+        slope = (y[inside] - y[inside - 1]) / (x[inside] - x[inside - 1])
+        last = y[inside] if x[inside] == largest else slope * (largest - x[inside - 1]) + y[inside - 1]
+    else:
+        last = y[-1]
+    x, y = [*x[:inside], largest], [*y[:inside], last]
+    total = sum((b - a) * (v + w) / 2 for a, b, v, w in zip(x, x[1:], y, y[1:], strict=False))
+    return total / (largest - x[0])

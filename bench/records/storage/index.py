@@ -11,12 +11,13 @@ Equal parts of records, such as the request for a task, are decoded once and sha
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -80,13 +81,30 @@ def read_many(folder: Path, paths: Sequence[Path], read: Callable[[Path], Record
     writer = _Writer() if left or len(holds) < len(found) else None
     decode = _Decoder()
     records: dict[str, Record] = {}
-    for batch in _batches(index, holds, left, stamps, lambda name: read(names[name])):
-        records.update(decode(batch))
-        if writer:
-            writer.add(batch, {name for name, each in stamps.items() if each.changed < begin - SETTLED})
+    with _no_search_for_cycles():
+        for batch in _batches(index, holds, left, stamps, lambda name: read(names[name])):
+            records.update(decode(batch))
+            if writer:
+                writer.add(batch, {name for name, each in stamps.items() if each.changed < begin - SETTLED})
     if writer and writer.stamps != found:
         writer.write(folder)
     return {path: records[name] for name, path in names.items() if name in records}
+
+
+@contextmanager
+def _no_search_for_cycles() -> Iterator[None]:
+    """Make many objects without Python's search for unused cycles, which looks at all of them again and again.
+
+    There are none in records, so what there is at the end is never looked at again.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()
 
 
 def _name(folder: Path, path: Path) -> str:

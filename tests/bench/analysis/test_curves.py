@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bench.analysis.curves import area, area_to, parameters_removed, removes
 
@@ -36,3 +38,17 @@ def test_what_is_removed_and_how_many_parameters(make_record):
     assert removes(make_record()) == "heads"
     assert removes(make_record(neurons=True)) == "heads and neurons"
     assert removes(make_record(neurons=True, kept=everything, result={"orders": None})) == "neurons"
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=40, unique=True),
+    st.floats(0.01, 1),
+    st.integers(0, 2**32),
+)
+def test_the_area_to_a_share_is_that_of_numpy(removed, largest, seed):
+    shares = np.array([0, *sorted(removed)]) / max(removed)
+    quality = np.random.default_rng(seed).random(len(shares))
+    grid = np.append(shares[shares < largest], largest)
+    assert area_to(largest, shares, quality) == pytest.approx(
+        float(area(grid, np.interp(grid, shares, quality))), rel=1e-12
+    )
