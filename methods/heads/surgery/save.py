@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 WEIGHTS, BUFFERS, PRUNING = "model.safetensors", "buffers.safetensors", "pruning.json"
+GENERATION = "generation_config.json"
 
 
 def save_pruned(model: PreTrainedModel, path: str | Path) -> bool:
@@ -64,8 +65,8 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> bool:
         config = uniform or copy.deepcopy(model.config)
         config.architectures, config.dtype = [type(model).__name__], model.dtype
         config.save_pretrained(folder)
-        if model.can_generate():  # as from_pretrained expects it
-            model.generation_config.save_pretrained(folder)
+        if model.can_generate():  # for from_pretrained; written as it is, which save_pretrained may refuse
+            model.generation_config.to_json_file(folder / GENERATION)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in _named(model).items()}
         lasting = tensors.keys() & model.state_dict().keys()
         save_file({name: tensors[name] for name in lasting}, folder / WEIGHTS, metadata={"format": "pt"})
@@ -176,7 +177,7 @@ def uniform_config(model: PreTrainedModel) -> PretrainedConfig | None:
 
     sites, widths = find_sites(model), set(_widths(model).values())
     shapes = {(site.num_heads, site.num_key_value_heads, site.head_dim) for site in sites}
-    if len(shapes) != 1 or sites[0].num_heads == 0:
+    if len(shapes) != 1 or 0 in (sites[0].num_heads, *widths):
         return None
     num_heads, num_key_value_heads, _ = shapes.pop()
     wanted = {"num_attention_heads": num_heads, "num_key_value_heads": num_key_value_heads}
@@ -184,7 +185,8 @@ def uniform_config(model: PreTrainedModel) -> PretrainedConfig | None:
         wanted["intermediate_size"] = widths.pop()
     options = model.config.to_dict()
     options |= {name: value for name, value in wanted.items() if name in options}
-    if not sites[0].layout.widths:  # else it may stand for a part of the head
+    computed = isinstance(getattr(type(model.config), "head_dim", None), property)
+    if not computed and not sites[0].layout.widths:  # else it may stand for a part of the head
         options["head_dim"] = sites[0].widths["key"]
     try:
         config = AutoConfig.for_model(options.pop("model_type"), **options)

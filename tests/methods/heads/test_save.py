@@ -111,6 +111,14 @@ def test_a_mixture_of_experts_with_the_same_heads_everywhere_loads_without_us_an
     assert torch.equal(plain.generate(text, do_sample=False), smaller.generate(text, do_sample=False))
 
 
+def test_a_configuration_that_computes_the_width_of_heads_cannot_say_that_they_are_fewer(zoo, tmp_path, caplog):
+    model = zoo.model("falcon")
+    heads = HeadMap.of(model)
+    smaller = remove_heads(model, heads.mask({site.name: site_heads(site) for site in heads.sites}), heads)
+    assert not save_pruned(smaller, tmp_path / "model")
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 def site_heads(site):
     """Half of the heads, other ones in every layer: whole groups."""
     first = site.layer % 2 * (site.num_heads // 2)
