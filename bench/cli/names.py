@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from tasks.data.labels import is_unicode
+
 WRITTEN = ("run", "list", "prune")  # verbs that write what they are given, or show what would be written
 
 
@@ -17,13 +19,5 @@ def check_names(options: argparse.Namespace) -> None:
             continue
         # Tokenizers are saved by the whole path, in UTF-8; of records, only what is given is noted.
         whole = value.resolve() if name == "out" and options.name == "prune" and isinstance(value, Path) else value
-        if not _is_utf8(str(whole)):
+        if not is_unicode(str(whole)):
             options.parser.error(f"--{name.replace('_', '-')}: expected a name in UTF-8, not {str(whole)!r}: rename it")
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -132,7 +132,7 @@ def leaderboard(options: argparse.Namespace) -> int:
         print(text, end="")
         try:
             leaderboard.put(board, texts)
-        except OSError as error:  # somebody else's records can be read all the same
+        except OSError as error:  # records in a folder that is only readable are still shown
             print(f"headbench: not written to {options.folder}: {error.strerror}", file=sys.stderr)
     if options.by or options.format in ("html", "latex"):  # the others have notes, or a line for each seed
         for remark in leaderboard.remarks(board):

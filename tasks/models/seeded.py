@@ -135,7 +135,7 @@ class SeededTask(Task):
 
 
 def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Save a tokenizer that, once loaded, gives a whole text unless it is told to truncate.
+    """Save a tokenizer that, once loaded, truncates only in calls that ask for it.
 
     Those written in Rust would also save the truncation and padding of their last call.
     """
