@@ -14,8 +14,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import (
     AutoModelForCausalLM,
-    LlamaForCausalLM,
-    PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
 )
@@ -38,6 +36,8 @@ from tasks.outcomes import Outcomes
 from tasks.request import CalibrationSource
 
 if TYPE_CHECKING:  # slow to import, and not needed by other tasks
+    from transformers import LlamaForCausalLM, PreTrainedModel
+
     from tasks.harness.run import Harness
 
 BUILT_IN = (*(f"headbench_{ability}" for ability in abilities.ABILITIES), "headbench_texts")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from tasks import seeds as seeding
 from tasks.builtin import model as small
@@ -29,6 +29,9 @@ from tasks.models.seeded import SeededTask, Trained
 from tasks.models.vocabularies import model_files
 from tasks.outcomes import Outcomes
 from tasks.request import CalibrationSource
+
+if TYPE_CHECKING:  # slow to import
+    from transformers import PreTrainedModel
 
 BATCH = 64
 LENGTH = 512  # most tokens of a text for a model that is taken as it is

@@ -7,11 +7,11 @@ from dataclasses import asdict, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from tasks import seeds as seeding
 from tasks.builtin import renderings, translator, weights
@@ -33,6 +33,9 @@ from tasks.translating import generate, pairs, scores, seq2seq, teacher_forcing
 from tasks.translating import languages as naming
 from tasks.translating.languages import Languages
 from tasks.translating.pairs import Pair
+
+if TYPE_CHECKING:  # slow to import
+    from transformers import PreTrainedModel
 
 COLUMNS = ("source", "target")
 LENGTH = 256  # most tokens of a source and of a target

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from tasks.builtin.abilities import Document
 from tasks.builtin.weights import drawn_from, sharpen_attention
 from tasks.data.encode import Batch, Encoded, batches
 from tasks.models import train
 from tasks.seeds import Seeds
+
+if TYPE_CHECKING:  # slow to import
+    from transformers import LlamaForCausalLM
 
 PAD, UNKNOWN, BEGIN = "[PAD]", "[UNK]", "[BEGIN]"
 POSITIONS = 64
@@ -33,6 +36,8 @@ def build(documents: Sequence[Document], seed: int) -> tuple[PreTrainedTokenizer
 
     The tokenizer adds no special tokens; ``[BEGIN]`` goes before a text whose first word is to be scored as well.
     """
+    from transformers import LlamaConfig, LlamaForCausalLM
+
     tokenizer = _tokenizer(documents)
     config = LlamaConfig(
         vocab_size=len(tokenizer),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from tasks.builtin.weights import drawn_from, sharpen_attention
 from tasks.data.dataset import Dataset
+
+if TYPE_CHECKING:  # slow to import
+    from transformers import BertForSequenceClassification
 
 PAD, UNKNOWN, CLASSIFY, SEPARATE = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
@@ -20,6 +25,8 @@ def build(
         pieces: size of a vocabulary of word pieces; None for one token per word.
         max_length: most tokens per example, including special ones.
     """
+    from transformers import BertConfig, BertForSequenceClassification
+
     tokenizer = _tokenizer(dataset, pieces, max_length)
     config = BertConfig(
         vocab_size=len(tokenizer),

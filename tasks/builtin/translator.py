@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from tasks.builtin.weights import drawn_from, sharpen_attention
 from tasks.data.dataset import Dataset
 from tasks.models.train import Recipe
+
+if TYPE_CHECKING:  # slow to import
+    from transformers import MarianMTModel
 
 PAD, UNKNOWN, END = SPECIAL = ("<pad>", "<unk>", "</s>")
 PIECES, POSITIONS = 1000, 96  # with these data, nearly every word is one piece
@@ -29,6 +34,8 @@ def build(
         pieces: most pieces in the vocabulary.
         max_length: most tokens of a text, including that for its end.
     """
+    from transformers import MarianConfig, MarianMTModel
+
     tokenizer = _tokenizer(dataset, pieces, max_length)
     end = tokenizer.eos_token_id
     config = MarianConfig(

@@ -9,17 +9,20 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lm_eval.evaluator import evaluate
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from tasks.digest import digest_of
 from tasks.errors import TaskError
 from tasks.harness.prepared import PreparedTask, load, silenced
 from tasks.harness.scorer import Scorer, TokenCache
 from tasks.harness.segments import WIKITEXT, joined, segment_perplexity, segments_of
+
+if TYPE_CHECKING:  # slow to import
+    from transformers import PreTrainedModel
 
 NO_FILTER = ",none"
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lm_eval.models.huggingface import HFLM
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from tasks.harness.endings import EndingBatch, ending_batches, score_endings
+
+if TYPE_CHECKING:  # slow to import
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
+
+if TYPE_CHECKING:  # slow to import
+    from transformers import PreTrainedModel
 
 WIKITEXT = "wikitext"  # lm-eval's name of the task whose documents these are
 LONGEST = 2048  # tokens of a segment, unless the model has fewer positions

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import (
@@ -16,13 +16,15 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
     PreTrainedConfig,
-    PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
 from tasks.data.encode import padding_id
 from tasks.data.source import is_path, resolve
 from tasks.errors import TaskError, first_line
+
+if TYPE_CHECKING:  # slow to import
+    from transformers import PreTrainedModel
 
 MEANINGS = {
     AutoModelForSequenceClassification: "sequence classifier",

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedTokenizerBase
 
 from tasks.data.encode import padding_id
 from tasks.data.splits import index_of
 from tasks.errors import TaskError
 from tasks.models import checkpoint
+
+if TYPE_CHECKING:  # slow to import
+    from transformers import PreTrainedModel
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:

@@ -8,11 +8,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from tasks.contract import Task
 from tasks.data.calibration import Division, divide, sample, size_held_out
@@ -22,9 +22,14 @@ from tasks.models.checkpoint import format_of
 from tasks.models.vocabularies import locate
 from tasks.request import CalibrationSource
 
+if TYPE_CHECKING:  # slow to import
+    from transformers import PreTrainedModel
+
 REPORT = "training.json"  # beside the weights
 NAMES = 150  # most bytes of the names of data and model in the name of a folder
-Trained = tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]  # with the report of the training
+Trained: TypeAlias = (
+    "tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]"  # with the report of the training
+)
 
 
 class SeededTask(Task):

@@ -5,18 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from tasks.data.dataset import Dataset
 from tasks.data.encode import Batch, Encoded, batches, collate, encode, padding_id
 from tasks.models.steps import Steps
 from tasks.seeds import Seeds
+
+if TYPE_CHECKING:  # slow to import
+    from transformers import PreTrainedModel
 
 EVALUATION_BATCH = 128
 # Batches whose examples are sorted by length together. With many more, the batches of a language task are each of few

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedTokenizerBase
 
 from tasks.data.dataset import Example
 from tasks.errors import TaskError
 from tasks.models import checkpoint
 from tasks.translating.languages import Languages
 from tasks.translating.pairs import Pair
+
+if TYPE_CHECKING:  # slow to import
+    from transformers import PreTrainedModel
 
 
 def check_config(config: PreTrainedConfig, name: str) -> None:

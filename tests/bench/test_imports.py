@@ -46,9 +46,13 @@ def test_comparing_and_judging_runs_load_nothing_slow():
     assert not loaded_by(code) & ({"pandas", "scipy", "matplotlib"} | MODELS)
 
 
-def test_finding_heads_does_not_load_what_builds_models():
+@pytest.mark.parametrize(
+    "code",
+    ["import methods.heads, methods.contract.registry", "import bench.cli.listing"],
+)
+def test_what_runs_no_model_does_not_load_what_builds_them(code):
     """That takes as long as torch and all else together."""
-    assert not loaded_by("import methods.heads, methods.contract.registry") & {
+    assert not loaded_by(code) & {
         "transformers.modeling_utils",
         "transformers.generation.utils",
         "transformers.loss.loss_utils",
