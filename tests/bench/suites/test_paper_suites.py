@@ -177,6 +177,7 @@ def test_dsp_of_translation_trains_from_the_pretrained_model_too(run):
             assert record.result.method_training
 
 
+@pytest.mark.slow
 def test_amp_prunes_recovers_and_shows_the_papers_figures_beside(run, place):
     records = run("amp", "--levels", "0.21875")
     assert {record.cell.label for record in records} == labels("amp")

@@ -140,6 +140,11 @@ LIKE_OTHERS = {
     *("roberta", "xlm-roberta", "camembert", "electra", "big-bird", "flaubert"),
     *("marian", "mt5", "switch", "mistral", "qwen2", "gpt-bigcode-mha"),
 }
+# One family of each kind of attention: shared projections, other names, tied layers, grouped keys, latent attention ...
+TYPICAL = {
+    *("bert", "albert", "gpt2", "llama-gqa", "qwen3-next", "deepseek-v3", "deberta-v2", "falcon-grouped", "longformer"),
+    *("t5", "bert-to-gpt2", "modernbert", "vit"),
+}
 FAMILIES: dict[str, Build] = {
     "bert": lambda: t.BertForSequenceClassification(t.BertConfig(**ENCODER)),
     "roberta": lambda: t.RobertaForSequenceClassification(t.RobertaConfig(**ENCODER)),
@@ -338,18 +343,25 @@ def zoo() -> Zoo:
     return Zoo()
 
 
-def each(families: Iterable[str]) -> list[Any]:
-    """Parameters of a test of ``families``: those whose attention is like that of another are slow tests."""
-    return [pytest.param(family, marks=pytest.mark.slow) if family in LIKE_OTHERS else family for family in families]
+def each(families: Iterable[str], fast: Iterable[str] = FAMILIES.keys() - LIKE_OTHERS) -> list[Any]:
+    """Parameters of a test of ``families``: those not in ``fast`` are slow tests.
+
+    By default those are slow whose attention is like that of another.
+    """
+    return [family if family in fast else pytest.param(family, marks=pytest.mark.slow) for family in families]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes a family runs for all of them; one that takes a unit as well, for each that has such units."""
+    """A test that takes a family runs for all of them; one that takes a unit as well, for each that has such units.
+
+    One that is marked ``typical`` is fast for one family of each kind of attention, and slow for the others.
+    """
+    fast = TYPICAL if metafunc.definition.get_closest_marker("typical") else FAMILIES.keys() - LIKE_OTHERS
     if {"family", "unit"} <= set(metafunc.fixturenames):
         pairs = [(family, "group") for family in FAMILIES] + [
             (family, "query") for family in FAMILIES if family in GROUPED
         ]
-        slow = {family: [pytest.mark.slow] if family in LIKE_OTHERS else [] for family in FAMILIES}
-        metafunc.parametrize(("family", "unit"), [pytest.param(*pair, marks=slow[pair[0]]) for pair in pairs])
+        marks = {family: [] if family in fast else [pytest.mark.slow] for family in FAMILIES}
+        metafunc.parametrize(("family", "unit"), [pytest.param(*pair, marks=marks[pair[0]]) for pair in pairs])
     elif "family" in metafunc.fixturenames:
-        metafunc.parametrize("family", each(FAMILIES))
+        metafunc.parametrize("family", each(FAMILIES, fast))

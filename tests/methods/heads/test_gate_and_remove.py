@@ -68,7 +68,8 @@ def test_gated_equals_zeros_from_the_attention_function(zoo, family):
 @settings(max_examples=5)
 @given(bits=st.lists(st.booleans(), min_size=36, max_size=36))
 def test_any_mask(zoo, family, unit, bits):
-    model, batch = zoo.model(family), zoo.batch(family)
+    """In double precision: in single precision some masks of LongT5 are off by 3e-5, as rounding adds up."""
+    model, batch = zoo.model(family, dtype=torch.float64), zoo.batch(family)
     heads = HeadMap.of(model, unit)
     mask = torch.tensor(bits[: len(heads)])
     with torch.no_grad(), gated(model, mask, heads):
@@ -78,6 +79,7 @@ def test_any_mask(zoo, family, unit, bits):
         zoo.assert_close(smaller(**batch).logits, expected)
 
 
+@pytest.mark.typical
 def test_gradients_of_the_remaining_weights_agree(zoo, family, unit):
     model, batch = zoo.model(family), zoo.batch(family)
     heads = HeadMap.of(model, unit)
@@ -112,6 +114,7 @@ def test_gate_per_example_equals_examples_one_by_one(zoo, family, unit):
         zoo.assert_close(together[row : row + 1], alone)
 
 
+@pytest.mark.typical
 def test_gradient_of_gates_equals_finite_differences(zoo, family):
     model, batch = zoo.model(family, dtype=torch.float64), zoo.batch(family)
     heads = HeadMap.of(model)
@@ -202,6 +205,7 @@ def test_the_copy_leaves_the_model_alone_and_in_place_does_not(zoo, family):
         remove_heads(model, mask, heads)
 
 
+@pytest.mark.typical
 @pytest.mark.parametrize("frozen", [False, True])
 def test_training_the_smaller_model_leaves_the_model_alone(zoo, family, frozen):
     """It trains as a copy with memory of its own does."""

@@ -56,6 +56,7 @@ def masks_of(mlps):
     return {"random": random, "none in the first layer": random | dict(list(none.items())[:1]), "none at all": none}
 
 
+@pytest.mark.typical
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 def test_gated_equals_removed_alone_and_with_heads(zoo, family, dtype):
     model, batch = zoo.model(family, dtype=dtype), zoo.batch(family)

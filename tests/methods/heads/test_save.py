@@ -37,6 +37,7 @@ def _check_same(loaded, smaller, batch):
         torch.testing.assert_close(loaded(**batch).logits, smaller(**batch).logits, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.typical
 def test_saved_models_come_back(zoo, family, tmp_path):
     batch = zoo.batch(family)
     for name in ("random", "no head in the first site", "all kept"):
@@ -176,6 +177,7 @@ def test_a_number_of_heads_that_the_configuration_refuses(zoo, tmp_path):
         assert torch.equal(load_pruned(tmp_path / "small")(**batch).logits, smaller(**batch).logits)
 
 
+@pytest.mark.typical
 def test_a_loaded_model_is_complete(zoo, family, tmp_path):
     smaller = _prune(zoo, zoo.model(family))
     save_pruned(smaller, tmp_path / "small")

@@ -8,7 +8,7 @@ import torch
 from methods.checks.tiny import Batch
 from methods.contract.choice import Choice
 from methods.recovery.recover import held_out_texts, recover
-from tests.methods.heads.conftest import ENCODER_DECODERS, FAMILIES, Zoo, each
+from tests.methods.heads.conftest import ENCODER_DECODERS, FAMILIES, TYPICAL, Zoo, each
 from tests.methods.recovery.oracle import slow, slow_damped
 
 # Not one plain stack, or blocks without heads; or, in Gemma 2 and OLMo 2, a norm between the projection and the sum.
@@ -38,7 +38,7 @@ def batch(zoo, family, number):
     return Batch(inputs, torch.zeros(4, dtype=torch.long))
 
 
-@pytest.mark.parametrize("family", each(sorted(FAMILIES.keys() - PADS_ITSELF)))
+@pytest.mark.parametrize("family", each(sorted(FAMILIES.keys() - PADS_ITSELF), TYPICAL))
 @pytest.mark.parametrize("how", ["scale", "lstsq"])
 def test_recovered_models_give_the_logits_of_the_formulas(zoo, tiny, family, how):
     model = zoo.model(family, dtype=torch.float64).requires_grad_(False)

@@ -134,6 +134,7 @@ def test_a_cell_on_a_node_gives_the_record_of_one_machine(place, nodes):
     assert found == place.results() and found.keys() == {"none/seed0"}
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_how_many_slots_there_are(place, nodes):
     run = nodes.run(place, "--methods", "none", "--dry-run")
     assert run.result() == 0, run.output.read_text()

@@ -36,6 +36,7 @@ def count_blocks(model):
     return calls
 
 
+@pytest.mark.typical
 @torch.no_grad()
 def test_full_passes_and_restarted_ones_agree(zoo, family):
     model, batch = zoo.model(family), zoo.batch(family)
@@ -96,6 +97,7 @@ def test_batches_that_do_not_fit_run_in_full(zoo, fit):
     assert len(calls) == [6, 4, 2][fit]
 
 
+@pytest.mark.typical
 @torch.no_grad()
 def test_copies_without_a_unit_each(zoo, family):
     """Inside other gates, and with the rest of the model as it was afterwards."""
