@@ -244,7 +244,9 @@ def test_committed_records_are_valid(path):
     assert isinstance(record, FinishedRecord) and len(record.result.quality[0]) == len(record.result.removed)
 
 
-@pytest.mark.parametrize(("suite", "number"), [("ablations", 3), ("mini", 10), ("real", 6), ("real-llama", 6)])
+@pytest.mark.parametrize(
+    ("suite", "number"), [("ablations", 3), ("mini", 10), ("real", 6), ("real-llama", 6), ("real-trained", 6)]
+)
 def test_committed_results_have_every_cell_of_every_seed_by_one_commit(suite, number):
     records, others = read_current(RESULTS.parent / suite)
     assert not others and all(isinstance(record, FinishedRecord) for record in records.values())
