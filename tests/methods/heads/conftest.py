@@ -343,7 +343,10 @@ def zoo() -> Zoo:
     return Zoo()
 
 
-def each(families: Iterable[str], fast: Iterable[str] = FAMILIES.keys() - LIKE_OTHERS) -> list[Any]:
+UNLIKE_OTHERS = FAMILIES.keys() - LIKE_OTHERS
+
+
+def each(families: Iterable[str], fast: Iterable[str] = UNLIKE_OTHERS) -> list[Any]:
     """Parameters of a test of ``families``: those not in ``fast`` are slow tests.
 
     By default those are slow whose attention is like that of another.
@@ -356,7 +359,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     One that is marked ``typical`` is fast for one family of each kind of attention, and slow for the others.
     """
-    fast = TYPICAL if metafunc.definition.get_closest_marker("typical") else FAMILIES.keys() - LIKE_OTHERS
+    fast = TYPICAL if metafunc.definition.get_closest_marker("typical") else UNLIKE_OTHERS
     if {"family", "unit"} <= set(metafunc.fixturenames):
         pairs = [(family, "group") for family in FAMILIES] + [
             (family, "query") for family in FAMILIES if family in GROUPED
