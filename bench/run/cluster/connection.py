@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from bench.records.errors import InputError
@@ -33,6 +34,8 @@ def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
     address = options.address
     alone = not address or address.startswith(("127.0.0.1:", "localhost:"))
     os.environ.update(QUIET | (LOOPBACK if alone else {}))
+    if address.startswith(OUTSIDE) and _has_token():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         import ray
     except ImportError as error:
@@ -50,6 +53,8 @@ def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
         ray.init(**given)
     except (OSError, RuntimeError, ValueError) as error:
         what = f"--address {address}: no cluster answers there" if address else "Ray does not start here"
+        if address.startswith(OUTSIDE) and not _has_token():
+            what += " (one with a token answers only where RAY_AUTH_TOKEN gives it)"
         raise InputError(f"{what}: {first_line(error)}") from error
     finally:
         for number, handler in handlers.items():  # Ray puts others in their place
@@ -58,6 +63,12 @@ def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _has_token() -> bool:
+    """Whether this user has a token for clusters. Nodes then ask for it, and Ray's client alone does not send it."""
+    given = any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
+    return given or (Path.home() / ".ray" / "auth_token").is_file()
 
 
 def _knock(address: str) -> None:

@@ -41,9 +41,13 @@ def hangs(view):
 
 @dataclass
 class Nodes:
-    """A head without CPUs, and three nodes with one each. site: where a plugin is that all of them have."""
+    """A head without CPUs, and three nodes with one each.
+
+    outside: the address for a driver on none of them. site: where a plugin is that all of them have.
+    """
 
     address: str
+    outside: str
     raylets: list[int]
     head: int
     caches: list[Path]
@@ -55,7 +59,7 @@ class Nodes:
 
     def run(self, place: Place, *flags: str, **how: Any) -> Forked:
         """Start a run on them."""
-        return Forked(place, *flags, *self.flags, output=place.folder / "said", **how)
+        return Forked(place, *self.flags, *flags, output=place.folder / "said", **how)
 
     @contextmanager
     def used_by_others(self, number: int, seconds: float | None = None) -> Iterator[subprocess.Popen[str]]:

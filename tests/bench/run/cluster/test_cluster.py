@@ -135,6 +135,14 @@ def test_a_cell_on_a_node_gives_the_record_of_one_machine(place, nodes):
 
 
 @pytest.mark.slow
+def test_a_driver_outside_of_the_cluster_gives_the_records_of_one_machine(place, nodes, peace):
+    pytest.importorskip("grpc", reason="Ray's client is not installed: ray[client]")
+    run = nodes.run(place, *FLAGS, "--address", nodes.outside)
+    assert run.result() == 0, run.output.read_text()
+    assert place.results() == peace and strays(place) == []
+
+
+@pytest.mark.slow
 def test_a_dry_run_says_how_many_slots_there_are(place, nodes):
     run = nodes.run(place, "--methods", "none", "--dry-run")
     assert run.result() == 0, run.output.read_text()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from bench.records.errors import InputError
@@ -17,3 +19,21 @@ def test_a_missing_client_of_ray_is_no_missing_cluster(monkeypatch):
     with pytest.raises(InputError, match=r"needs Ray's client: .*ray\[client\]") as caught, connected(where, 1):
         pass
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_driver_outside_sends_the_token_that_it_has(given, tmp_path, monkeypatch):
+    """Where it has none, what fails says so: a cluster that asks for one does not answer."""
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("RAY_AUTH_MODE", "")  # so that it is as before after the test
+    monkeypatch.delenv("RAY_AUTH_MODE")
+    if given:
+        (tmp_path / ".ray").mkdir()
+        (tmp_path / ".ray" / "auth_token").write_text("a token")
+    where = ClusterOptions(address="ray://127.0.0.1:1")
+    with pytest.raises(InputError) as caught, connected(where, 1):
+        pass
+    assert (os.environ.get("RAY_AUTH_MODE") == "token") == given
+    assert ("RAY_AUTH_TOKEN" in str(caught.value)) != given
