@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.stats import chi2, rankdata, studentized_range
+from scipy.stats import chi2, norm, rankdata, studentized_range
 
 from bench.analysis.stats.pairs import holm
-from bench.analysis.stats.signflip import samples_needed, sign_flip_p
+from bench.analysis.stats.signflip import EXACT, samples_needed, sign_flip_p
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,19 @@ def friedman(table: np.ndarray) -> float:
 
 
 def wilcoxon(differences: np.ndarray) -> float:
-    """Two-sided p-value of the signed-rank test (Wilcoxon 1945) on ``differences``, (n,), exact given the ties.
+    """Two-sided p-value of the signed-rank test (Wilcoxon 1945) on ``differences``, (n,).
 
-    Zeros are dropped; equal sizes share their mean rank, and all signs of the ranks are enumerated (up to 20
-    differences, see ``signflip``). 1 where all differences are 0.
+    Zeros are dropped, and equal sizes share their mean rank. Exact given the ties up to 20 differences, of which all
+    signs are enumerated; beyond, by the normal approximation, as random signs (``signflip``) are slow for each of
+    many pairs and give no p-value small enough to be divided among these. 1 where all differences are 0.
     """
     d = differences[differences != 0]
-    return sign_flip_p(np.sign(d) * rankdata(np.abs(d))) if len(d) else 1.0
+    if not len(d):
+        return 1.0
+    ranks = np.sign(d) * rankdata(np.abs(d))
+    if len(d) <= EXACT:
+        return sign_flip_p(ranks)
+    return float(2 * norm.sf(abs(ranks.sum()) / np.sqrt(np.sum(ranks**2))))
 
 
 def pairwise_wilcoxon(table: np.ndarray) -> np.ndarray:

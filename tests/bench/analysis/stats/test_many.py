@@ -23,6 +23,7 @@ from bench.analysis.stats.many import (
     ranking,
     wilcoxon,
 )
+from bench.analysis.stats.signflip import EXACT
 
 tenths = st.integers(0, 9).map(lambda value: value / 10)
 tables = arrays(float, st.tuples(st.integers(1, 6), st.integers(3, 5)), elements=tenths)
@@ -54,6 +55,13 @@ def test_wilcoxon_without_ties_is_scipys_exact_one(d):
 def test_wilcoxon_with_ties_and_zeros_is_scipys_permutation(d):
     kept = d[d != 0]
     want = stats.wilcoxon(kept, method=stats.PermutationMethod(n_resamples=np.inf)).pvalue if len(kept) > 1 else 1.0
+    assert wilcoxon(d) == pytest.approx(want)
+
+
+@given(arrays(float, st.integers(60, 90), elements=tenths.map(lambda value: value - 0.4)))
+def test_wilcoxon_of_many_differences_is_scipys_normal_approximation(d):
+    assume(np.count_nonzero(d) > EXACT)
+    want = stats.wilcoxon(d[d != 0], method="asymptotic", correction=False).pvalue
     assert wilcoxon(d) == pytest.approx(want)
 
 
