@@ -29,6 +29,14 @@ def forward_speedup(record: FinishedRecord, batch: int, level: float) -> float:
     return _speedup(record, forward_samples(record, batch), level)
 
 
+def forward_speedups(record: FinishedRecord, batch: int) -> np.ndarray:
+    """``forward_speedup`` at each level of the record, (levels,)."""
+    samples = forward_samples(record, batch)
+    unpruned = median(samples[0]) if 0 in samples else float("nan")
+    counts = [_removed(record, index) for index in range(len(record.result.removed))]
+    return np.array([unpruned / median(samples[count]) if count in samples else float("nan") for count in counts])
+
+
 def generation_speedup(record: FinishedRecord, level: float) -> float:
     """Speed-up of generating text with the share ``level`` of the units removed; NaN if it was not timed there."""
     generation = record.measured.generation

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.analysis.costs import cost_in_passes, forward_samples, forward_speedup
+from bench.analysis.costs import cost_in_passes, forward_samples, forward_speedups
 from bench.analysis.curves import curve, parameters_removed
 from bench.analysis.machines import makers
 from bench.analysis.quality import POINTS
@@ -106,10 +106,12 @@ def points_of(label: str, own: Own, batches: Sequence[int]) -> tuple[Point, ...]
     losses = [POINTS * (each[:, :1] - each) for each in curves]  # (seeds, levels) of each task
     left = 1 - _mean(own, parameters_removed)
     megabytes = _megabytes(own)
+    speedups_of = _speedups(own, batches)
     points = []
     for place in range(1, len(left)):
         lost = tuple(each[:, place] for each in losses)
-        faster = _speedups(own, batches, place)
+        timed = {batch: tuple(each[:, place] for each in of_tasks) for batch, of_tasks in speedups_of.items()}
+        faster = {batch: of_tasks for batch, of_tasks in timed.items() if all(np.isfinite(e).all() for e in of_tasks)}
         mean_lost, *speedups = _means([lost, *faster.values()])
         points.append(
             Point(
@@ -125,13 +127,11 @@ def points_of(label: str, own: Own, batches: Sequence[int]) -> tuple[Point, ...]
     return tuple(points)
 
 
-def _speedups(own: Own, batches: Sequence[int], place: int) -> dict[int, tuple[np.ndarray, ...]]:
-    """For each task the speed-ups of its seeds, (seeds,), at a level, by the batch sizes that all were timed at."""
-    found = {
-        batch: tuple(np.array([forward_speedup(each, batch, _level(each, place)) for each in task]) for task in own)
-        for batch in batches
+def _speedups(own: Own, batches: Sequence[int]) -> dict[int, tuple[np.ndarray, ...]]:
+    """For each task the speed-ups of its seeds at each level, (seeds, levels), by batch size; NaN if not timed."""
+    return {
+        batch: tuple(np.array([forward_speedups(each, batch) for each in task]) for task in own) for batch in batches
     }
-    return {batch: of_tasks for batch, of_tasks in found.items() if all(np.isfinite(each).all() for each in of_tasks)}
 
 
 def _level(record: FinishedRecord, place: int) -> float:

@@ -30,9 +30,10 @@ def records_page(board: Board, out: Path) -> bytes:
 def _row(board: Board, out: Path, task: TaskKey, label: str, origins: list[str]) -> dict[str, Any]:
     """The records of a method on a task, and the numbers of their origins."""
     paths = board.paths(task, label)
+    folders = {folder: os.path.relpath(folder.resolve(), out.resolve()) for folder in {path.parent for path in paths}}
     records = [
         {
-            "link": quote(Path(os.path.relpath(path.resolve(), out.resolve())).as_posix()),
+            "link": quote(Path(folders[path.parent], path.name).as_posix()),
             "file": path.name,
             "key": record.key[:12],
             "seed": record.cell.seed,

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from bench.analysis.cell_metrics import metrics, metrics_table
-from bench.analysis.costs import cost_in_passes
+from bench.analysis.costs import cost_in_passes, forward_speedup, forward_speedups
 from bench.analysis.curves import curve
 
 SAMPLES = {"0": [4.0, 2.0, 3.0], "4": [1.0, 2.0, 1.5], "2": [9.0]}
@@ -116,6 +116,16 @@ def test_a_selector_is_timed_at_the_units_it_really_removed(figures):
     kept = [list(range(8)), list(range(6)), []]  # two removed, though four were asked for
     got = figures(kept=kept, samples=SAMPLES)
     assert got["speedup1"] == pytest.approx(3 / 9)
+
+
+@pytest.mark.parametrize("kept", [None, [list(range(8)), list(range(6)), []]], ids=["ranked", "selected"])
+def test_speedups_at_all_levels_are_those_at_each(make_record, kept):
+    record = make_record(samples=SAMPLES, kept=kept)
+    levels = [removed / record.result.units for removed in record.result.removed]
+    for batch in (1, 8, 2):
+        each = [forward_speedup(record, batch, level) for level in levels]
+        assert forward_speedups(record, batch).tolist() == pytest.approx(each, nan_ok=True)
+    assert not math.isnan(forward_speedups(record, 1)[1])
 
 
 @pytest.mark.parametrize("latency", [None, {"samples": {"1": {"0": [1.0], "2": [1.0]}}}])
