@@ -48,12 +48,14 @@ def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
     if not address:
         given |= {"num_cpus": jobs * options.cpus, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    found = False
     try:
         _knock(address)
+        found = True
         ray.init(**given)
     except (OSError, RuntimeError, ValueError) as error:
         what = f"--address {address}: no cluster answers there" if address else "Ray does not start here"
-        if address.startswith(OUTSIDE) and not _has_token():
+        if found and address.startswith(OUTSIDE) and not _has_token():
             what += " (one with a token answers only where RAY_AUTH_TOKEN gives it)"
         raise InputError(f"{what}: {first_line(error)}") from error
     finally:
