@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from bench.records.schema import TaskKey
 from bench.report.board import Board, read_finished, with_results
-from bench.report.figures import gallery, lines
+from bench.report.figures import lines
+from bench.report.figures.gallery import Looks
 from bench.report.files import Files
 from bench.report.output import check_place, put
 from bench.report.pages.budgets import budget_pages
@@ -18,8 +22,9 @@ from bench.report.pages.published import published_page
 from bench.report.pages.records import records_page
 from bench.report.pages.render import render, style
 from bench.report.pages.task import task_page
+from bench.report.parts import made
 from bench.report.standing import standing
-from bench.report.tables.published import side_by_side
+from bench.report.tables.published import Comparison, side_by_side
 from bench.report.tables.table import latex
 
 NAMED = 5  # most strange files that are named
@@ -42,18 +47,28 @@ def report(folder: Path, out: Path) -> Path:
 def build(board: Board, out: Path) -> Files:
     """Every file of the report by its path in it, for a report in the folder ``out``."""
     found, looks = standing(board, board.tasks), lines.looks(board)
-    files: Files = {"page.css": style().encode(), "records.html": records_page(board, out)}
-    by_task, published = [], side_by_side(board.records.values())
-    files |= published_page(board, published)
-    for task in board.tasks:
-        curves = gallery.task_curves(board, task, looks)
-        by_task += curves[:1]
-        heads = heads_page(board, task)
-        files |= heads | task_page(board, task, looks, curves, bool(heads), published)
-    for label in board.labels:
-        files |= method_page(board, label, found, looks)
-    files |= budget_pages(board)
-    return files | index(board, found, looks, by_task, published)
+    published = side_by_side(board.records.values())
+    pages = [
+        *(partial(_of_task, board, task, looks, published) for task in board.tasks),
+        partial(budget_pages, board),
+        partial(index, board, found, looks, published),
+        *(partial(method_page, board, label, found, looks) for label in board.labels),
+        partial(published_page, board, published),
+        partial(_records, board, out),
+    ]
+    files: Files = {"page.css": style().encode()}
+    for part in made(pages):
+        files |= part
+    return files
+
+
+def _of_task(board: Board, task: TaskKey, looks: Looks, published: Sequence[Comparison]) -> Files:
+    heads = heads_page(board, task)
+    return heads | task_page(board, task, looks, bool(heads), published)
+
+
+def _records(board: Board, out: Path) -> Files:
+    return {"records.html": records_page(board, out)}
 
 
 def main_table_as(board: Board, form: str, sort: str = "area") -> str:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import pickle
 import signal
-import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import parent_process
+from multiprocessing.connection import Connection
 from typing import Any
 
-PR_SET_PDEATHSIG = 1  # of prctl(2)
+from bench.parent import end_with
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ def serve(pipe: Connection, others: list[Connection], start: Callable[[], None],
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    _end_with(parent)
+    end_with(parent)
     for other in others:
         other.close()
     # Texts are tokenized before and after a fork; the library warns of that if it may use threads.
@@ -89,26 +86,6 @@ def serve(pipe: Connection, others: list[Connection], start: Callable[[], None],
             index, job = pipe.recv()
             send(Begun())
             send(_run(index, job))
-
-
-def _end_with(parent: int) -> None:
-    """End this process as soon as its parent has ended, however that was.
-
-    On Linux the kernel does it. Elsewhere a thread waits for the end of the pipe from the parent.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it ended before that call
-            os._exit(1)
-    else:
-        threading.Thread(target=_watch, daemon=True).start()
-
-
-def _watch() -> None:
-    process = parent_process()
-    if process is not None:
-        wait([process.sentinel])
-        os._exit(1)
 
 
 def _run(index: int, job: Callable[[], Any]) -> Done:

@@ -14,7 +14,7 @@ MODELS = {"torch", "transformers", "datasets"}
 ALLOWED = {  # packages of the project that each may import
     "bench.records": ("bench.records",),
     "bench.analysis": ("bench.records", "bench.analysis"),
-    "bench.report": ("bench.records", "bench.analysis", "bench.report"),
+    "bench.report": ("bench.records", "bench.analysis", "bench.report", "bench.parent"),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -68,21 +68,17 @@ def overall_curves(board: Board, looks: Looks) -> list[Picture]:
     return pictures
 
 
-def task_curves(board: Board, task: TaskKey, looks: Looks) -> list[Picture]:
-    """The same on one task, in the unit of its quality, against each of ``TASK_AXES``."""
+def task_curves(board: Board, task: TaskKey, looks: Looks) -> Iterator[Picture]:
+    """The same on one task, in the unit of its quality, against each of ``TASK_AXES``, as they are asked for."""
     name = board.name(task)
     scale = QualityAxis.of(board.of_task(task)[0])
-    pictures = []
     for axis, suffix, where, part in _axes(board, TASK_AXES):
         what, limits, points = TASK_AXES[axis]
         if drawn := lines.of_task(part, task, points):
             draw = partial(curve_figures.curves, drawn, looks, name, what, scale, limits)
             caption = f"{name}: {scale.name} against {what}{where}, {BANDS}"
             forms = FORMS if axis == "heads" else ("svg",)
-            pictures.append(
-                picture(f"{axis}{suffix}-{task_slug(task)}", f"Quality against {what}", caption, draw, forms)
-            )
-    return pictures
+            yield picture(f"{axis}{suffix}-{task_slug(task)}", f"Quality against {what}", caption, draw, forms)
 
 
 def _axes(board: Board, axes: Iterable[str]) -> list[tuple[str, str, str, Board]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from bench.analysis.kinds import RECOVERED, SCORE
 from bench.analysis.naming import count
@@ -10,7 +11,6 @@ from bench.analysis.quality import CHANCE_ERRORS
 from bench.report.area_orders import area_orders
 from bench.report.board import Board, removes_heads, role
 from bench.report.figures import gallery, lines
-from bench.report.figures.picture import Picture
 from bench.report.files import Files, files_of
 from bench.report.pages.render import render
 from bench.report.standing import MARGIN, Standing, why_none, words
@@ -26,13 +26,9 @@ def index(
     board: Board,
     found: Standing | None,
     looks: Mapping[str, lines.Look],
-    by_task: Sequence[Picture],
     published: Sequence[Comparison] = (),
 ) -> Files:
-    """The page with its pictures and tables.
-
-    by_task: a picture of each task's page. published: the comparisons on the page of published figures.
-    """
+    """The page with its pictures and tables; ``published`` are the comparisons on the page of published figures."""
     table, others = main_table(board, found), overview.speeds(board)
     overall = gallery.overall_curves(board, looks)
     main, ranks = overall[:1], []
@@ -55,7 +51,7 @@ def index(
         errors=CHANCE_ERRORS,
         margin=MARGIN,
         overall=overall[1:],
-        by_task=by_task,
+        by_task=[each for task in board.tasks for each in islice(gallery.task_curves(board, task, looks), 1)],
         ranks=ranks,
         gates=gates,
         others=others,

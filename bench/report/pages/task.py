@@ -10,7 +10,6 @@ from bench.records.schema import TaskKey
 from bench.report.agreement import agreement, pairs
 from bench.report.board import Board
 from bench.report.figures import gallery, lines
-from bench.report.figures.picture import Picture
 from bench.report.files import Files, files_of
 from bench.report.links import heads_file, task_slug
 from bench.report.pages.definitions import definition
@@ -26,7 +25,6 @@ def task_page(
     board: Board,
     task: TaskKey,
     looks: Mapping[str, lines.Look],
-    curves: Sequence[Picture],
     has_heads: bool = False,
     published: Sequence[Comparison] = (),
 ) -> Files:
@@ -38,7 +36,7 @@ def task_page(
     table = overview.standings(board, [task], found, file, f"{board.name(task)}, by kind, tier and area", "../")
     metrics = details.sub_tasks(board, task)
     first = [label for label in looks if label != lines.control(board) and board.of(task, label)][:2]
-    drawn = [*curves]
+    drawn = [*gallery.task_curves(board, task, looks)]
     drawn += [each for label in first for each in gallery.boxes(board, task, label, looks[label])]
     drawn += [gallery.layers(board, task, label) for label in first if board.of(task, label)[0].result.shape]
     drawn += gallery.traces(board, task)

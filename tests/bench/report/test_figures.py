@@ -146,7 +146,7 @@ def test_latency_is_that_of_the_same_repeats_at_one_batch_size(run, changed, boa
 
 def test_a_task_has_curves_against_latency_at_two_batch_sizes(run, undrawn):
     board = read(run(seeds=1, labels=("michel", "random"), data=("alpha",)))
-    drawn = gallery.task_curves(board, board.tasks[0], lines.looks(board))
+    drawn = list(gallery.task_curves(board, board.tasks[0], lines.looks(board)))
     assert [each.title for each in drawn if "latency" in each.title] == [
         f"Quality against latency at batch {batch}, relative to the unpruned model" for batch in (32, 8)
     ]
