@@ -30,7 +30,7 @@ def check_place(out: Path, run: Path) -> None:
     records = Store(run)
     own = {
         records.folder,
-        *(folder for path in records.paths() for folder in (*path.parents[:2], path.resolve().parent)),
+        *(folder for path in records.paths() for folder in (*path.parents[:2], *_target(path))),
     }
     for folder in sorted(own):
         _check_apart(out, place, folder.resolve())
@@ -107,6 +107,11 @@ def _check_apart(out: Path, place: Path, records: Path) -> None:
     ):
         if true:
             raise InputError(f"--out {out}: {relation}, so no report is written there: {ELSEWHERE}")
+
+
+def _target(record: Path) -> tuple[Path, ...]:
+    """The folder of the file that a symbolic link in the place of a record leads to; nothing for a file."""
+    return (record.resolve().parent,) if record.is_symlink() else ()
 
 
 def _below(place: Path, name: str) -> Iterator[Path]:

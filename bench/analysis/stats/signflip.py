@@ -7,8 +7,8 @@ the differences (Hartigan 1969, "Using subsample values as typical values"): exa
 independent and symmetric, however few, and however unequal in spread and weight. It leaves 0 out exactly when
 p <= alpha. (A percentile bootstrap of six differences misses in 13 % of cases, not in 5.)
 
-Many differences are not flipped in all ways but in 2^16 random ones. The p-value counts what was observed as one more,
-so that the test still keeps its level (Phipson & Smyth 2010).
+Many differences are not flipped in all ways but in 2^16 random ones, hundreds in 2^14. The p-value counts what was
+observed as one more, so that the test still keeps its level (Phipson & Smyth 2010).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 EXACT = 20  # differences; beyond, random flips stand for all
-SAMPLED = 2**16
+SAMPLED, MANY, SAMPLED_OF_MANY = 2**16, 256, 2**14  # random flips, and how many of more differences than ``MANY``
 ROUNDING = 1e-9  # sums that differ by less, relative to the sum of absolute differences, are equal
 
 
@@ -41,7 +41,7 @@ def sign_flip_p(differences: np.ndarray, weights: np.ndarray | None = None, seed
         below = np.searchsorted(second, -least - first, side="right")
         return float((above.sum() + below.sum()) / 2 ** len(d))
     flipped = d.sum() - 2 * _random_sums(d, seed)
-    return float((1 + np.sum(np.abs(flipped) >= least)) / (1 + SAMPLED))
+    return float((1 + np.sum(np.abs(flipped) >= least)) / (1 + len(flipped)))
 
 
 def sign_flip_interval(
@@ -57,7 +57,7 @@ def sign_flip_interval(
         rejected = alpha * len(sums) / 2  # so many subsets may lie beyond an end
     else:
         sums, sizes = (_with_complements(_random_sums(each, seed), each.sum()) for each in (d * w, w))
-        rejected = alpha * (1 + SAMPLED) - 1
+        rejected = alpha * (1 + len(sums) // 2) - 1
     some = sizes > ROUNDING * w.sum()  # flipping no sign, the empty subset, counts against every θ
     means = np.divide(sums, sizes, out=np.zeros_like(sums), where=some)
     rank = int(rejected + ROUNDING)
@@ -99,15 +99,16 @@ def _subset_sums(d: np.ndarray) -> np.ndarray:
 
 
 def _random_sums(d: np.ndarray, seed: int) -> np.ndarray:
-    """Sums of random subsets of ``d``, (n,): (SAMPLED,), the same ones for every ``d`` as long."""
+    """Sums of random subsets of ``d``, (n,): (samples,), the same subsets for every ``d`` as long."""
     return _sums_of_bytes(d.tobytes(), seed)
 
 
 @lru_cache(maxsize=4)  # a p-value and its interval need the same sums, and many pairs of methods have the same weights
 def _sums_of_bytes(values: bytes, seed: int) -> np.ndarray:
     d = np.frombuffer(values)
-    sums = np.zeros(SAMPLED)
-    for place, eight in enumerate(_random_subsets(len(d), seed)):  # all sums of eight differences are looked up
+    subsets = _random_subsets(len(d), seed)
+    sums = np.zeros(subsets.shape[1])
+    for place, eight in enumerate(subsets):  # all sums of eight differences are looked up
         sums += _subset_sums(d[8 * place : 8 * place + 8])[eight]
     sums.setflags(write=False)
     return sums
@@ -115,8 +116,9 @@ def _sums_of_bytes(values: bytes, seed: int) -> np.ndarray:
 
 @lru_cache(maxsize=1)  # whoever tests many pairs of methods has the same n and seed each time
 def _random_subsets(n: int, seed: int) -> np.ndarray:
-    """(n / 8, SAMPLED), a bit for each difference, 1 where it is in a subset; each subset of n is as likely."""
-    subsets = np.random.default_rng(seed).integers(0, 2, size=(SAMPLED, n), dtype=np.int8)
+    """(n / 8, samples), a bit for each difference, 1 where it is in a subset; each subset of n is as likely."""
+    samples = SAMPLED if n <= MANY else SAMPLED_OF_MANY
+    subsets = np.random.default_rng(seed).integers(0, 2, size=(samples, n), dtype=np.int8)
     return np.ascontiguousarray(np.packbits(subsets, axis=1, bitorder="little").T)
 
 

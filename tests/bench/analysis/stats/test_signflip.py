@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from scipy.stats import permutation_test, ttest_1samp
 
 from bench.analysis.stats import signflip
-from bench.analysis.stats.signflip import SAMPLED, samples_needed, sign_flip_interval, sign_flip_p
+from bench.analysis.stats.signflip import (
+    MANY,
+    SAMPLED,
+    SAMPLED_OF_MANY,
+    samples_needed,
+    sign_flip_interval,
+    sign_flip_p,
+)
 
 few = st.lists(st.integers(-6, 6), min_size=1, max_size=8).map(lambda values: np.array(values) / 10)  # ties, zeros
 weighted = st.lists(st.tuples(st.integers(-6, 6), st.integers(1, 4)), min_size=1, max_size=8).map(
@@ -119,6 +126,15 @@ def test_many_samples_are_sampled_alike_each_time_and_near_the_t_test():
     assert p == pytest.approx(theory.pvalue, abs=0.006)
     assert sign_flip_interval(d) == pytest.approx(tuple(theory.confidence_interval()), abs=0.03)
     assert sign_flip_p(np.ones(40)) == pytest.approx(1 / (1 + SAMPLED))  # never 0
+
+
+def test_hundreds_are_flipped_less_often_and_still_near_the_t_test():
+    d = np.random.default_rng(3).normal(0.12, 1, size=400)
+    theory = ttest_1samp(d, 0)
+    assert sign_flip_p(d) == pytest.approx(theory.pvalue, abs=4 * (theory.pvalue / SAMPLED_OF_MANY) ** 0.5)
+    assert sign_flip_interval(d) == pytest.approx(tuple(theory.confidence_interval()), abs=0.01)
+    assert sign_flip_p(np.ones(MANY)) == pytest.approx(1 / (1 + SAMPLED))
+    assert sign_flip_p(np.ones(MANY + 1)) == pytest.approx(1 / (1 + SAMPLED_OF_MANY))
 
 
 def test_twenty_are_enumerated_and_twenty_one_sampled():
