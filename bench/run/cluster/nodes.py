@@ -87,6 +87,11 @@ class Nodes:
         elif time.monotonic() - self._had_slots > PATIENCE:
             raise gone(self._options, f"no node is left with {self._options.resources} for a cell")
 
+    def reach(self) -> None:
+        """Return when the head answers. Raises InputError where it does not for a while."""
+        while not self._answers():
+            time.sleep(LOOK_EVERY)
+
     def _fit(self, resources: Mapping[str, float]) -> int:
         cpus, gpus = self._options.cpus, self._options.gpus
         fit = int(resources.get("CPU", 0) / cpus + 1e-6)

@@ -70,6 +70,7 @@ class Phase:
         self._flights: dict[Any, Flight] = {}
         self._crashes: Counter[int] = Counter()
         self._losses: Counter[int] = Counter()
+        self.nodes.reach()  # which Ray now tells of what it is to run
         self._take, self._pack = ray.remote(remote.take), ray.remote(remote.pack)
         self._board: Any = ray.remote(num_cpus=0, max_restarts=-1)(remote.Board).remote()
         self._told: Any = None  # what the board is asked for
@@ -107,15 +108,15 @@ class Phase:
         return flight.waits and self._known > flight.sent + WAIT
 
     def _take_back(self) -> None:
-        """Let jobs that are overdue wait in the queue again, one for each other node that has room."""
+        """Send jobs that are overdue elsewhere, one to each other node that has room."""
         if not (overdue := [flight for flight in self._flights.values() if self._overdue(flight)]):
             return
         nodes = [node for node in self.nodes if all(flight.node != node.id for flight in overdue)]
         others = [flight for flight in self._flights.values() if not self._overdue(flight)]
-        for flight, _ in zip(overdue, free(nodes, others, self.apart, self.limit), strict=False):
+        for flight, node in zip(overdue, free(nodes, others, self.apart, self.limit), strict=False):
             del self._flights[flight.reference]
             ray.cancel(flight.reference)
-            self.queue.add(flight.index)
+            self._send(flight.index, node)
 
     def _place(self) -> None:
         """Send jobs to nodes as long as there is room; where others use all, one that waits there in its turn."""
