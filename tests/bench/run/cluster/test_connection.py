@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 
 import pytest
 
@@ -10,7 +11,7 @@ from bench.records.errors import InputError
 from bench.run.cluster.connection import connected
 from bench.run.options import ClusterOptions
 
-pytest.importorskip("ray", reason="Ray is not installed: headbench[cluster]")
+ray = pytest.importorskip("ray", reason="Ray is not installed: headbench[cluster]")
 
 
 def test_a_missing_client_of_ray_is_no_missing_cluster(monkeypatch):
@@ -23,7 +24,7 @@ def test_a_missing_client_of_ray_is_no_missing_cluster(monkeypatch):
 
 @pytest.mark.parametrize("given", [True, False])
 def test_a_driver_outside_sends_the_token_that_it_has(given, tmp_path, monkeypatch):
-    """Where it has none, what fails says so: a cluster that asks for one does not answer."""
+    """Where it has none, what fails says so: a cluster that asks for one only ends the connection."""
     for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -32,8 +33,14 @@ def test_a_driver_outside_sends_the_token_that_it_has(given, tmp_path, monkeypat
     if given:
         (tmp_path / ".ray").mkdir()
         (tmp_path / ".ray" / "auth_token").write_text("a token")
-    where = ClusterOptions(address="ray://127.0.0.1:1")
-    with pytest.raises(InputError) as caught, connected(where, 1):
-        pass
+    monkeypatch.setattr(ray, "init", _refuses)
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        where = ClusterOptions(address=f"ray://127.0.0.1:{head.getsockname()[1]}")
+        with pytest.raises(InputError, match="no cluster answers there.*: not for you") as caught, connected(where, 1):
+            pass
     assert (os.environ.get("RAY_AUTH_MODE") == "token") == given
     assert ("RAY_AUTH_TOKEN" in str(caught.value)) != given
+
+
+def _refuses(**given: object) -> None:
+    raise ConnectionError("not for you")
