@@ -21,6 +21,9 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0"}
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 OBJECT_STORE = 200 * 2**20  # bytes, of a local cluster: its nodes find models in the cache of this machine
 OUTSIDE = "ray://"  # before the address for a driver on no node of the cluster
+# Whether to send the token of a cluster. For an address Ray does not turn it on by itself, even where there is a token;
+# a cluster without tokens does not mind one.
+MODE = "RAY_AUTH_MODE"
 PATIENCE = 5.0  # seconds in which the head of a cluster must answer
 
 
@@ -31,11 +34,35 @@ def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
     A local cluster listens on 127.0.0.1 only and ends with this process. Raises InputError where there is no Ray, or no
     cluster.
     """
-    address = options.address
+    with _environment(options.address):
+        ray = _connect(options, jobs)
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _environment(address: str) -> Iterator[None]:
+    """Inside, the environment says how Ray is to connect. It reads most of that when it is imported."""
+    before = {name: os.environ.get(name) for name in (*QUIET, *LOOPBACK, MODE)}
     alone = not address or address.startswith(("127.0.0.1:", "localhost:"))
     os.environ.update(QUIET | (LOOPBACK if alone else {}))
-    if address.startswith(OUTSIDE) and _has_token():
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if address and _has_token():
+        os.environ.setdefault(MODE, "token")
+    try:
+        yield
+    finally:  # of what Ray itself sets, too: what is started from here later may be for a cluster without tokens
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _connect(options: ClusterOptions, jobs: int) -> Any:
+    """Connect, and return Ray."""
+    address = options.address
     try:
         import ray
     except ImportError as error:
@@ -55,20 +82,18 @@ def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
         ray.init(**given)
     except (OSError, RuntimeError, ValueError) as error:
         what = f"--address {address}: no cluster answers there" if address else "Ray does not start here"
-        if found and address.startswith(OUTSIDE) and not _has_token():
-            what += " (one with a token answers only where RAY_AUTH_TOKEN gives it)"
+        refused = "InvalidAuthToken" in str(error.__cause__)  # Ray itself only says that it failed
+        if address and found and (refused or not _has_token()):
+            what += " (one that asks for a token answers only where RAY_AUTH_TOKEN or ~/.ray/auth_token has it)"
         raise InputError(f"{what}: {first_line(error)}") from error
     finally:
         for number, handler in handlers.items():  # Ray puts others in their place
             signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        ray.shutdown()
+    return ray
 
 
 def _has_token() -> bool:
-    """Whether this user has a token for clusters. Nodes then ask for it, and Ray's client alone does not send it."""
+    """Whether this user has a token for clusters, which those that this user starts then ask for."""
     given = any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
     return given or (Path.home() / ".ray" / "auth_token").is_file()
 

@@ -22,25 +22,43 @@ def test_a_missing_client_of_ray_is_no_missing_cluster(monkeypatch):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("prefix", ["", "ray://"])
 @pytest.mark.parametrize("given", [True, False])
-def test_a_driver_outside_sends_the_token_that_it_has(given, tmp_path, monkeypatch):
+def test_a_driver_sends_the_token_that_it_has(prefix, given, tmp_path, monkeypatch):
     """Where it has none, what fails says so: a cluster that asks for one only ends the connection."""
-    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("RAY_AUTH_MODE", "")  # so that it is as before after the test
-    monkeypatch.delenv("RAY_AUTH_MODE")
     if given:
         (tmp_path / ".ray").mkdir()
         (tmp_path / ".ray" / "auth_token").write_text("a token")
-    monkeypatch.setattr(ray, "init", _refuses)
+    modes = []
+
+    def refuses(**given: object) -> None:
+        modes.append(os.environ.get("RAY_AUTH_MODE"))
+        raise ConnectionError("not for you")
+
+    monkeypatch.setattr(ray, "init", refuses)
+    before = dict(os.environ)
     with socket.create_server(("127.0.0.1", 0)) as head:
-        where = ClusterOptions(address=f"ray://127.0.0.1:{head.getsockname()[1]}")
+        where = ClusterOptions(address=f"{prefix}127.0.0.1:{head.getsockname()[1]}")
         with pytest.raises(InputError, match=r"answers there.*: not for you") as caught, connected(where, 1):
             pass
-    assert (os.environ.get("RAY_AUTH_MODE") == "token") == given
+    assert modes == ["token" if given else None]
     assert ("RAY_AUTH_TOKEN" in str(caught.value)) != given
+    assert dict(os.environ) == before
 
 
-def _refuses(**given: object) -> None:
-    raise ConnectionError("not for you")
+def test_a_wrong_token_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "another")
+
+    def refuses(**given: object) -> None:
+        raise ConnectionError("failed to connect") from RuntimeError(
+            "RPC error: InvalidAuthToken: missing or incorrect"
+        )
+
+    monkeypatch.setattr(ray, "init", refuses)
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        where = ClusterOptions(address=f"127.0.0.1:{head.getsockname()[1]}")
+        with pytest.raises(InputError, match=r"asks for a token .*: failed to connect"), connected(where, 1):
+            pass
