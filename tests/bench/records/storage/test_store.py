@@ -245,7 +245,8 @@ def test_committed_records_are_valid(path):
 
 
 @pytest.mark.parametrize(
-    ("suite", "number"), [("ablations", 3), ("mini", 10), ("real", 6), ("real-llama", 6), ("real-trained", 6)]
+    ("suite", "number"),
+    [("ablations", 3), ("mini", 10), ("real", 6), ("real-llama", 6), ("real-sst2", 6), ("real-trained", 6)],
 )
 def test_committed_results_have_every_cell_of_every_seed_by_one_commit(suite, number):
     records, others = read_current(RESULTS.parent / suite)
