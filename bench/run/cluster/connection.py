@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import logging
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,10 +24,10 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0"}
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 OBJECT_STORE = 200 * 2**20  # bytes, of a local cluster: its nodes find models in the cache of this machine
 OUTSIDE = "ray://"  # before the address for a driver on no node of the cluster
-# Whether to send the token of a cluster. For an address Ray does not turn it on by itself, even where there is a token;
-# a cluster without tokens does not mind one.
+# Whether a process sends a token, and answers only those who send it. Ray does not ask the cluster which it is.
 MODE = "RAY_AUTH_MODE"
 PATIENCE = 5.0  # seconds in which the head of a cluster must answer
+ASKING = 30.0  # seconds in which Ray must say whether it asks for a token
 
 
 @contextmanager
@@ -34,12 +37,27 @@ def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
     A local cluster listens on 127.0.0.1 only and ends with this process. Raises InputError where there is no Ray, or no
     cluster.
     """
-    with _environment(options.address):
+    address = options.address
+    _check(address)
+    with _environment(address):
         ray = _connect(options, jobs)
         try:
             yield
         finally:
             ray.shutdown()
+
+
+def _check(address: str) -> None:
+    """Raise InputError where Ray is missing, or nothing listens at the address."""
+    if importlib.util.find_spec("ray") is None:
+        raise InputError("--engine ray needs Ray: python -m pip install 'headbench[cluster]'")
+    if address.startswith(OUTSIDE) and importlib.util.find_spec("grpc") is None:  # Ray says it in many lines
+        ray = importlib.metadata.version("ray")
+        raise InputError(f"--address {address} needs Ray's client: python -m pip install 'ray[client]=={ray}'")
+    try:
+        _knock(address)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{_silent(address)}: {first_line(error)}") from error
 
 
 @contextmanager
@@ -48,8 +66,8 @@ def _environment(address: str) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in (*QUIET, *LOOPBACK, MODE)}
     alone = not address or address.startswith(("127.0.0.1:", "localhost:"))
     os.environ.update(QUIET | (LOOPBACK if alone else {}))
-    if address and _has_token():
-        os.environ.setdefault(MODE, "token")
+    if address and MODE not in os.environ and _has_token():
+        os.environ[MODE] = "token" if _asks_for_token(address) else "disabled"
     try:
         yield
     finally:  # of what Ray itself sets, too: what is started from here later may be for a cluster without tokens
@@ -60,36 +78,47 @@ def _environment(address: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
+def _asks_for_token(address: str) -> bool:
+    """Whether a driver is to send its token.
+
+    A driver that sends one also asks for one, so that the nodes of a cluster without tokens could not fetch from it
+    what it sends them, and would take it to have died. One outside the cluster is asked by nobody.
+    """
+    if address.startswith(OUTSIDE):
+        return True
+    command = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
+    try:  # in a process of its own: this one keeps for good how it connected first
+        said = subprocess.run(command, env=os.environ | {MODE: "disabled"}, capture_output=True, timeout=ASKING)
+    except subprocess.TimeoutExpired:
+        return False
+    return b"InvalidAuthToken" in said.stderr
+
+
 def _connect(options: ClusterOptions, jobs: int) -> Any:
     """Connect, and return Ray."""
+    import ray
+
     address = options.address
-    try:
-        import ray
-    except ImportError as error:
-        raise InputError("--engine ray needs Ray: python -m pip install 'headbench[cluster]'") from error
-    if address.startswith(OUTSIDE) and importlib.util.find_spec("grpc") is None:  # Ray says it in many lines
-        raise InputError(
-            f"--address {address} needs Ray's client: python -m pip install 'ray[client]=={ray.__version__}'"
-        )
     given: dict[str, Any] = {"address": address or "local", "log_to_driver": False, "logging_level": logging.CRITICAL}
     if not address:
         given |= {"num_cpus": jobs * options.cpus, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    found = False
     try:
-        _knock(address)
-        found = True
         ray.init(**given)
     except (OSError, RuntimeError, ValueError) as error:
-        what = f"--address {address}: no cluster answers there" if address else "Ray does not start here"
+        what = _silent(address)
         refused = "InvalidAuthToken" in str(error.__cause__)  # Ray itself only says that it failed
-        if address and found and (refused or not _has_token()):
+        if address and (refused or not _has_token()):
             what += " (one that asks for a token answers only where RAY_AUTH_TOKEN or ~/.ray/auth_token has it)"
         raise InputError(f"{what}: {first_line(error)}") from error
     finally:
         for number, handler in handlers.items():  # Ray puts others in their place
             signal.signal(number, handler)
     return ray
+
+
+def _silent(address: str) -> str:
+    return f"--address {address}: no cluster answers there" if address else "Ray does not start here"
 
 
 def _has_token() -> bool:

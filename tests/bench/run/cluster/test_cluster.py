@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
+import secrets
 import shutil
 import signal
 from typing import Any
@@ -45,6 +46,17 @@ def test_records_are_those_of_one_machine_and_models_are_trained_once(place, nod
     trained = {path.name for path in place.cache.iterdir() if path.is_dir()}
     assert len(trained) == 2
     assert {path.name for cache in nodes.caches for path in cache.glob("*/")} == trained
+
+
+@pytest.mark.slow
+def test_a_token_that_the_cluster_does_not_ask_for_is_not_used(place, nodes, peace, monkeypatch):
+    """A driver that sends one asks for one, so that nodes without could not fetch from it, nor it from them."""
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    run = nodes.run(place, *FLAGS, "--no-latency")
+    assert run.result() == 0, run.output.read_text()
+    assert "failed" not in run.output.read_text()
+    assert place.results() == peace
 
 
 @pytest.mark.slow

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
+import subprocess
 
 import pytest
 
@@ -15,16 +17,25 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: headbench[cluster
 
 
 def test_a_missing_client_of_ray_is_no_missing_cluster(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    there = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "grpc" else there(name))
     where = ClusterOptions(address="ray://127.0.0.1:1")
     with pytest.raises(InputError, match=r"needs Ray's client: .*ray\[client\]") as caught, connected(where, 1):
         pass
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("prefix", ["", "ray://"])
-@pytest.mark.parametrize("given", [True, False])
-def test_a_driver_sends_the_token_that_it_has(prefix, given, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "prefix, given, asked, mode",
+    [
+        ("", True, True, "token"),
+        ("", True, False, "disabled"),  # one that sends a token asks the nodes for one too
+        ("", False, True, None),
+        ("ray://", True, False, "token"),
+        ("ray://", False, True, None),
+    ],
+)
+def test_a_driver_sends_its_token_where_it_is_asked_for(prefix, given, asked, mode, tmp_path, monkeypatch):
     """Where it has none, what fails says so: a cluster that asks for one only ends the connection."""
     for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"):
         monkeypatch.delenv(name, raising=False)
@@ -32,6 +43,12 @@ def test_a_driver_sends_the_token_that_it_has(prefix, given, tmp_path, monkeypat
     if given:
         (tmp_path / ".ray").mkdir()
         (tmp_path / ".ray" / "auth_token").write_text("a token")
+
+    def said(command: list[str], env: dict[str, str], **how: object) -> subprocess.CompletedProcess[bytes]:
+        assert env["RAY_AUTH_MODE"] == "disabled" and command[-1] == where.address
+        return subprocess.CompletedProcess(command, int(asked), stderr=b"RPC error: InvalidAuthToken: .." * asked)
+
+    monkeypatch.setattr(subprocess, "run", said)
     modes = []
 
     def refuses(**given: object) -> None:
@@ -44,13 +61,14 @@ def test_a_driver_sends_the_token_that_it_has(prefix, given, tmp_path, monkeypat
         where = ClusterOptions(address=f"{prefix}127.0.0.1:{head.getsockname()[1]}")
         with pytest.raises(InputError, match=r"answers there.*: not for you") as caught, connected(where, 1):
             pass
-    assert modes == ["token" if given else None]
+    assert modes == [mode]
     assert ("RAY_AUTH_TOKEN" in str(caught.value)) != given
     assert dict(os.environ) == before
 
 
-def test_a_wrong_token_is_named(tmp_path, monkeypatch):
+def test_a_wrong_token_is_named(monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "another")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
 
     def refuses(**given: object) -> None:
         raise ConnectionError("failed to connect") from RuntimeError(
