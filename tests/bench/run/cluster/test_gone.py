@@ -5,15 +5,25 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import socket
 
 import pytest
 
-from tests.fixtures.forked import strays
+from tests.fixtures.forked import strays, wait_until
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: headbench[cluster]"),
     pytest.mark.slow,
 ]
+
+
+def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), 1).close()
+    except OSError:
+        return False
+    return True
 
 
 def test_a_cluster_that_goes_between_two_phases_is_one_line(place, nodes, monkeypatch):
@@ -25,6 +35,7 @@ def test_a_cluster_that_goes_between_two_phases_is_one_line(place, nodes, monkey
         def cancel_and_end(phase: Phase) -> None:
             cancel(phase)
             os.kill(nodes.head, signal.SIGKILL)
+            assert wait_until(lambda: not _listens(nodes.address), 60)  # on a busy machine its port is open for a moment longer
 
         monkeypatch.setattr(Phase, "cancel", cancel_and_end)
 
