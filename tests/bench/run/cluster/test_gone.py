@@ -35,7 +35,8 @@ def test_a_cluster_that_goes_between_two_phases_is_one_line(place, nodes, monkey
         def cancel_and_end(phase: Phase) -> None:
             cancel(phase)
             os.kill(nodes.head, signal.SIGKILL)
-            assert wait_until(lambda: not _listens(nodes.address), 60)  # on a busy machine its port is open for a moment longer
+            # On a busy machine its port is open for a moment longer.
+            assert wait_until(lambda: not _listens(nodes.address), 60)
 
         monkeypatch.setattr(Phase, "cancel", cancel_and_end)
 
