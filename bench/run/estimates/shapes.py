@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 
+from bench.run.estimates.kernels import KernelAttention
 from methods.heads import HeadMap, count_parameters, find_mlps
 from methods.recovery.stack import NotPlain, Stack
 from tasks import text_classification, translation
@@ -76,7 +77,8 @@ class Shape:
             return tensor
 
         self.model.train(trains)
-        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
+        with torch.enable_grad(), KernelAttention(), hooks:
             runs = self._runs(texts, self.batch[1])
         self.model.eval()
         return sum(storage.nbytes() for storage in kept.values()) if runs else None

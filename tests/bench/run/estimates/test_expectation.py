@@ -178,8 +178,9 @@ def test_operations_are_two_for_each_weight_of_a_layer_and_token_at_each_of_its_
     ids=lambda config: config.model_type,
 )
 @pytest.mark.parametrize("trains", [False, True])
-def test_activations_are_what_a_real_forward_pass_keeps(config, trains):
-    estimated = shape(config).activations(4, trains)
+@pytest.mark.parametrize("tokens", [16, 256])  # with so many, attention maps would be most of it
+def test_activations_are_what_a_real_forward_pass_keeps(config, trains, tokens):
+    estimated = shape(config, tokens).activations(4, trains)
     model = AutoModelForSequenceClassification.from_config(config).train(trains)
     kept = {}
     own = {parameter.data_ptr() for parameter in model.parameters()}
@@ -190,7 +191,7 @@ def test_activations_are_what_a_real_forward_pass_keeps(config, trains):
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        model.base_model(input_ids=torch.ones(4, 16, dtype=torch.long))
+        model.base_model(input_ids=torch.ones(4, tokens, dtype=torch.long))
     assert estimated == pytest.approx(sum(storage.nbytes() for storage in kept.values()), rel=0.2)
 
 
