@@ -16,19 +16,23 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig
+from transformers import AutoModelForCausalLM, LlamaConfig, MarianConfig, MarianMTModel
 
 from bench.run.estimates.shapes import Shape
 from methods.heads import HeadMap
+from tasks.builtin import renderings
+from tests.fixtures import translation
 from tests.fixtures.checkpoints import CONFIGS
-from tests.fixtures.mirror import HAN, KINDS, NLI, WORDS, Mirror
+from tests.fixtures.mirror import HAN, KINDS, NLI, WORDS, Kind, Mirror, write_rows
 
 # Any four fill the 128 tokens that classifiers read; splits must not share texts.
 LONG = [" ".join(3 * (*WORDS[place:], *WORDS[:place])) for place in range(len(WORDS))]
 ROWS = {"train": 40, "validation": 4, "test": 4}
 LANGUAGES = [f"language {number}" for number in range(20)]
 LLAMA = "meta-llama/Llama-2-7b-hf"
+MARIAN = "Helsinki-NLP/opus-mt-de-en"
 LAYERS = 2
+MODELS = KINDS | {"marian": Kind(translation.tokenizer, MarianConfig, MarianMTModel)}
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,18 @@ def _glue(mirror: Mirror) -> None:
     mirror.table("nyu-mll/glue/sst2", sizes, ("sentence",), "label", labels, named=True, words=LONG)
 
 
+def _talks(mirror: Mirror) -> None:
+    """Pairs of the built-in translation task, the longest first, in the columns of IWSLT14."""
+    pairs = sorted((each.texts for each in renderings.dataset().train), key=lambda texts: -sum(map(len, texts)))
+    rows = [{"translation": {"de": source, "en": target}} for source, target in pairs]
+    folder = mirror.folder / "bbaaaa/iwslt14-de-en-preprocess"
+    folder.mkdir(parents=True)
+    begin = 0
+    for split, size in ROWS.items():
+        write_rows(folder / f"{split}.jsonl", rows[begin : begin + size])
+        begin += size
+
+
 def _alpaca(mirror: Mirror) -> None:
     mirror.table("yahma/alpaca-cleaned", {"train": 8}, ("instruction", "input", "output"), "unused", ("",))
     choices = {"choices": ["good film", "bad book"], "label": 0}
@@ -95,6 +111,8 @@ CASES = [  # the first step of greedy-gnorm is that of gnorm
     Case("greedy-gnorm", 3, "gnorm", "papluca/xlm-roberta-base-language-detection", "xlm-roberta",
          tuple(LANGUAGES), _languages),
     Case("dsp", 0, "dsp-joint:start=pretrained,schedule=paper", BASE, "bert", (), _mismatched),
+    Case("dsp-translation", 0, "dsp-joint:start=pretrained,schedule=paper,start_temperature=0.1,learning_rate=0.2",
+         MARIAN, "marian", (), _talks),
     Case("hies", 1, "hies", BASE, "bert", (), _glue),
     Case("amp", 0, "amp", LLAMA, "llama", (), _alpaca, calibration=4),
 ]  # fmt: skip
@@ -102,7 +120,7 @@ CASES = [  # the first step of greedy-gnorm is that of gnorm
 
 def put_model(case: Case, folder: Path) -> None:
     """The model of ``case`` at its real size, with the random weights of its architecture; of Llama, two layers."""
-    kind, settings = KINDS[case.kind], CONFIGS[case.model].to_dict()
+    kind, settings = MODELS[case.kind], CONFIGS[case.model].to_dict()
     tokenizer = kind.tokenizer()
     settings["pad_token_id"] = tokenizer.pad_token_id
     if case.kind == "llama":
@@ -115,7 +133,9 @@ def put_model(case: Case, folder: Path) -> None:
     model = kind.model(kind.config(**settings))
     if case.kind == "llama":
         model = model.to(torch.bfloat16)
-    (model if case.labels or case.kind == "llama" else model.base_model).save_pretrained(folder / case.model)
+    (model if case.labels or case.kind in ("llama", "marian") else model.base_model).save_pretrained(
+        folder / case.model
+    )
     tokenizer.save_pretrained(folder / case.model)
 
 
