@@ -28,15 +28,16 @@ class _Attention(torch.autograd.Function):
 def _attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, **options: Any
 ) -> Tensor:
-    if dropout_p:  # the kernel of a CPU has none, so that PyTorch computes maps there
+    # The kernel of a CPU has neither, so that PyTorch computes maps there.
+    if dropout_p or (attn_mask is not None and attn_mask.requires_grad):
         return scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, **options)
     return _Attention.apply(query, key, value)  # type: ignore[no-any-return]
 
 
 class KernelAttention(TorchFunctionMode):
-    """Within it, ``scaled_dot_product_attention`` keeps no attention maps (B x H x T x T) where it drops nothing out.
+    """Within it, ``scaled_dot_product_attention`` keeps attention maps (B x H x T x T) only where a kernel would.
 
-    On the meta device PyTorch would compute them, as no kernel does.
+    On the meta device PyTorch always would.
     """
 
     def __torch_function__(

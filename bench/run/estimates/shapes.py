@@ -120,7 +120,11 @@ class Shape:
         if getattr(model, "get_output_embeddings", lambda: None)() is None:  # no language model
             model = getattr(model, "base_model", model)
         model.config.pad_token_id = None  # some look for it in the ids, which have no values here
-        return model(input_ids=ids, **({"decoder_input_ids": ids} if model.config.is_encoder_decoder else {}))
+        if not model.config.is_encoder_decoder:
+            return model(input_ids=ids)
+        # Some decoders would look for padding in a mask of texts, which has no values here either.
+        causal = torch.zeros(texts, 1, tokens, tokens, dtype=self.dtype, device="meta")
+        return model(input_ids=ids, decoder_input_ids=ids, decoder_attention_mask=causal)
 
 
 def shape_of(task: SeededTask) -> Shape:

@@ -27,7 +27,7 @@ from methods.recovery.choosing import select
 from tasks.models import checkpoint
 from tasks.models.cache import Cache
 from tasks.request import TaskSpec
-from tests.fixtures.translation import save_family
+from tests.fixtures.translation import FAMILIES, save_family
 
 load_plugins()
 OPTIONS = (
@@ -168,20 +168,8 @@ def test_operations_are_two_for_each_weight_of_a_layer_and_token_at_each_of_its_
     assert tied == pytest.approx(bert, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        BertConfig(vocab_size=50, **SIZES),
-        LlamaConfig(vocab_size=50, pad_token_id=0, **SIZES),
-        GPT2Config(vocab_size=50, n_embd=64, n_layer=3, n_head=4, pad_token_id=0),
-    ],
-    ids=lambda config: config.model_type,
-)
-@pytest.mark.parametrize("trains", [False, True])
-@pytest.mark.parametrize("tokens", [16, 256])  # with so many, attention maps would be most of it
-def test_activations_are_what_a_real_forward_pass_keeps(config, trains, tokens):
-    estimated = shape(config, tokens).activations(4, trains)
-    model = AutoModelForSequenceClassification.from_config(config).train(trains)
+def kept_for_the_backward_pass(model, **inputs) -> int:
+    """Bytes that a real forward pass keeps, without weights."""
     kept = {}
     own = {parameter.data_ptr() for parameter in model.parameters()}
 
@@ -191,8 +179,37 @@ def test_activations_are_what_a_real_forward_pass_keeps(config, trains, tokens):
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        model.base_model(input_ids=torch.ones(4, tokens, dtype=torch.long))
-    assert estimated == pytest.approx(sum(storage.nbytes() for storage in kept.values()), rel=0.2)
+        model(**inputs)
+    return sum(storage.nbytes() for storage in kept.values())
+
+
+@pytest.mark.parametrize("trains", [False, True])
+@pytest.mark.parametrize("tokens", [16, 256])  # with so many, attention maps would be most of it
+@pytest.mark.parametrize(
+    "config",
+    [
+        BertConfig(vocab_size=50, **SIZES),
+        LlamaConfig(vocab_size=50, pad_token_id=0, **SIZES),
+        GPT2Config(vocab_size=50, n_embd=64, n_layer=3, n_head=4, pad_token_id=0),
+    ],
+    ids=lambda config: config.model_type,
+)
+def test_activations_are_what_a_real_forward_pass_keeps(config, tokens, trains):
+    estimated = shape(config, tokens).activations(4, trains)
+    model = AutoModelForSequenceClassification.from_config(config).train(trains)
+    taken = kept_for_the_backward_pass(model.base_model, input_ids=torch.ones(4, tokens, dtype=torch.long))
+    assert estimated == pytest.approx(taken, rel=0.2)
+
+
+@pytest.mark.parametrize("trains", [False, True])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_activations_of_a_translation_model_are_known_too(family, trains):
+    model, tokens = FAMILIES[family](), 40
+    bare = copy.deepcopy(model).to("meta").eval()
+    estimated = Shape(bare, HeadMap.of(bare), torch.float32, tokens, (4, tokens)).activations(4, trains)
+    ids = torch.full((4, tokens), 5)
+    taken = kept_for_the_backward_pass(model.train(trains), input_ids=ids, decoder_input_ids=ids)
+    assert estimated == pytest.approx(taken, rel=0.2)
 
 
 SMALL = {"vocab_size": 50, "pad_token_id": 0, **SIZES}
