@@ -20,17 +20,22 @@ ALPHA = 0.05
 Number = TypeVar("Number", int, float)
 ROUNDING = 1e-9
 MOST = 8  # budgets of size
+ALIKE = 0.01  # share of the parameters by which sizes may differ and be one budget
 TIMES = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)  # shares of the unpruned model's time
 LOSSES = (1.0, 2.0, 5.0, 10.0)  # points
 
 
 @dataclass(frozen=True)
 class Budget:
-    """At most so much: a share of the unpruned model's parameters or of its time at ``batch``, or points lost."""
+    """At most so much: a share of the unpruned model's parameters or of its time at ``batch``, or points lost.
+
+    share: where points lost are a share of the unpruned model's quality, that share in per cent.
+    """
 
     measure: Literal["left", "time", "lost"]
     most: float
     batch: int = 0
+    share: float = 0.0
 
     def of(self, point: Point) -> float:
         """What ``point`` takes of the budget, by the mean; NaN where it was not timed."""
@@ -84,14 +89,15 @@ def answer(found: TradeOffs, budget: Budget) -> dict[str, list[Fit]]:
     for own in KINDS:
         of_kind = [label for label in found.methods if found.kinds[label] == own]
         fitting = [point for label in of_kind if (point := within(found.points[label], budget))]
-        fitting.sort(key=lambda point: (_size(point, budget), point.lost.value, point.label))
+        fitting.sort(key=lambda point: merit(point, budget))
         if fitting:
             answers[own] = _compared(found, fitting, budget)
     return answers
 
 
-def _size(point: Point, budget: Budget) -> float:
-    return round(point.left, 6) if budget.measure == "lost" else 0.0
+def merit(point: Point, budget: Budget) -> tuple[float, float, str]:
+    """The order of points within a budget, best first: by size for a budget of quality, then by what is lost."""
+    return (round(point.left, 6) if budget.measure == "lost" else 0.0, point.lost.value, point.label)
 
 
 def _compared(found: TradeOffs, fitting: Sequence[Point], budget: Budget) -> list[Fit]:
@@ -122,7 +128,7 @@ def size_budgets(found: TradeOffs) -> list[Budget]:
     points = (point for label in found.methods for point in found.points[label])
     sizes = sorted((ceil(1000 * point.left - ROUNDING) / 1000 for point in points), reverse=True)
     largest: list[float] = []
-    alike = (sizes[0] - sizes[-1]) / (2 * MOST) if sizes else 0.0
+    alike = min(ALIKE, (sizes[0] - sizes[-1]) / (2 * MOST)) if sizes else 0.0
     for size in sizes:
         if not largest or size < largest[-1] - alike - ROUNDING:
             largest.append(size)
@@ -139,7 +145,9 @@ def time_budgets(found: TradeOffs, batch: int) -> list[Budget]:
 
 def loss_budgets(found: TradeOffs, accuracy: bool) -> list[Budget]:
     """Points of accuracy or, of another quality, the same per cent of the unpruned model's."""
-    return [Budget("lost", loss if accuracy else loss * found.unpruned.quality / 100) for loss in LOSSES]
+    if accuracy:
+        return [Budget("lost", loss) for loss in LOSSES]
+    return [Budget("lost", loss * found.unpruned.quality / 100, share=loss) for loss in LOSSES]
 
 
 def evenly(values: Sequence[Number], most: int) -> list[Number]:
@@ -161,6 +169,17 @@ def front(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> l
         if last is None or y[place] < y[last] or (y[place] == y[last] and x[place] == x[last]):
             kept.append(int(place))
     return kept
+
+
+def random_choice(found: TradeOffs) -> dict[str, tuple[Point, ...]]:
+    """By kind the points of the control that chooses at random or, of several, of the one that loses least."""
+    chosen: dict[str, tuple[Point, ...]] = {}
+    by_loss = sorted(
+        found.random, key=lambda label: (float(np.mean([p.lost.value for p in found.points[label]])), label)
+    )
+    for label in by_loss:
+        chosen.setdefault(found.kinds[label], found.points[label])
+    return chosen
 
 
 def fronts_of(found: TradeOffs) -> dict[str, dict[str, list[Point]]]:

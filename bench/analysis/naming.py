@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.records.schema import FinishedRecord, TaskKey
 
@@ -20,6 +20,14 @@ def seeds_in_words(seeds: Iterable[int]) -> str:
     """``seed 1`` or ``seeds 1, 2``, in ascending order."""
     numbers = sorted(seeds)
     return f"seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def by_reason(reasons: Mapping[str, str]) -> str:
+    """``a, b (no result on X); c (measured at other levels)``, of the reason for each name."""
+    names: dict[str, list[str]] = {}
+    for name, why in sorted(reasons.items()):
+        names.setdefault(why, []).append(name)
+    return "; ".join(f"{', '.join(of_reason)} ({why})" for why, of_reason in names.items())
 
 
 def of_one_model(records: Iterable[FinishedRecord]) -> str:

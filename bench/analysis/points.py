@@ -101,7 +101,10 @@ def unpruned_of(cells: Sequence[Own], batches: Sequence[int]) -> Unpruned:
 
 
 def points_of(label: str, own: Own, batches: Sequence[int]) -> tuple[Point, ...]:
-    """The points at each level but 0, of records that have the same levels."""
+    """The points at each level that leaves a choice, of records that have the same levels.
+
+    With nothing or everything removed, methods that train no weights all have the same model.
+    """
     curves = [np.stack([curve(record)[1] for record in task]) for task in own]
     losses = [POINTS * (each[:, :1] - each) for each in curves]  # (seeds, levels) of each task
     left = 1 - _mean(own, parameters_removed)
@@ -109,6 +112,9 @@ def points_of(label: str, own: Own, batches: Sequence[int]) -> tuple[Point, ...]
     speedups_of = _speedups(own, batches)
     points = []
     for place in range(1, len(left)):
+        removed = _level(own[0][0], place)
+        if removed == 1:
+            break
         lost = tuple(each[:, place] for each in losses)
         timed = {batch: tuple(each[:, place] for each in of_tasks) for batch, of_tasks in speedups_of.items()}
         faster = {batch: of_tasks for batch, of_tasks in timed.items() if all(np.isfinite(e).all() for e in of_tasks)}
@@ -116,7 +122,7 @@ def points_of(label: str, own: Own, batches: Sequence[int]) -> tuple[Point, ...]
         points.append(
             Point(
                 label=label,
-                removed=_level(own[0][0], place),
+                removed=removed,
                 lost=mean_lost,
                 left=float(left[place]),
                 megabytes=megabytes[place],

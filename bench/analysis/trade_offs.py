@@ -22,8 +22,8 @@ BySeed = Mapping[int, FinishedRecord]
 class TradeOffs:
     """The points of all methods that have every seed of every task, measured at the same levels.
 
-    points: by label, for each level but 0, fewest removed first. kinds, costs: of every label in ``points``. random:
-    the controls that choose at random. left_out: why other methods have no points.
+    points: by label, for each level that removes some units but not all, fewest removed first. kinds, costs: of every
+    label in ``points``. random: the controls that choose at random. left_out: why other methods have no points.
     """
 
     tasks: tuple[TaskKey, ...]
@@ -107,8 +107,10 @@ def _lacks(own: Mapping[TaskKey, BySeed], seeds: Mapping[TaskKey, tuple[int, ...
     """What a method lacks to have points, in words; empty for nothing."""
     missing = {task: [seed for seed in of_task if seed not in own.get(task, {})] for task, of_task in seeds.items()}
     if any(missing.values()):
-        several = len(seeds) > 1
-        where = (f"{seeds_in_words(m)}{f' on {task.data}' if several else ''}" for task, m in missing.items() if m)
-        return f"no result for {', and '.join(where)}"
+        where = []
+        for task, of_task in missing.items():
+            which = f" for {seeds_in_words(of_task)}" if len(of_task) < len(seeds[task]) or len(seeds) == 1 else ""
+            where += [f"{which}{f' on {task.data}' if len(seeds) > 1 else ''}"] * bool(of_task)
+        return f"no result{', and'.join(where)}"
     records = (own[task][seed] for task, of_task in seeds.items() for seed in of_task)
     return "" if all(levels_of(record) == levels for record in records) else "measured at other levels"

@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.analysis.excluded_tasks import exclusion_note
 from bench.analysis.kinds import KINDS, kind
-from bench.analysis.naming import count, seeds_in_words
+from bench.analysis.naming import by_reason, count, seeds_in_words
 from bench.analysis.stats.across import FEWEST, Estimate, Scores, iqm, mean_of_tasks, seed_bootstrap, task_means
 from bench.analysis.stats.many import Ranking, ranking
 from bench.analysis.stats.tiers import Tiers, tiers
@@ -107,9 +107,10 @@ def _complete(
         lacks: dict[str, list[str]] = {}
         for task, of_task in zip(above, seeds, strict=True):
             if missing := [seed for seed in of_task if (*task, label, seed) not in areas]:
-                lacks.setdefault(seeds_in_words(missing), []).append(board.name(task))
+                which = f"for {seeds_in_words(missing)} " if len(missing) < len(of_task) else ""
+                lacks.setdefault(which, []).append(board.name(task))
         if lacks:
-            told = (f"for {missing} on {', '.join(where)}" for missing, where in lacks.items())
+            told = (f"{which}on {', '.join(where)}" for which, where in lacks.items())
             unranked[label] = f"no result {', and '.join(told)}"
         else:
             found[label] = [
@@ -191,6 +192,4 @@ def _by_tier(found: Standing) -> list[str]:
 
 
 def _not_ranked(unranked: dict[str, str]) -> list[str]:
-    return (
-        [f"Not ranked: {'; '.join(f'{label} ({why})' for label, why in sorted(unranked.items()))}."] if unranked else []
-    )
+    return [f"Not ranked: {by_reason(unranked)}."] if unranked else []

@@ -11,7 +11,6 @@ from pathlib import Path
 from bench.records.schema import TaskKey
 from bench.report.board import Board, read_finished, with_results
 from bench.report.figures import lines
-from bench.report.figures.gallery import Looks
 from bench.report.files import Files
 from bench.report.output import check_place, put
 from bench.report.pages.budgets import budget_pages
@@ -49,7 +48,7 @@ def build(board: Board, out: Path) -> Files:
     found, looks = standing(board, board.tasks), lines.looks(board)
     published = side_by_side(board.records.values())
     pages = [
-        *(partial(_of_task, board, task, looks, published) for task in board.tasks),
+        *(partial(_of_task, board, task, published) for task in board.tasks),
         partial(budget_pages, board),
         partial(index, board, found, looks, published),
         *(partial(method_page, board, label, found, looks) for label in board.labels),
@@ -62,9 +61,9 @@ def build(board: Board, out: Path) -> Files:
     return files
 
 
-def _of_task(board: Board, task: TaskKey, looks: Looks, published: Sequence[Comparison]) -> Files:
+def _of_task(board: Board, task: TaskKey, published: Sequence[Comparison]) -> Files:
     heads = heads_page(board, task)
-    return heads | task_page(board, task, looks, bool(heads), published)
+    return heads | task_page(board, task, lines.looks(board, task), bool(heads), published)
 
 
 def _records(board: Board, out: Path) -> Files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from bench.report.figures.picture import INK, MUTED, PAPER, SERIES
 
 SIZE = (4.4, 3.7)  # inches
 LEGEND_ROW = 0.175  # inches
+TITLE_ROW, LETTER = 0.16, 0.073  # inches of a line of a title, and of one of its letters
 LONGEST = 28  # characters of a name in a figure
 # Where a name may stand beside its point: points to the right, points up, and its alignment.
 BESIDE = [(6, 0, "left"), (-6, 0, "right"), (0, 8, "center"), (0, -8, "center")]
@@ -23,15 +25,25 @@ FILLED = 0.93  # side of a cell that is filled; the rest parts it from the next
 
 
 def canvas(title: str, x: str, y: str, size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
-    """A figure with one axis and fixed room around it, which is much faster than a layout that is computed."""
-    wide, high = size
-    figure = Figure(figsize=size)
-    figure.subplots_adjust(left=0.55 / wide, right=1 - 0.12 / wide, bottom=0.5 / high, top=1 - 0.25 / high)
+    """A figure with one axis and fixed room around it, which is much faster than a layout that is computed.
+
+    A title of several lines makes it higher.
+    """
+    lines = wrapped(title, size[0])
+    wide, high = size[0], size[1] + TITLE_ROW * (len(lines) - 1)
+    figure = Figure(figsize=(wide, high))
+    top = 0.25 + TITLE_ROW * (len(lines) - 1)
+    figure.subplots_adjust(left=0.55 / wide, right=1 - 0.12 / wide, bottom=0.5 / high, top=1 - top / high)
     axis = figure.subplots()
-    axis.set_title(title, loc="left", color=INK)
+    axis.set_title("\n".join(lines), loc="left", color=INK)
     axis.set_xlabel(x)
     axis.set_ylabel(y)
     return figure, axis
+
+
+def wrapped(title: str, wide: float) -> list[str]:
+    """The lines of a title that stands on a figure so many inches wide."""
+    return textwrap.wrap(title, int(wide / LETTER)) or [""]
 
 
 def legend(figure: Figure, axis: Axes) -> None:
@@ -56,6 +68,20 @@ def short(label: str, longest: int = LONGEST) -> str:
     """A name that fits; tables show the whole name."""
     line = " ".join(label.split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def in_two(label: str, longest: int) -> str:
+    """A name in two lines, broken before its options or between two of them, where one would be too long."""
+    if len(label) <= longest:
+        return label
+    cut = 1 + max(label.rfind(sign, 0, longest) for sign in ":,") or longest
+    return f"{label[:cut]}\n{short(label[cut:], longest)}"
+
+
+def heading(figure: Figure, lines: Sequence[str]) -> None:
+    """The lines of a title at the top left of a figure of several axes, which has to leave room for them."""
+    wide, high = figure.get_size_inches()
+    figure.text(0.05 / wide, 1 - 0.05 / high, "\n".join(lines), va="top", fontsize=9.5)
 
 
 def cell_map(
@@ -96,10 +122,32 @@ def name_cells(axis: Axes, columns: Sequence[Any], rows: Sequence[Any], size: fl
     axis.set_yticks(np.arange(0, len(rows), step) + FILLED / 2, list(map(str, rows[::step])), fontsize=size)
 
 
-def name_points(axis: Axes, x: np.ndarray, y: np.ndarray, labels: Sequence[str], first: Sequence[int]) -> None:
-    """Name each point that has room beside it, those in ``first`` before others, which are muted."""
-    points = axis.transData.transform(np.column_stack([x, y])) * 72 / axis.figure.dpi
+def name_points(
+    axis: Axes,
+    x: np.ndarray,
+    y: np.ndarray,
+    labels: Sequence[str],
+    first: Sequence[int],
+    shifts: Sequence[float] = (),
+    colours: Sequence[str] = (),
+    bars: Sequence[tuple[float, float]] = (),
+) -> None:
+    """Name each point that has room beside it, those in ``first`` before others, which are muted.
+
+    For each point, where it is given: how many points of the page it is drawn to the right of ``x``, the colour of its
+    name, and from where to where its bar reaches in ``y``. The limits of ``axis`` must be final.
+    """
+    shifts = shifts or [0.0] * len(labels)
+
+    def on_page(of: Sequence[float] | np.ndarray) -> np.ndarray:
+        at = axis.transData.transform(np.column_stack([x, of])) * 72 / axis.figure.dpi
+        return at + np.column_stack([shifts, np.zeros(len(at))])
+
+    points = on_page(y)
     taken = [(px - 4, py - 4, px + 4, py + 4) for px, py in points]
+    if bars:
+        lows, highs = (on_page(ends) for ends in zip(*bars, strict=True))
+        taken += [(px - 2, low, px + 2, high) for (px, low), (_, high) in zip(lows, highs, strict=True)]
     inside = np.asarray(axis.get_window_extent().extents) * 72 / axis.figure.dpi
     for place in [*first, *(each for each in range(len(labels)) if each not in first)]:
         name, (px, py) = short(labels[place]), points[place]
@@ -111,8 +159,9 @@ def name_points(axis: Axes, x: np.ndarray, y: np.ndarray, labels: Sequence[str],
             if free and box[0] >= inside[0] and box[2] <= inside[2] + 4 and box[1] >= inside[1] and box[3] <= inside[3]:
                 taken.append(box)
                 axis.annotate(
-                    name, (x[place], y[place]), xytext=(dx, dy), textcoords="offset points", ha=side, va="center",
-                    fontsize=8, color=INK if place in first else MUTED, zorder=2,
+                    name, (x[place], y[place]), xytext=(dx + shifts[place], dy), textcoords="offset points", ha=side,
+                    va="center", fontsize=8, zorder=2,
+                    color=colours[place] if colours else INK if place in first else MUTED,
                     bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.3},
                 )  # fmt: skip
                 break

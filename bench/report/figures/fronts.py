@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from bench.analysis.points import Mean, Point
@@ -16,6 +17,8 @@ from bench.report.figures.picture import FAINT, MUTED
 from bench.report.figures.ranks import ROLES
 
 APART = 2.5  # points of the page between the bars of two kinds at the same place
+LINEAR = 5  # points lost up to which the scale is linear: where people choose
+TICKS = (1, 2, 3, 4, 5, 10, 20, 50)
 
 
 def fronts(
@@ -23,28 +26,28 @@ def fronts(
     x: str,
     of: Mapping[str, Sequence[Point]],
     others: Sequence[Point],
-    random: Sequence[Point],
+    random: Mapping[str, Sequence[Point]],
     batch: int | None = None,
 ) -> Figure:
     """The points that no other method of their kind beats, with 95 % intervals; others are faint, without intervals.
 
-    of: the front of each kind. random: the points of random choice, a dotted line. batch: x is the time of a forward
-    pass at this batch size, and parameters without one; per cent of the unpruned model's.
+    of: the front of each kind. random: the points of random choice by kind, dotted lines. batch: x is the time of a
+    forward pass at this batch size, and parameters without one; per cent of the unpruned model's.
     """
 
     def place(point: Point) -> Mean:
         return Mean(point.left) if batch is None else point.time(batch)
 
     figure, axis = canvas(title, x, "points lost", (6.2, 4.6))
+    axis.set_yscale("symlog", linthresh=LINEAR, linscale=2)
     axis.plot(
-        *_xy(others, place), "o", color=FAINT, markersize=2.5, markeredgewidth=0, label="others", zorder=1
+        *_xy(others, place), "o", color=MUTED, alpha=0.45, markersize=3, markeredgewidth=0, label="others", zorder=1
     )  # fmt: skip
-    if random:
-        axis.plot(*_xy(random, place), color=MUTED, linewidth=1, linestyle=":", label=short(random[0].label), zorder=2)
-    named: list[Point] = []
+    named: list[tuple[Point, float, str]] = []  # how far to the right it is drawn, and its colour
     for number, (own, points) in enumerate(of.items()):
         marker, colour, _ = ROLES[own]
-        moved = axis.transData + ScaledTranslation((number - (len(of) - 1) / 2) * APART / 72, 0, figure.dpi_scale_trans)
+        shift = (number - (len(of) - 1) / 2) * APART
+        moved = axis.transData + ScaledTranslation(shift / 72, 0, figure.dpi_scale_trans)
         at, lost = _xy(points, place)
         axis.step(at, lost, where="post", color=colour, linewidth=1, linestyle=DASHES[own], zorder=1.5)
         axis.errorbar(
@@ -52,22 +55,34 @@ def fronts(
             xerr=None if batch is None else 100 * _reach([place(point) for point in points]),
             fmt=marker, color=colour, markersize=5, elinewidth=1, capsize=2, label=own, zorder=4, transform=moved,
         )  # fmt: skip
-        named += points
+        if control := random.get(own):
+            name = short(f"random choice, {own}")
+            axis.plot(*_xy(control, place), color=colour, linewidth=1, linestyle=":", label=name, zorder=2)
+        ends = lost + [[-1], [1]] * _reach([point.lost for point in points])
+        axis.update_datalim(np.column_stack([np.tile(at, 2), ends.ravel()]))  # what is shifted does not count by itself
+        named += [(point, shift, colour) for point in points]
     axis.axhline(0, color=FAINT, linewidth=0.8, zorder=0)
     axis.margins(x=0.12)
     axis.autoscale_view()
+    low, high = axis.get_ylim()
+    axis.set_yticks([tick for each in (0, *TICKS) for tick in {each, -each} if low <= tick <= high])
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.yaxis.set_minor_locator(NullLocator())
     legend(figure, axis)
     if named:
-        _name(axis, named, *_xy(named, place))
+        _name(axis, named, place)
     return figure
 
 
-def _name(axis: Axes, points: Sequence[Point], x: np.ndarray, y: np.ndarray) -> None:
-    """Name the points, each method once: where it loses least."""
+def _name(axis: Axes, drawn: Sequence[tuple[Point, float, str]], place: Callable[[Point], Mean]) -> None:
+    """Name the points that have room, of each method first the one where it loses least."""
+    points, shifts, colours = zip(*drawn, strict=True)
+    x, y = _xy(points, place)
     order = np.argsort(y, kind="stable")
-    first = {points[place].label: int(place) for place in order[::-1]}
-    labels = tuple(point.label for point in points)
-    name_points(axis, x, y, labels, sorted(first.values(), key=lambda place: y[place]))
+    first = {points[number].label: int(number) for number in order[::-1]}
+    bars = list(zip(*(y + [[-1], [1]] * _reach([point.lost for point in points])), strict=True))
+    labels, chosen = tuple(point.label for point in points), sorted(first.values(), key=lambda number: y[number])
+    name_points(axis, x, y, labels, chosen, shifts, colours, bars)
 
 
 def _xy(points: Sequence[Point], place: Callable[[Point], Mean]) -> tuple[np.ndarray, np.ndarray]:

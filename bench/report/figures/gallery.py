@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from bench.analysis.budgets import fronts_of
+from bench.analysis.budgets import fronts_of, random_choice
 from bench.analysis.curves import curve
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord, TaskKey
@@ -107,7 +107,7 @@ def pareto(board: Board, found: Standing) -> Picture:
     return picture("pareto", "Quality against cost", caption, partial(rank_figures.pareto, board, found))
 
 
-def fronts(scope: Scope, random: str) -> list[Picture]:
+def fronts(scope: Scope) -> list[Picture]:
     """Points lost against parameters left and, where that was timed, against time at the largest batch size."""
     found, largest = scope.found, scope.found.batches[-1:]
     axes: list[tuple[str, str, int | None]] = [("parameters", "parameters left", None)]
@@ -117,14 +117,15 @@ def fronts(scope: Scope, random: str) -> list[Picture]:
     for axis, what, batch in axes:
         of_kinds = on_fronts[axis]
         timed = [point for point in points if batch is None or batch in point.speedups]
-        control = found.points.get(random, ()) if batch is None else ()
+        random = random_choice(found) if batch is None else {}
         members = "; ".join(f"{own}: {', '.join(dict.fromkeys(p.label for p in on))}" for own, on in of_kinds.items())
         caption = (
             f"{scope.name}: points of {scope.quality} lost against {what}, with 95 % intervals over seeds; the lines "
-            f"join the methods of a kind that no other one beats. On them: {members}."
+            "join the methods of a kind that no other one beats, and dotted ones are random choice of that kind. "
+            f"Beyond {front_figures.LINEAR} points the scale is logarithmic. On the lines: {members}."
         )
         title = f"{what}, % of the unpruned model's"
-        draw = partial(front_figures.fronts, scope.name, title, of_kinds, timed, control, batch)
+        draw = partial(front_figures.fronts, scope.name, title, of_kinds, timed, random, batch)
         forms = FORMS if batch is None and len(found.tasks) > 1 else ("svg",)
         pictures.append(picture(f"front-{axis}-{scope.slug}", f"Points lost against {what}", caption, draw, forms))
     return pictures

@@ -11,7 +11,17 @@ from matplotlib.ticker import NullFormatter
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord
 from bench.report.agreement import Agreement
-from bench.report.figures.canvas import canvas, cell_map, legend, name_cells, short
+from bench.report.figures.canvas import (
+    TITLE_ROW,
+    canvas,
+    cell_map,
+    heading,
+    in_two,
+    legend,
+    name_cells,
+    short,
+    wrapped,
+)
 from bench.report.figures.lines import MARKERS
 from bench.report.figures.picture import SERIES
 
@@ -52,22 +62,40 @@ def heat_maps(cells: Mapping[str, Sequence[FinishedRecord]], title: str, level: 
             maps[label] = by_layer(shares, records[0].result.shape)
     some = next(iter(maps.values()))
     wide, tall = max(map(len, some)), len(some)
-    room = max(1.25, CELL * wide + 0.35)  # inches for a map and its name
+    room = max(1.4, CELL * wide + 0.35)  # inches for a map and its name
     across = max(1, min(len(maps), int(7.6 / room)))
     down = -(-len(maps) // across)
-    high = 0.35 + down * (CELL * tall + 0.42)
+    lines = wrapped(title, across * room)
+    top = 0.75 + TITLE_ROW * len(lines)  # inches: the title, the scale and the names of the first row
+    name = 0.34  # inches of a name
+    high = top + down * CELL * tall + (down - 1) * (name + 0.08) + 0.05
     figure = Figure(figsize=(across * room, high))
-    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.05 / high, top=1 - 0.5 / high, hspace=0.3 / (CELL * tall))
-    figure.text(0.01, 1 - 0.05 / high, title, va="top", fontsize=9.5)
+    apart = (name + 0.08) / (CELL * tall)
+    figure.subplots_adjust(
+        left=0.24 / (across * room), right=0.99, bottom=0.05 / high, top=1 - top / high, hspace=apart
+    )
+    heading(figure, lines)
+    _scale(figure, 0.05 + TITLE_ROW * len(lines))
     grid = figure.subplots(down, across, squeeze=False)
     for axis in grid.flat[len(maps) :]:
         axis.axis("off")
-    for axis, (label, layers) in zip(grid.flat, maps.items(), strict=False):
+    for place, (axis, (label, layers)) in enumerate(zip(grid.flat, maps.items(), strict=False)):
         cell_map(axis, layers)
-        name_cells(axis, [], [])
-        axis.set_title(short(label, 18), fontsize=8, loc="left", pad=3)
+        name_cells(axis, [], range(tall) if place % across == 0 else [], size=6)
+        axis.set_title(in_two(label, 20), fontsize=8, loc="left", pad=3)
         axis.set_aspect("equal", anchor="NW")
     return figure
+
+
+def _scale(figure: Figure, down: float) -> None:
+    """What the colours stand for, so many inches below the top."""
+    wide, high = figure.get_size_inches()
+    shares, side = np.linspace(0, 1, 5), 0.13
+    axis = figure.add_axes((0.28 / wide, 1 - (down + side + 0.03) / high, 5 * side / wide, side / high))
+    cell_map(axis, [shares])
+    name_cells(axis, [], [])
+    for x, word, side_of in ((-0.3, "0", "right"), (5.2, "100 % of seeds and draws keep the head", "left")):
+        axis.text(x, 0.5, word, ha=side_of, va="center", fontsize=7.5)
 
 
 def kept_by_layer(records: Sequence[FinishedRecord]) -> tuple[list[int], np.ndarray]:
@@ -100,11 +128,13 @@ def agreements(found: Agreement, title: str) -> Figure:
     """
     count = len(found.labels)
     names = [short(label) for label in found.labels]
-    side, room, top = 0.27 * count, 0.2 + 0.065 * max(map(len, names)), 0.3
-    wide, high = room + side + 0.1, top + side + room
+    side, room = 0.27 * count, 0.2 + 0.065 * max(map(len, names))
+    wide = room + side + 0.1
+    lines = wrapped(title, wide)
+    high = 0.3 + TITLE_ROW * (len(lines) - 1) + side + room
     figure = Figure(figsize=(wide, high))
     axis = figure.add_axes((room / wide, room / high, side / wide, side / high))
-    figure.text(0.05 / wide, 1 - 0.05 / high, title, va="top", fontsize=9.5)
+    heading(figure, lines)
     beyond = (found.shared - found.expected) / np.maximum(found.expected, 1 - found.expected)
     values = np.where(np.triu(np.ones_like(found.tau), 1) > 0, found.tau, beyond)
 

@@ -10,6 +10,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bench.report.figures.canvas import TITLE_ROW, heading, wrapped
 from bench.report.figures.lines import DASHES
 from bench.report.figures.picture import FAINT, MUTED
 from bench.report.figures.ranks import ROLES
@@ -26,12 +27,15 @@ def layers_by_kind(found: Kept, levels: Sequence[int], title: str, random: str) 
     """
     across = 2 if len(levels) == 4 else min(ACROSS, len(levels))
     down = -(-len(levels) // across)
-    wide, high = 0.5 + across * PANEL[0], 0.95 + down * PANEL[1]
+    wide = 0.5 + across * PANEL[0]
+    lines = wrapped(title, wide)
+    more = TITLE_ROW * (len(lines) - 1)
+    high = 0.95 + more + down * PANEL[1]
     figure = Figure(figsize=(wide, high))
     figure.subplots_adjust(
-        left=0.5 / wide, right=1 - 0.1 / wide, bottom=0.75 / high, top=1 - 0.5 / high, wspace=0.2, hspace=0.6
+        left=0.5 / wide, right=1 - 0.1 / wide, bottom=0.75 / high, top=1 - (0.5 + more) / high, wspace=0.2, hspace=0.6
     )
-    figure.text(0.05 / wide, 1 - 0.05 / high, title, va="top", fontsize=9.5)
+    heading(figure, lines)
     grid = figure.subplots(down, across, squeeze=False, sharey=True)
     x = _places(found)
     handles: dict[str, Artist] = {}

@@ -20,6 +20,7 @@ from bench.report.figures.picture import FAINT, MUTED, SERIES
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
 MOST = {SCORE: 4, RECOVERED: 1, TRAINED: 2}  # methods of a kind that stand out; all others are thin and grey
+FIRST = {SCORE: 0, RECOVERED: 2, TRAINED: 1}  # colour and marker of a kind, by their place
 DASHES = {SCORE: "-", RECOVERED: "-.", TRAINED: "--"}
 Points = tuple[np.ndarray, np.ndarray]  # x and quality, (levels,)
 
@@ -48,22 +49,26 @@ class Look:
 GREY = Look(FAINT, width=0.8)
 
 
-def looks(board: Board) -> dict[str, Look]:
-    """Methods that stand out in every figure: the best of each kind by mean area, and random removal.
+def looks(board: Board, task: TaskKey | None = None) -> dict[str, Look]:
+    """Methods that stand out in figures: the best of each kind by mean area, or area on ``task``, and random removal.
 
     Where no method removes heads alone, they are the best of those that there are.
     """
     by_task = board.table.pivot_table(index="label", columns=["task", "data", "model"], values="area")
+    if task is not None and tuple(task) in by_task.columns:  # a task at chance has no area
+        by_task = by_task[[tuple(task)]]
     means = by_task.reindex(board.labels).mean(axis=1, skipna=False)  # methods that lack a task come last
     by_area = [str(label) for label in means.sort_values(ascending=False, kind="stable").index]
     ranked = [label for label in by_area if removes_heads(board.any_of(label))] or by_area
     best = {own: [label for label in ranked if role(board.any_of(label)) == own][:most] for own, most in MOST.items()}
     best[SCORE] = best[SCORE][: len(SERIES) - len(best[RECOVERED]) - len(best[TRAINED])]
-    drawn = [(label, own) for own, labels in best.items() for label in labels]
-    found = {
-        label: Look(colour, marker, DASHES[own], hollow=own == TRAINED)
-        for (label, own), colour, marker in zip(drawn, SERIES, MARKERS, strict=False)
-    }
+    firsts = {own: labels[0] for own, labels in best.items() if labels}
+    left = [number for number in range(len(SERIES)) if number not in {FIRST[own] for own in firsts}]
+    found = {}
+    for own, labels in best.items():
+        for label in labels:  # the best of a kind looks as its kind does in other figures
+            number = FIRST[own] if label == firsts[own] else left.pop(0)
+            found[label] = Look(SERIES[number], MARKERS[number], DASHES[own], hollow=own == TRAINED)
     random = control(board)
     return found | ({random: Look(MUTED, "x", ":")} if random else {})
 

@@ -11,17 +11,16 @@ from matplotlib.figure import Figure
 from bench.analysis.budgets import front
 from bench.analysis.comparing.controls import chooses_at_random
 from bench.analysis.costs import cost_in_passes
-from bench.analysis.kinds import KINDS, RECOVERED, SCORE, TRAINED
+from bench.analysis.kinds import KINDS, RECOVERED, TRAINED
 from bench.analysis.summary import mean_and_spread
 from bench.report.board import Board, role
 from bench.report.figures.canvas import canvas, name_points, short
+from bench.report.figures.lines import FIRST, MARKERS
 from bench.report.figures.picture import FAINT, INK, MUTED, PAPER, SERIES
 from bench.report.standing import Standing
 
 ROLES = {  # marker, colour, filled: shape and filling tell the roles apart as colours do
-    SCORE: ("o", SERIES[0], True),
-    RECOVERED: ("^", SERIES[2], True),
-    TRAINED: ("s", SERIES[1], True),
+    **{own: (MARKERS[number], SERIES[number], True) for own, number in FIRST.items()},
     "control": ("o", MUTED, False),
     f"{RECOVERED} control": ("^", MUTED, False),
     f"{TRAINED} control": ("s", MUTED, False),
@@ -110,8 +109,10 @@ def critical_differences(found: Standing, blocks: str) -> Figure:
     half = (count + 1) // 2
     top = 0.35 + 0.12 * bars
     height = top + LINE * half + 0.75
-    figure = Figure(figsize=(6.4, height))
-    axis = figure.add_axes((0.27, 0, 0.46, 1))
+    room = 0.45 + 0.075 * max(len(short(label)) for label in found.labels)  # inches for a name and its rank
+    wide = 2 * room + 2.9
+    figure = Figure(figsize=(wide, height))
+    axis = figure.add_axes((room / wide, 0, 2.9 / wide, 1))
     axis.set_ylim(-(height - 0.75), 0.75)  # inches, the line of ranks at 0
     axis.set_xlim(1, count)
     axis.axis("off")
@@ -153,7 +154,9 @@ def pareto(board: Board, found: Standing) -> Figure:
             for label in found.labels
         ]
     )
-    shown = np.maximum(cost, 30.0)
+    least = min(cost[cost > 0], default=1.0)
+    edge, free = least / 1.8, least / 3  # where the scale begins, and where methods without cost stand
+    shown = np.where(cost > 0, cost, free)
     axis.set_xscale("log")
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     best = front(cost, -found.area.value)
@@ -167,12 +170,15 @@ def pareto(board: Board, found: Standing) -> Figure:
         )  # fmt: skip
     axis.margins(x=0.16, y=0.08)
     _kinds(figure, axis)
+    axis.autoscale_view()  # names are placed on the final scale
     if (cost == 0).any():
-        axis.axvline(42, color=FAINT, linewidth=0.8)
+        axis.axvline(edge, color=FAINT, linewidth=0.8)
         axis.annotate(
-            "none", (30, 0), xycoords=("data", "axes fraction"), xytext=(0, 3), textcoords="offset points",
+            "none", (free, 0), xycoords=("data", "axes fraction"), xytext=(0, 3), textcoords="offset points",
             ha="center", color=MUTED, fontsize=8,
         )  # fmt: skip
+        for minor in (False, True):
+            axis.set_xticks([tick for tick in axis.get_xticks(minor=minor) if tick > edge], minor=minor)
     name_points(axis, shown, found.area.value, found.labels, best)
     return figure
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from bench.analysis.budgets import Budget, Fit
 from bench.analysis.kinds import KINDS
-from bench.analysis.naming import count, seeds_in_words
+from bench.analysis.naming import of_one_model, seeds_in_words
 from bench.analysis.points import Point
 from bench.report.board import Board
-from bench.report.figures import gallery, lines
+from bench.report.figures import gallery
 from bench.report.figures.picture import Picture
 from bench.report.files import Files, files_of
 from bench.report.pages.render import render
@@ -29,7 +29,7 @@ def budget_pages(board: Board) -> Files:
     files: Files = {}
     parts: list[tuple[Scope, list[Picture], Table]] = []
     for place, scope in enumerate(found):
-        pictures = gallery.fronts(scope, lines.control(board))
+        pictures = gallery.fronts(scope)
         points = tables.every_point(scope.found, scope.areas, f"points-{scope.slug}", "../")
         sizes = {budget: fits for budget, fits in scope.answers.items() if budget.measure == "left"}
         best = tables.summary(
@@ -41,7 +41,7 @@ def budget_pages(board: Board) -> Files:
             root="../",
             scope=scope,
             tasks=[board.name(task) for task in scope.found.tasks],
-            seeds=_seeds(scope),
+            seeds=_seeds(board, scope),
             budgets=[_budget(scope, budget, fits) for budget, fits in scope.answers.items()],
             shown=tables.SHOWN,
             fronts=pictures,
@@ -65,8 +65,8 @@ def _budget(scope: Scope, budget: Budget, fits: Mapping[str, Sequence[Fit]]) -> 
 
 def _said(scope: Scope, budget: Budget, own: str, fits: Sequence[Fit]) -> str:
     """The best of a kind, how many others the seeds cannot tell from it, and what random choice does."""
-    best, alike = fits[0].point, tables.untold(fits)
-    rest = f"; by these seeds {count(alike, 'other method')} cannot be told from it" if alike else ""
+    best, others = fits[0].point, tables.untold(scope.found, fits)
+    rest = f" ({others})" if others else ""
     random = tables.random_choice(scope.found, budget, own)
     beside = f" Random choice ({random.label}) {_does(random, budget)}." if random else ""
     return f"{best.label} {_does(best, budget, most=True)}{rest}.{beside}"
@@ -79,10 +79,10 @@ def _does(point: Point, budget: Budget, most: bool = False) -> str:
     return f"loses {'least, ' * most}{tables.lost(point)}"
 
 
-def _seeds(scope: Scope) -> str:
-    """The seeds of the scope in words."""
+def _seeds(board: Board, scope: Scope) -> str:
+    """The seeds of the scope in words, and what they are where there is one model."""
     sets = set(scope.found.seeds)
-    if len(sets) == 1:
-        return seeds_in_words(next(iter(sets)))
     numbers = sorted(map(len, scope.found.seeds))
-    return f"{numbers[0]} to {numbers[-1]} seeds per task"
+    told = seeds_in_words(next(iter(sets))) if len(sets) == 1 else f"{numbers[0]} to {numbers[-1]} seeds per task"
+    drawn = {of_one_model(board.of_task(task)) for task in scope.found.tasks}
+    return told + (f" ({drawn.pop()})" if len(drawn) == 1 and "" not in drawn else "")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from bench.analysis.naming import by_reason
 from bench.report import links
 
 FOLDER = Path(__file__).parent
@@ -27,14 +29,31 @@ def style() -> str:
 
 
 def prose(docstring: str) -> Markup:
-    """Paragraphs of a docstring, with text between backticks as code."""
+    """A docstring as paragraphs, lists of items after ``-`` and indented formulas; between backticks is code."""
     paragraphs = []
     for paragraph in re.split(r"\n\s*\n", docstring.strip()):
-        pieces = re.split(r"``(.+?)``|`(.+?)`", " ".join(paragraph.split()))
-        code = Markup("<code>{}</code>")
-        inside = Markup("").join(code.format(p) if n % 3 else p for n, p in enumerate(pieces) if p)
-        paragraphs.append(Markup("<p>{}</p>").format(inside))
+        if all(line.startswith("    ") for line in paragraph.splitlines()):
+            paragraphs.append(Markup("<pre>{}</pre>").format(dedent(paragraph)))  # a formula
+            continue
+        lead, *items = re.split(r"\n\s*- ", f"\n{paragraph}")
+        if lead.strip():
+            paragraphs.append(Markup("<p>{}</p>").format(_with_code(lead)))
+        if items:
+            each = Markup("").join(Markup("<li>{}</li>").format(_with_code(item)) for item in items)
+            paragraphs.append(Markup("<ul>{}</ul>").format(each))
     return Markup("").join(paragraphs)
+
+
+def breakable(name: str) -> Markup:
+    """The name of a method, which may be broken before its options and between them."""
+    return Markup("<wbr>").join(re.split(r"(?<=[:,])", name))
+
+
+def _with_code(text: str) -> Markup:
+    """One line, with text between backticks as code."""
+    pieces = re.split(r"``(.+?)``|`(.+?)`", " ".join(text.split()))
+    code = Markup("<code>{}</code>")
+    return Markup("").join(code.format(piece) if n % 3 else piece for n, piece in enumerate(pieces) if piece)
 
 
 @cache
@@ -47,8 +66,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {"slug": links.slug, "prose": prose}
+    made.filters |= {"slug": links.slug, "prose": prose, "by_reason": by_reason}
     made.globals |= {
+        "breakable": breakable,
         "generator": GENERATOR,
         "style": Markup(style()),
         "script": Markup((FOLDER / "page.js").read_text(encoding="utf-8")),

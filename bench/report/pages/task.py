@@ -84,7 +84,7 @@ def _facts(board: Board, task: TaskKey) -> list[tuple[str, str]]:
         ("adapter", task.task),
         ("data", task.data),
         ("model", task.model),
-        ("settings", ", ".join(f"{name} {value}" for name, value in settings.items()) or "defaults"),
+        ("settings", ", ".join(f"{name} = {value}" for name, value in settings.items()) or "defaults"),
         (f"unpruned {quality_name(records[0])}", f"{100 * sum(base) / len(base):.1f} %"),
         ("chance", f"{100 * result.chance:.1f} %"),
         ("test examples", ", ".join(f"{name} {size}" for name, size in result.parts.items()) or "texts only"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from bench.analysis.budgets import Budget, Fit, evenly, fronts_of, within
+from bench.analysis.budgets import ALPHA, Budget, Fit, evenly, fronts_of, merit, within
 from bench.analysis.kinds import KINDS
 from bench.analysis.naming import count, p_in_words
 from bench.analysis.points import Mean, Point
@@ -72,7 +72,7 @@ def summary(found: TradeOffs, answers: Mapping[Budget, Answer], file: str, capti
     rows = tuple(
         (
             Cell(in_words(found, budget), budget.most),
-            *(_best(answer[own]) if own in answer else Cell("–", "") for own in kinds),
+            *(_best(found, answer[own]) if own in answer else Cell("–", "") for own in kinds),
         )
         for budget, answer in answers.items()
     )
@@ -83,7 +83,8 @@ def summary(found: TradeOffs, answers: Mapping[Budget, Answer], file: str, capti
 def in_words(found: TradeOffs, budget: Budget) -> str:
     """A budget without what it is a budget of: ``75 % of the parameters (0.53 MB)``."""
     if budget.measure == "lost":
-        return f"{budget.most:.3g} point{'s' * (budget.most != 1)}"
+        of = f" ({budget.share:g} % of the unpruned model's)" if budget.share else ""
+        return f"{budget.most:.3g} point{'s' * (budget.most != 1)}{of}"
     if budget.measure == "left":
         size = found.unpruned.megabytes * budget.most
         return f"{100 * budget.most:.1f} %" + ("" if math.isnan(size) else f" ({size:.3g} MB)")
@@ -97,15 +98,25 @@ def lost(point: Point) -> str:
     return f"{point.lost.value:.1f} points{_interval(point.lost, 1)}"
 
 
-def untold(fits: Sequence[Fit]) -> int:
-    """How many others cannot be told from the best by these seeds."""
-    return sum(not fit.shown_apart for fit in fits[1:] if fit.more is not None)
+def untold(found: TradeOffs, fits: Sequence[Fit]) -> str:
+    """How many other methods these seeds cannot tell from the best, in words; empty for none."""
+    compared = [fit for fit in fits[1:] if fit.more is not None]
+    alike = [fit for fit in compared if not fit.shown_apart]
+    if not alike:
+        return ""
+    if all(fit.p is None for fit in compared):
+        return f"{count(len(alike), 'other')} not tested (needs {_needed(found, len(fits))} seeds)"
+    return f"{count(len(alike), 'other')} not told from it"
 
 
-def _best(fits: Sequence[Fit]) -> Cell:
-    alike = untold(fits)
-    others = f"; {count(alike, 'other')} not told from it" if alike else ""
-    return Cell(fits[0].point.label, fits[0].point.label, f" {lost(fits[0].point)}{others}")
+def _needed(found: TradeOffs, fitting: int) -> int:
+    """Seeds of each task with which one of so many methods could be shown to lose more than the best."""
+    return -(-samples_needed(ALPHA, fitting - 1) // len(found.tasks))
+
+
+def _best(found: TradeOffs, fits: Sequence[Fit]) -> Cell:
+    others = untold(found, fits)
+    return Cell(fits[0].point.label, fits[0].point.label, f" {lost(fits[0].point)}{'; ' * bool(others)}{others}")
 
 
 def _in_words(found: TradeOffs, budget: Budget) -> str:
@@ -119,9 +130,9 @@ def _in_words(found: TradeOffs, budget: Budget) -> str:
 
 
 def random_choice(found: TradeOffs, budget: Budget, own: str) -> Point | None:
-    """Of the controls of a kind that choose at random the one that loses least within the budget."""
+    """Of the controls of a kind that choose at random the one that does best within the budget."""
     points = (within(found.points[label], budget) for label in sorted(found.random) if found.kinds[label] == own)
-    return min((point for point in points if point), key=lambda point: point.lost.value, default=None)
+    return min((point for point in points if point), key=lambda point: merit(point, budget), default=None)
 
 
 def _group(own: str, fits: Sequence[Fit]) -> str:
@@ -186,8 +197,7 @@ def _more(fit: Fit, fitting: int, found: TradeOffs) -> Cell:
     if fit.more is None:
         return Cell("–", math.nan)
     if fit.p is None:
-        needed = -(-samples_needed(0.05, fitting - 1) // len(found.tasks))
-        return Cell(f"{fit.more:+.1f}", fit.more, f" (needs {needed} seeds)")
+        return Cell(f"{fit.more:+.1f}", fit.more, f" (needs {_needed(found, fitting)} seeds)")
     p = p_in_words(fit.p)
     told = "" if fit.shown_apart else ", not distinguishable"
     return Cell(f"{fit.more:+.1f}", fit.more, f" (p {p if p.startswith('<') else f'= {p}'}{told})")

@@ -17,6 +17,7 @@ from bench.analysis.budgets import (
     front,
     fronts_of,
     loss_budgets,
+    random_choice,
     size_budgets,
     time_budgets,
     within,
@@ -140,6 +141,18 @@ def test_budgets_of_size_are_few_fall_and_are_met(sizes):
     assert all(one.most > other.most for one, other in pairwise(budgets))
     assert all(within([each], budgets[0]) for of in found.points.values() for each in of)
     assert all(answer(found, budget) for budget in budgets)
+
+
+def test_a_size_that_most_methods_have_is_a_budget_beside_far_smaller_ones():
+    heads, both = (0.961, 0.922, 0.883, 0.859), (0.883, 0.766, 0.649, 0.579)
+    found = trade_offs_of([point("h", size, 1.0) for size in heads] + [point("b", size, 1.0) for size in both])
+    assert [budget.most for budget in size_budgets(found)] == [0.961, 0.922, 0.883, 0.859, 0.766, 0.649, 0.579]
+
+
+def test_random_choice_of_a_kind_is_the_control_that_loses_least():
+    points = [point("r", 0.9, 2), point("s", 0.9, 1), point("t", 0.9, 5), point("a", 0.9, 0)]
+    found = trade_offs_of(points, ("r", "s", "t"), {"t": "trained"})
+    assert {own: of[0].label for own, of in random_choice(found).items()} == {"score": "s", "trained": "t"}
 
 
 def test_budgets_of_time_tell_points_apart_and_those_of_quality_are_points_or_shares():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.analysis.naming import of_one_model, seeds_in_words, short_names
+from bench.analysis.naming import by_reason, of_one_model, seeds_in_words, short_names
 from bench.records.schema import TaskKey
 
 
@@ -19,3 +19,7 @@ def test_seeds_are_listed_in_order():
 def test_seeds_of_a_model_that_is_taken_as_it_is_are_called_draws(make_record):
     assert of_one_model([make_record(training={}), make_record(training={}, seed=1)]).startswith("draws of calibration")
     assert of_one_model([make_record(training={"steps": 10})]) == ""
+
+
+def test_names_are_listed_by_the_reason_that_they_share():
+    assert by_reason({"b": "late", "c": "wrong", "a": "late"}) == "a, b (late); c (wrong)"

@@ -31,7 +31,7 @@ METHODS: dict[str, tuple[float, dict[str, Any]]] = {
     "none": (100, {"control": True, "kept": [list(range(UNITS))] * len(REMOVED)}),
     "amp": (70, {"neurons": True}),
 }
-VOID = {"meta", "link", "input", "br", "col", "img"}
+VOID = {"meta", "link", "input", "br", "col", "img", "wbr"}
 
 
 class Page(HTMLParser):

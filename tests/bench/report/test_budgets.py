@@ -11,7 +11,7 @@ from bench.report.board import read
 from bench.report.pages import budgets as page_of_budgets
 from bench.report.pages.budgets import budget_pages
 from bench.report.scopes import scopes
-from bench.report.tables.budgets import SHOWN, fitting
+from bench.report.tables.budgets import SHOWN, fitting, random_choice, untold
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 ALPHA = "budgets/classification.alpha.model.html"
@@ -71,7 +71,7 @@ def test_a_budget_of_quality_says_whether_the_whole_interval_is_within(run):
 def test_every_point_is_in_a_table_and_on_disk(run):
     files = budget_pages(read(run(seeds=2, data=("alpha", "beta"))))
     rows = files["tables/points-classification.alpha.model.csv"].decode().splitlines()
-    assert len(rows) == 1 + 7 * 4 and rows[0].startswith("method,removed,lost,left,mb,speedup1,")
+    assert len(rows) == 1 + 7 * 3 and rows[0].startswith("method,removed,lost,left,mb,speedup1,")
     assert {name for name in files if name.endswith(".html")} == {
         "budgets.html", "budgets/mean.html", ALPHA, ALPHA.replace("alpha", "beta"),
     }  # fmt: skip
@@ -81,9 +81,9 @@ def test_of_many_levels_a_page_shows_some_and_the_file_all(run, monkeypatch, par
     monkeypatch.setattr(page_of_budgets, "MOST", 2)
     files = budget_pages(read(run(seeds=2, data=("alpha",))))
     page = parse(files[ALPHA].decode())
-    assert len(page.tables[-1]) == 1 + 7 * 2 and "14 points of 28; the files below have all" in page.text
-    assert {row[1][1] for row in page.tables[-1][1:]} == {"0.25", "1"}
-    assert len(files["tables/points-classification.alpha.model.csv"].decode().splitlines()) == 1 + 7 * 4
+    assert len(page.tables[-1]) == 1 + 7 * 2 and "14 points of 21; the files below have all" in page.text
+    assert {row[1][1] for row in page.tables[-1][1:]} == {"0.25", "0.75"}
+    assert len(files["tables/points-classification.alpha.model.csv"].decode().splitlines()) == 1 + 7 * 3
 
 
 def test_the_first_page_has_the_best_of_each_kind_and_leads_to_the_others(run, parse):
@@ -115,9 +115,32 @@ def test_times_of_several_machines_are_not_averaged(run, write, page_of):
     assert "on several machines" in page.text and "Time of a forward pass" not in page.text
 
 
-def test_two_seeds_tell_nothing_apart_and_say_how_many_would(run, page_of):
+def test_what_two_seeds_cannot_tell_apart_is_not_tested_and_it_is_said_how_many_would(run, page_of):
     page = page_of(run(seeds=2, data=("alpha",)))
-    assert "needs" in page.text and "cannot be told from it" in page.text
+    assert "(3 others not tested (needs 7 seeds))" in page.text and "not told from it" not in page.text
+
+
+def test_methods_that_the_seeds_cannot_tell_from_the_best_are_counted(run, write):
+    folder = run(seeds=8, data=("alpha",), labels=("michel", "ae", "random"))
+    for seed in range(8):
+        write("michel:alike=true", 80, seed, "alpha")
+    (scope,) = scopes(read(folder))
+    budget = Budget("left", max(b.most for b in scope.answers if b.measure == "left"))
+    (fits,) = scope.answers[budget].values()
+    told = [fit.point.label for fit in fits[1:] if fit.p is not None and fit.p <= 0.05]
+    assert untold(scope.found, fits) == f"{2 - len(told)} other not told from it" and told == ["ae"]
+
+
+def test_random_choice_within_a_budget_of_quality_is_the_smallest(run, write):
+    folder = run(seeds=2, data=("alpha",), labels=("michel",))
+    for label, at_half in (("random", 60), ("random:careful=true", 78)):
+        for seed in range(2):
+            write(label, at_half, seed, "alpha", control=True, cell={"method": "random"})
+    (scope,) = scopes(read(folder))
+    most = 14.5  # one loses 13 of 65 points with a quarter removed, the other 14.3 with half
+    found = random_choice(scope.found, Budget("lost", most), "score")
+    assert (found.label, found.removed) == ("random:careful=true", 0.5)
+    assert scope.found.points["random"][0].lost.value < found.lost.value < most
 
 
 def test_what_lacks_a_seed_is_named(run, write, page_of):

@@ -248,6 +248,14 @@ def test_what_is_not_markup_is_escaped():
     assert prose("One `x<y` line\nof it.\n\nTwo.") == "<p>One <code>x&lt;y</code> line of it.</p><p>Two.</p>"
 
 
+def test_lists_and_formulas_of_a_docstring_stay_apart():
+    text = "It is\n\n    f(x) = <y>\n      + z\n\nof these:\n- `a`, which\n  goes on\n- b\n\nReturns (n,)."
+    assert prose(text) == (
+        "<p>It is</p><pre>f(x) = &lt;y&gt;\n  + z</pre><p>of these:</p><ul><li><code>a</code>, which goes on</li>"
+        "<li>b</li></ul><p>Returns (n,).</p>"
+    )
+
+
 @pytest.mark.parametrize("pair", [("a/b", "a_b"), ("A", "a"), (".", ".."), ("x" * 99, "x" * 98), ("é", "è"), ("", "x")])
 def test_each_name_has_a_file_of_its_own(pair):
     one, other = map(slug, pair)

@@ -23,15 +23,16 @@ def test_the_leaderboard_names_the_quality_of_texts(texts, board_of):
     assert "Unpruned probability of a byte 6.0 %, chance 0.4 %" in markdown(board_of([texts]))
 
 
-@pytest.mark.parametrize("drawn", [0.06, 0.4])
-def test_the_axis_ends_at_a_perfect_model_or_else_at_the_best_one_drawn(make_record, texts, drawn):
-    tops = []
-    for record in (make_record(), texts):
-        axis = Figure().subplots()
-        axis.plot([0, 1], [0, drawn])
-        QualityAxis.of(record).fit(axis)
-        tops.append(axis.get_ylim()[1])
-    assert tops == pytest.approx([1.02, 1.05 * drawn])
+@pytest.mark.parametrize(("drawn", "ends"), [((0.6, 0.9), (0.5, 0.9)), ((0.3, 1.1), (0.3, 1.1)), ((0.5, 0.5), None)])
+def test_the_axis_goes_from_chance_or_the_worst_to_the_best_that_is_drawn(make_record, drawn, ends):
+    axis = Figure().subplots()
+    axis.plot([0, 1], drawn)
+    QualityAxis.of(make_record(chance=0.5)).fit(axis)
+    low, high = axis.get_ylim()
+    assert low < 0.5 < high  # also where all is chance
+    if ends:
+        room = 0.04 * (ends[1] - ends[0])
+        assert (low, high) == pytest.approx((ends[0] - room, ends[1] + room))
 
 
 def test_where_all_methods_remove_neurons_these_have_colours(make_record, board_of):
