@@ -12,6 +12,8 @@ import torch
 
 from bench.analysis.naming import count
 from bench.measure.status import duration
+from bench.records.storage.packed import is_packed
+from bench.records.storage.store import Store
 from bench.run.engines import Engine
 from bench.run.estimates.disk import disk_use
 from bench.run.estimates.expectation import expectations
@@ -24,6 +26,7 @@ from bench.suites.suite import Suite
 from tasks.models.cache import Cache
 
 MOST = 60  # cells that are named one by one
+TOLD = {"untimed": "done, but not timed"}  # states in words
 MEASURED = ("done", "untimed")  # states of cells with a record of what they took
 
 
@@ -56,7 +59,7 @@ def announce(
         print("; ".join([*facts, *held_out]))
     for line in needs:
         print(f"  needs {line}")
-    print("  " + ", ".join(f"{number} {state}" for state, number in sorted(counts.items())))
+    print("  " + ", ".join(f"{number} {TOLD.get(state, state)}" for state, number in sorted(counts.items())))
     seconds = estimator.left(jobs, engine.slots, timing, machines=engine.machines)
     if jobs:
         training = sum(isinstance(job, TrainJob) for job in jobs)
@@ -72,6 +75,8 @@ def announce(
         print(f"  {counts['stale']} records were made under other settings and will be replaced")
     if counts["failed"] and not options.retry_failed:
         print(f"  {counts['failed']} cells failed before; --retry-failed runs them again")
+    if (jobs or timing) and is_packed(Store(options.out).folder):
+        print(f"  {options.out} is packed: `headbench unpack {options.out}` before the run, or another folder by --out")
     if options.dry_run:
         lines = [*estimated(jobs, states, estimator, engine, options.device), *shown(states)]
         print(*(f"  {line}" for line in lines), sep="\n")

@@ -58,7 +58,10 @@ def test_a_run_writes_nothing_beside_packed_records(place, capsys):
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and f"headbench unpack {place.out}" in said
     assert place.run("--methods", "none,random", "--seeds", "1", "--dry-run") == 0
-    assert "2 done" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "2 done" in said and "is packed" not in said  # there is nothing to write
+    assert place.run("--methods", "none,random,magnitude", "--seeds", "1", "--dry-run") == 0
+    assert f"{place.out} is packed: `headbench unpack {place.out}` before the run" in capsys.readouterr().out
     assert sorted(place.out.rglob("*")) == before
 
 
