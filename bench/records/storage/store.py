@@ -240,8 +240,8 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
             records[path] = found
     if not paths:
         raise InputError(
-            f"{folder}: no records there (expected {store.folder}/TASK.DATA.MODEL/METHOD/seedN.json); give the folder of "
-            "a run, as `headbench run --out` wrote it"
+            f"{folder}: no records there (expected {store.folder}/TASK.DATA.MODEL/METHOD/seedN.json); give the folder "
+            "of a run, as `headbench run --out` wrote it"
         )
     if not records:
         what = "are corrupt" if corrupt == len(paths) else "were made under another protocol"
