@@ -25,7 +25,7 @@ from tests.fixtures import translation
 from tests.fixtures.checkpoints import CONFIGS
 from tests.fixtures.mirror import HAN, KINDS, NLI, WORDS, Kind, Mirror, write_rows
 
-# Any four fill the 128 tokens that classifiers read; splits must not share texts.
+# Any four fill the 128 tokens that a classifier is fine-tuned on; splits must not share texts.
 LONG = [" ".join(3 * (*WORDS[place:], *WORDS[:place])) for place in range(len(WORDS))]
 ROWS = {"train": 40, "validation": 4, "test": 4}
 LANGUAGES = [f"language {number}" for number in range(20)]

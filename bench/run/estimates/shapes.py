@@ -65,7 +65,8 @@ class Shape:
     def activations(self, texts: int, trains: bool = False) -> int | None:
         """Bytes that a batch of so many of the longest texts keeps for its backward pass, as if weights had gradients.
 
-        trains: with dropout, which keeps more. None where the model does not run on the meta device.
+        Where a loss is taken over a vocabulary, its logits, their log-softmax and the gradient count too. trains: with
+        dropout, which keeps more. None where the model does not run on the meta device.
         """
         kept: dict[int, Any] = {}
         own = {parameter.untyped_storage()._cdata for parameter in self.model.parameters()}
@@ -81,7 +82,12 @@ class Shape:
         with torch.enable_grad(), KernelAttention(), hooks:
             runs = self._runs(texts, self.batch[1])
         self.model.eval()
-        return sum(storage.nbytes() for storage in kept.values()) if runs else None
+        return sum(storage.nbytes() for storage in kept.values()) + self._over_vocabulary(texts) if runs else None
+
+    def _over_vocabulary(self, texts: int) -> int:
+        head: Any = getattr(self.model, "get_output_embeddings", lambda: None)()
+        in_float32 = 2 * torch.float32.itemsize  # log-softmax, and the gradient of the logits
+        return texts * self.batch[1] * len(head.weight) * (self.dtype.itemsize + in_float32) if head else 0
 
     @cached_property
     def by_blocks(self) -> bool | None:
