@@ -35,7 +35,7 @@ class Scope:
 
 
 def scopes(board: Board) -> list[Scope]:
-    """Means over tasks first, then tasks; none where no method removes anything.
+    """Means over tasks first, then tasks; none where no method was measured with some heads removed and some left.
 
     Tasks whose unpruned model is no better than chance are in no mean.
     """
@@ -44,7 +44,7 @@ def scopes(board: Board) -> list[Scope]:
         _scope(board, group, MEAN if not number else f"{MEAN}-{number + 1}") for number, group in enumerate(groups)
     ]
     found = [*of_groups, *(_scope(board, [task], task_slug(task)) for task in board.tasks)]
-    return [scope for scope in found if scope.found.methods]
+    return [scope for scope in found if any(scope.found.points[label] for label in scope.found.methods)]
 
 
 def _scope(board: Board, tasks: Sequence[TaskKey], slug: str) -> Scope:

@@ -164,6 +164,13 @@ def test_nothing_but_what_removes_nothing_leaves_nothing_to_choose_from(run, par
     assert set(files) == {"budgets.html"} and "nothing to choose from" in parse(files["budgets.html"].decode()).text
 
 
+def test_models_without_any_head_are_nothing_to_choose_from(make_record, board_of, parse):
+    ends = {"removed": (0, 8), "quality": [[0.9, 0.25]]}
+    board = board_of([make_record(label="michel", **ends), make_record(label="random", control=True, **ends)])
+    files = budget_pages(board)
+    assert set(files) == {"budgets.html"} and "nothing to choose from" in parse(files["budgets.html"].decode()).text
+
+
 def test_tasks_at_chance_are_in_no_mean_and_said_so(run, changed, parse):
     board = read(run(seeds=2, labels=("michel", "random")))
     records = {
