@@ -78,6 +78,9 @@ class Shape:
             return tensor
 
         self.model.train(trains)
+        for module in self.model.modules():
+            if hasattr(module, "layerdrop"):  # layers that training skips at random are counted
+                module.layerdrop = 0.0
         hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
         with torch.enable_grad(), KernelAttention(), hooks:
             runs = self._runs(texts, self.batch[1])
