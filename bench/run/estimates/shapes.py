@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -78,7 +78,8 @@ class Shape:
             return tensor
 
         self.model.train(trains)
-        for module in self.model.modules():
+        modules: Iterator[Any] = self.model.modules()
+        for module in modules:
             if hasattr(module, "layerdrop"):  # layers that training skips at random are counted
                 module.layerdrop = 0.0
         hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
