@@ -125,7 +125,10 @@ class Result(Part):
         min_length=1, description="metrics of the sub-tasks to eight digits, (draws, levels), by SUB-TASK/METRIC"
     )
     translations: list[Translations] = Field([], description="the first test examples; empty if nothing is translated")
-    chance: Share = Field(description="quality of always predicting the most frequent label of the test split")
+    chance: Share = Field(
+        description="quality of always predicting the most frequent label of the test split; 1/256 for the probability "
+        "of a byte, 0 for BLEU"
+    )
     parameters: list[dict[str, Count]] = Field(
         description="parameters by module at each level, (levels,), of the first draw; 'model' is the whole model"
     )

@@ -46,5 +46,5 @@ def test_published_counts_are_those_of_the_model(table):
 
 
 def test_the_tables_are_all_found():
-    assert sorted(table.model for table in TABLES) == sorted(MODELS.keys() - {"Llama-2-7b-hf"})
+    assert sorted(table.model for table in TABLES) == sorted(MODELS.keys() - {"Llama-2-7b-hf", "opus-mt-de-en"})
     assert all(not math.isnan(figure) for table in TABLES for row in table.rows for figure in row.figures)
