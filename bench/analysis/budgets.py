@@ -171,7 +171,7 @@ def front(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> l
     return kept
 
 
-def random_choice(found: TradeOffs) -> dict[str, tuple[Point, ...]]:
+def random_points(found: TradeOffs) -> dict[str, tuple[Point, ...]]:
     """By kind the points of the control that chooses at random or, of several, of the one that loses least."""
     chosen: dict[str, tuple[Point, ...]] = {}
     by_loss = sorted(

@@ -40,6 +40,12 @@ def of_one_model(records: Iterable[FinishedRecord]) -> str:
     return "draws of calibration texts for one model"
 
 
+def all_of_one_model(tasks: Iterable[Iterable[FinishedRecord]]) -> str:
+    """What seeds are where no task has a model trained for each of them; empty where some task has."""
+    told = {of_one_model(records) for records in tasks}
+    return told.pop() if len(told) == 1 else ""
+
+
 def count(number: int | None, what: str) -> str:
     """``1 seed``, ``2 seeds`` or ``2 processes``."""
     ending = "" if number == 1 else "es" if what.endswith("s") else "s"

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from bench.analysis.budgets import fronts_of, random_choice
+from bench.analysis.budgets import fronts_of, random_points
 from bench.analysis.curves import curve
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord, TaskKey
@@ -117,7 +117,7 @@ def fronts(scope: Scope) -> list[Picture]:
     for axis, what, batch in axes:
         of_kinds = on_fronts[axis]
         timed = [point for point in points if batch is None or batch in point.speedups]
-        random = random_choice(found) if batch is None else {}
+        random = random_points(found) if batch is None else {}
         members = "; ".join(f"{own}: {', '.join(dict.fromkeys(p.label for p in on))}" for own, on in of_kinds.items())
         caption = (
             f"{scope.name}: points of {scope.quality} lost against {what}, with 95 % intervals over seeds; the lines "

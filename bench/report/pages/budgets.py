@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.analysis.budgets import Budget, Fit
 from bench.analysis.kinds import KINDS
-from bench.analysis.naming import of_one_model, seeds_in_words
+from bench.analysis.naming import all_of_one_model, seeds_in_words
 from bench.analysis.points import Point
 from bench.report.board import Board
 from bench.report.figures import gallery
@@ -84,5 +84,5 @@ def _seeds(board: Board, scope: Scope) -> str:
     sets = set(scope.found.seeds)
     numbers = sorted(map(len, scope.found.seeds))
     told = seeds_in_words(next(iter(sets))) if len(sets) == 1 else f"{numbers[0]} to {numbers[-1]} seeds per task"
-    drawn = {of_one_model(board.of_task(task)) for task in scope.found.tasks}
-    return told + (f" ({drawn.pop()})" if len(drawn) == 1 and "" not in drawn else "")
+    drawn = all_of_one_model(map(board.of_task, scope.found.tasks))
+    return f"{told} ({drawn})" if drawn else told

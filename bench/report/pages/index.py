@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from bench.analysis.kinds import RECOVERED, SCORE
-from bench.analysis.naming import count, of_one_model
+from bench.analysis.naming import all_of_one_model, count
 from bench.analysis.quality import CHANCE_ERRORS
 from bench.report.area_orders import area_orders
 from bench.report.board import Board, removes_heads, role
@@ -93,8 +93,8 @@ def lead(board: Board, found: Standing | None) -> list[str]:
 def _size(board: Board) -> str:
     seeds = len({record.cell.seed for record in board.records.values()})
     parts = [(len(board.labels), "method"), (len(board.tasks), "task"), (seeds, "seed")]
-    drawn = {of_one_model(board.of_task(task)) for task in board.tasks}
-    told = f" Seeds are {drawn.pop()}." if len(drawn) == 1 and "" not in drawn else ""
+    drawn = all_of_one_model(map(board.of_task, board.tasks))
+    told = f" Seeds are {drawn}." if drawn else ""
     return f"{', '.join(count(*part) for part in parts)}: {count(len(board.records), 'record')}.{told}"
 
 

@@ -17,7 +17,7 @@ from bench.analysis.budgets import (
     front,
     fronts_of,
     loss_budgets,
-    random_choice,
+    random_points,
     size_budgets,
     time_budgets,
     within,
@@ -152,7 +152,7 @@ def test_a_size_that_most_methods_have_is_a_budget_beside_far_smaller_ones():
 def test_random_choice_of_a_kind_is_the_control_that_loses_least():
     points = [point("r", 0.9, 2), point("s", 0.9, 1), point("t", 0.9, 5), point("a", 0.9, 0)]
     found = trade_offs_of(points, ("r", "s", "t"), {"t": "trained"})
-    assert {own: of[0].label for own, of in random_choice(found).items()} == {"score": "s", "trained": "t"}
+    assert {own: of[0].label for own, of in random_points(found).items()} == {"score": "s", "trained": "t"}
 
 
 def test_budgets_of_time_tell_points_apart_and_those_of_quality_are_points_or_shares():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.analysis.naming import by_reason, of_one_model, seeds_in_words, short_names
+from bench.analysis.naming import all_of_one_model, by_reason, of_one_model, seeds_in_words, short_names
 from bench.records.schema import TaskKey
 
 
@@ -23,3 +23,9 @@ def test_seeds_of_a_model_that_is_taken_as_it_is_are_called_draws(make_record):
 
 def test_names_are_listed_by_the_reason_that_they_share():
     assert by_reason({"b": "late", "c": "wrong", "a": "late"}) == "a, b (late); c (wrong)"
+
+
+def test_seeds_of_several_tasks_are_draws_only_where_those_of_each_are(make_record):
+    drawn, trained = [make_record(training={})], [make_record(training={"steps": 10})]
+    assert all_of_one_model([drawn, drawn]).startswith("draws of calibration")
+    assert [all_of_one_model(tasks) for tasks in ([drawn, trained], [trained], [])] == ["", "", ""]
