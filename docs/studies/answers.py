@@ -77,7 +77,8 @@ class Answer:
 
 
 @cache
-def _results(folder: str) -> RunResults:
+def results(folder: str) -> RunResults:
+    """The records of results/FOLDER."""
     return read_results(ROOT / "results" / folder)
 
 
@@ -88,7 +89,7 @@ def answer(question: Question) -> Answer:
         found = [answer(replace(question, a=a, b=b)) for a, b in pairs]
         chosen = (min if question.extreme == "least" else max)(found, key=lambda each: each.difference)
         return replace(chosen, shown=(all if question.shown else any)(each.shown for each in found))
-    found = compare(_results(question.folder), question.a, question.b, question.tasks, up_to=question.up_to).overall
+    found = compare(results(question.folder), question.a, question.b, question.tasks, up_to=question.up_to).overall
     assert found.interval is not None and found.p is not None  # six seeds or more
     return Answer(found.mean, *found.interval, found.p < ALPHA)
 
@@ -159,16 +160,20 @@ def revised(page: str, asked: dict[str, Any], answers: Callable[[Question], Answ
     return page[:begin] + text + page[end:], faults
 
 
-def main() -> int:
-    """Revise all pages, or check them: 1 if one differs, or a sentence does not fit its answer."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def revise_pages(
+    said: str | None,
+    all_asked: list[dict[str, Any]],
+    revised: Callable[[str, dict[str, Any]], tuple[str, list[str]]],
+) -> int:
+    """Revise the page of each of ``all_asked``, or check them: 1 if one differs, or a sentence does not fit."""
+    parser = argparse.ArgumentParser(description=said)
     parser.add_argument("--check", action="store_true", help="only say what differs")
     check = parser.parse_args().check
     wrong = 0
-    for asked in tomllib.loads(QUESTIONS.read_text(encoding="utf-8"))["section"]:
+    for asked in all_asked:
         path = ROOT / asked["page"]
         before = path.read_text(encoding="utf-8")
-        after, faults = revised(before, asked, answer)
+        after, faults = revised(before, asked)
         if check:
             lines = zip(before.splitlines(), after.splitlines(), strict=True)
             faults += [f"- {one}\n  + {other}" for one, other in lines if one != other]
@@ -178,6 +183,12 @@ def main() -> int:
             print(f"{asked['page']}, {asked['heading']}: {fault}")
         wrong += len(faults)
     return min(wrong, 1)
+
+
+def main() -> int:
+    """Revise all pages, or check them."""
+    asked = tomllib.loads(QUESTIONS.read_text(encoding="utf-8"))["section"]
+    return revise_pages(__doc__, asked, lambda page, section: revised(page, section, answer))
 
 
 if __name__ == "__main__":
