@@ -12,15 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from bench.report.figures.picture import INK, MUTED, PAPER, SERIES
+from bench.report.figures.picture import INK, SERIES
 
 SIZE = (4.4, 3.7)  # inches
 LEGEND_ROW = 0.175  # inches
 TITLE_ROW, LETTER = 0.16, 0.073  # inches of a line of a title, and of one of its letters
 LONGEST = 28  # characters of a name in a figure
-# Where a name may stand beside its point: points to the right, points up, and its alignment.
-BESIDE = [(6, 0, "left"), (-6, 0, "right"), (0, 8, "center"), (0, -8, "center")]
-BESIDE += [(x, y, "left" if x > 0 else "right") for x in (6, -6) for y in (8, -8)]
 FILLED = 0.93  # side of a cell that is filled; the rest parts it from the next
 
 
@@ -120,48 +117,3 @@ def name_cells(axis: Axes, columns: Sequence[Any], rows: Sequence[Any], size: fl
     step = 1 + len(rows) // 16 if all(isinstance(row, int) for row in rows) else 1
     axis.set_xticks(np.arange(len(columns)) + FILLED / 2, list(map(str, columns)), fontsize=size, rotation=rotation)
     axis.set_yticks(np.arange(0, len(rows), step) + FILLED / 2, list(map(str, rows[::step])), fontsize=size)
-
-
-def name_points(
-    axis: Axes,
-    x: np.ndarray,
-    y: np.ndarray,
-    labels: Sequence[str],
-    first: Sequence[int],
-    shifts: Sequence[float] = (),
-    colours: Sequence[str] = (),
-    bars: Sequence[tuple[float, float]] = (),
-) -> None:
-    """Name each point that has room beside it, those in ``first`` before others, which are muted.
-
-    For each point, where it is given: how many points of the page it is drawn to the right of ``x``, the colour of its
-    name, and from where to where its bar reaches in ``y``. The limits of ``axis`` must be final.
-    """
-    shifts = shifts or [0.0] * len(labels)
-
-    def on_page(of: Sequence[float] | np.ndarray) -> np.ndarray:
-        at = axis.transData.transform(np.column_stack([x, of])) * 72 / axis.figure.dpi
-        return at + np.column_stack([shifts, np.zeros(len(at))])
-
-    points = on_page(y)
-    taken = [(px - 4, py - 4, px + 4, py + 4) for px, py in points]
-    if bars:
-        lows, highs = (on_page(ends) for ends in zip(*bars, strict=True))
-        taken += [(px - 2, low, px + 2, high) for (px, low), (_, high) in zip(lows, highs, strict=True)]
-    inside = np.asarray(axis.get_window_extent().extents) * 72 / axis.figure.dpi
-    for place in [*first, *(each for each in range(len(labels)) if each not in first)]:
-        name, (px, py) = short(labels[place]), points[place]
-        width, height = 5.0 * len(name), 9.0
-        for dx, dy, side in BESIDE:
-            left = px + dx - {"left": 0, "right": width, "center": width / 2}[side]
-            box = (left, py + dy - height / 2, left + width, py + dy + height / 2)
-            free = all(box[0] > t[2] or box[2] < t[0] or box[1] > t[3] or box[3] < t[1] for t in taken)
-            if free and box[0] >= inside[0] and box[2] <= inside[2] + 4 and box[1] >= inside[1] and box[3] <= inside[3]:
-                taken.append(box)
-                axis.annotate(
-                    name, (x[place], y[place]), xytext=(dx + shifts[place], dy), textcoords="offset points", ha=side,
-                    va="center", fontsize=8, zorder=2,
-                    color=colours[place] if colours else INK if place in first else MUTED,
-                    bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.3},
-                )  # fmt: skip
-                break

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from bench.analysis.points import Mean, Point
-from bench.report.figures.canvas import canvas, legend, name_points, short
+from bench.report.figures.canvas import canvas, legend, short
 from bench.report.figures.lines import DASHES
+from bench.report.figures.names import NamedPoint, name_points
 from bench.report.figures.picture import FAINT, MUTED
 from bench.report.figures.ranks import ROLES
 
@@ -43,7 +43,7 @@ def fronts(
     axis.plot(
         *_xy(others, place), "o", color=MUTED, alpha=0.45, markersize=3, markeredgewidth=0, label="others", zorder=1
     )  # fmt: skip
-    named: list[tuple[Point, float, str]] = []  # how far to the right it is drawn, and its colour
+    named: list[NamedPoint] = []
     for number, (own, points) in enumerate(of.items()):
         marker, colour, _ = ROLES[own]
         shift = (number - (len(of) - 1) / 2) * APART
@@ -58,9 +58,14 @@ def fronts(
         if control := random.get(own):
             name = short(f"random choice, {own}")
             axis.plot(*_xy(control, place), color=colour, linewidth=1, linestyle=":", label=name, zorder=2)
-        ends = lost + [[-1], [1]] * _reach([point.lost for point in points])
-        axis.update_datalim(np.column_stack([np.tile(at, 2), ends.ravel()]))  # what is shifted does not count by itself
-        named += [(point, shift, colour) for point in points]
+        low, high = lost + [[-1], [1]] * _reach([point.lost for point in points])
+        # The limits have to be told, as what is shifted does not count by itself.
+        axis.update_datalim(np.column_stack([np.tile(at, 2), [*low, *high]]))
+        bars = zip(low, high, strict=True)
+        named += [
+            NamedPoint(point.label, *where, colour=colour, shift=shift, bar=bar)
+            for point, where, bar in zip(points, zip(at, lost, strict=True), bars, strict=True)
+        ]
     axis.axhline(0, color=FAINT, linewidth=0.8, zorder=0)
     axis.margins(x=0.12)
     axis.autoscale_view()
@@ -69,20 +74,15 @@ def fronts(
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.yaxis.set_minor_locator(NullLocator())
     legend(figure, axis)
-    if named:
-        _name(axis, named, place)
+    name_points(axis, _in_turn(named))
     return figure
 
 
-def _name(axis: Axes, drawn: Sequence[tuple[Point, float, str]], place: Callable[[Point], Mean]) -> None:
-    """Name the points that have room, of each method first the one where it loses least."""
-    points, shifts, colours = zip(*drawn, strict=True)
-    x, y = _xy(points, place)
-    order = np.argsort(y, kind="stable")
-    first = {points[number].label: int(number) for number in order[::-1]}
-    bars = list(zip(*(y + [[-1], [1]] * _reach([point.lost for point in points])), strict=True))
-    labels, chosen = tuple(point.label for point in points), sorted(first.values(), key=lambda number: y[number])
-    name_points(axis, x, y, labels, chosen, shifts, colours, bars)
+def _in_turn(points: Sequence[NamedPoint]) -> list[NamedPoint]:
+    """The points in the order in which they are named: of each method first the one where it loses least."""
+    ordered = sorted(points, key=lambda point: point.y)
+    least = list({point.name: point for point in reversed(ordered)}.values())
+    return sorted(least, key=lambda point: point.y) + [point for point in points if point not in least]
 
 
 def _xy(points: Sequence[Point], place: Callable[[Point], Mean]) -> tuple[np.ndarray, np.ndarray]:

@@ -14,8 +14,9 @@ from bench.analysis.costs import cost_in_passes
 from bench.analysis.kinds import KINDS, RECOVERED, TRAINED
 from bench.analysis.summary import mean_and_spread
 from bench.report.board import Board, role
-from bench.report.figures.canvas import canvas, name_points, short
+from bench.report.figures.canvas import canvas, short
 from bench.report.figures.lines import FIRST, MARKERS
+from bench.report.figures.names import NamedPoint, name_points
 from bench.report.figures.picture import FAINT, INK, MUTED, PAPER, SERIES
 from bench.report.standing import Standing
 
@@ -179,7 +180,14 @@ def pareto(board: Board, found: Standing) -> Figure:
         )  # fmt: skip
         for minor in (False, True):
             axis.set_xticks([tick for tick in axis.get_xticks(minor=minor) if tick > edge], minor=minor)
-    name_points(axis, shown, found.area.value, found.labels, best)
+    order = [*best, *(place for place in range(len(found.labels)) if place not in best)]
+    name_points(
+        axis,
+        [
+            NamedPoint(found.labels[place], shown[place], found.area.value[place], INK if place in best else MUTED)
+            for place in order
+        ],
+    )
     return figure
 
 
