@@ -160,17 +160,19 @@ def revised(page: str, asked: dict[str, Any], answers: Callable[[Question], Answ
     return page[:begin] + text + page[end:], faults
 
 
-def revise_pages(
-    said: str | None,
-    all_asked: list[dict[str, Any]],
-    revised: Callable[[str, dict[str, Any]], tuple[str, list[str]]],
-) -> int:
-    """Revise the page of each of ``all_asked``, or check them: 1 if one differs, or a sentence does not fit."""
+def all_asked(kind: str) -> list[dict[str, Any]]:
+    """The entries of a kind in the file of questions: ``section`` or ``table``."""
+    found: list[dict[str, Any]] = tomllib.loads(QUESTIONS.read_text(encoding="utf-8"))[kind]
+    return found
+
+
+def revise_pages(said: str | None, kind: str, revised: Callable[[str, dict[str, Any]], tuple[str, list[str]]]) -> int:
+    """Revise the page of each entry of a kind, or check it: 1 if one differs, or a sentence does not fit."""
     parser = argparse.ArgumentParser(description=said)
     parser.add_argument("--check", action="store_true", help="only say what differs")
     check = parser.parse_args().check
     wrong = 0
-    for asked in all_asked:
+    for asked in all_asked(kind):
         path = ROOT / asked["page"]
         before = path.read_text(encoding="utf-8")
         after, faults = revised(before, asked)
@@ -187,8 +189,7 @@ def revise_pages(
 
 def main() -> int:
     """Revise all pages, or check them."""
-    asked = tomllib.loads(QUESTIONS.read_text(encoding="utf-8"))["section"]
-    return revise_pages(__doc__, asked, lambda page, section: revised(page, section, answer))
+    return revise_pages(__doc__, "section", lambda page, asked: revised(page, asked, answer))
 
 
 if __name__ == "__main__":

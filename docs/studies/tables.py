@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import re
 import sys
-import tomllib
 from typing import Any
 
 import numpy as np
 
+from bench.analysis.costs import level_index
+from bench.analysis.quality import POINTS
 from bench.analysis.run_results import RunResults
-from bench.records.protocol import count_at
-from docs.studies.answers import QUESTIONS, results, revise_pages, section
+from docs.studies.answers import results, revise_pages, section
 
 HEADER = re.compile(r"^\| removed \| 0 \|.*$", re.MULTILINE)
 
@@ -31,8 +31,8 @@ def quality(run: RunResults, tasks: list[str], label: str, share: float) -> floa
     for key in (key for key in run.tasks() if not tasks or key.data in tasks):
         found = []
         for cell in run.of(key, label).values():
-            result = cell.record.result
-            level = 0 if len(cell.quality) == 1 else result.removed.index(count_at(share, result.units))
+            if (level := level_index(cell.record, share)) is None:
+                raise ValueError(f"{label} was not measured without {share:g} on {key.data}")
             found.append(cell.quality[level])
         if not found:
             raise ValueError(f"no records of {label} on {key.data}")
@@ -50,7 +50,7 @@ def filled(table: str, run: RunResults, tasks: list[str]) -> str:
         cells = [cell.strip() for cell in row.strip("|").split("|")]
         found = {place: quality(run, tasks, cells[0].strip("`"), share) for place, share in shares.items()}
         for place, figure in found.items():
-            cells[place] = f"{100 * figure:.1f}"
+            cells[place] = f"{POINTS * figure:.1f}"
         lines.append((-sum(found.values()), f"| {' | '.join(cells)} |"))
     return "\n".join([header, rule, *(line for _, line in sorted(lines))])
 
@@ -71,4 +71,4 @@ def revised(page: str, asked: dict[str, Any]) -> tuple[str, list[str]]:
 
 
 if __name__ == "__main__":
-    sys.exit(revise_pages(__doc__, tomllib.loads(QUESTIONS.read_text(encoding="utf-8"))["table"], revised))
+    sys.exit(revise_pages(__doc__, "table", revised))

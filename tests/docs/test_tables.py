@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tomllib
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,10 +10,10 @@ import pandas as pd
 import pytest
 
 from docs.studies import tables
-from docs.studies.answers import QUESTIONS, ROOT, revise_pages
+from docs.studies.answers import ROOT, all_asked, revise_pages
 from docs.studies.tables import filled, revised, table_of
 
-ASKED = tomllib.loads(QUESTIONS.read_text(encoding="utf-8"))["table"]
+ASKED = all_asked("table")
 TABLE = "| removed | 0 | 50 % | seconds |\n| --- | ---: | ---: | ---: |\n| `b` | 1 | 1 | 5 |\n| `none` | 2 | 2 | 6 |"
 
 
@@ -33,15 +32,15 @@ class MadeUp:
         cells = {
             ("x", "b"): {0: cell(0.9, 0.6, 0.2, 0.1), 1: cell(0.7, 0.4, 0.2, 0.1)},
             ("y", "b"): {0: cell(0.4, 0.3, 0.2, 0.1)},
-            ("x", "none"): {0: cell(0.8)},
-            ("y", "none"): {0: cell(0.4)},
+            ("x", "none"): {0: cell(0.8, 0.8, 0.8, 0.8)},
+            ("y", "none"): {0: cell(0.4, 0.4, 0.4, 0.4)},
         }
         return cells.get((task.data, label), {})
 
 
 def test_the_tables_are_of_the_records(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["tables", "--check"])
-    assert revise_pages(tables.__doc__, ASKED, revised) == 0, capsys.readouterr().out
+    assert revise_pages(tables.__doc__, "table", revised) == 0, capsys.readouterr().out
 
 
 def test_every_table_by_share_removed_is_asked_for():
@@ -50,7 +49,7 @@ def test_every_table_by_share_removed_is_asked_for():
 
 
 def test_the_mean_is_over_seeds_and_then_over_tasks_and_sorts_the_rows():
-    """A method without levels has its one quality at all; other columns stay."""
+    """Columns that are no share stay as they are."""
     assert filled(TABLE, MadeUp(), []).splitlines()[2:] == ["| `none` | 60.0 | 60.0 | 6 |", "| `b` | 60.0 | 40.0 | 5 |"]
     assert filled(TABLE, MadeUp(), ["x"]).splitlines()[2:] == [
         "| `none` | 80.0 | 80.0 | 6 |",
@@ -58,9 +57,11 @@ def test_the_mean_is_over_seeds_and_then_over_tasks_and_sorts_the_rows():
     ]
 
 
-def test_a_method_without_records_is_named():
+def test_a_method_without_records_or_without_a_level_is_named():
     with pytest.raises(ValueError, match="no records of c on x"):
         filled(TABLE.replace("`b`", "`c`"), MadeUp(), [])
+    with pytest.raises(ValueError, match=r"b was not measured without 0\.25 on x"):
+        filled(TABLE.replace("50 %", "25 %"), MadeUp(), [])
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=lambda asked: asked["heading"])

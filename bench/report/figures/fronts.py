@@ -49,16 +49,17 @@ def fronts(
         shift = (number - (len(of) - 1) / 2) * APART
         moved = axis.transData + ScaledTranslation(shift / 72, 0, figure.dpi_scale_trans)
         at, lost = _xy(points, place)
+        reach = _reach([point.lost for point in points])
         axis.step(at, lost, where="post", color=colour, linewidth=1, linestyle=DASHES[own], zorder=1.5)
         axis.errorbar(
-            at, lost, yerr=_reach([point.lost for point in points]),
+            at, lost, yerr=reach,
             xerr=None if batch is None else 100 * _reach([place(point) for point in points]),
             fmt=marker, color=colour, markersize=5, elinewidth=1, capsize=2, label=own, zorder=4, transform=moved,
         )  # fmt: skip
         if control := random.get(own):
             name = short(f"random choice, {own}")
             axis.plot(*_xy(control, place), color=colour, linewidth=1, linestyle=":", label=name, zorder=2)
-        low, high = lost + [[-1], [1]] * _reach([point.lost for point in points])
+        low, high = lost + [[-1], [1]] * reach
         # The limits have to be told, as what is shifted does not count by itself.
         axis.update_datalim(np.column_stack([np.tile(at, 2), [*low, *high]]))
         bars = zip(low, high, strict=True)

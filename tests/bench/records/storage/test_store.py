@@ -254,8 +254,7 @@ def test_committed_results_have_every_cell_of_every_seed_by_one_commit(suite, nu
     seeds: dict[tuple[str, ...], set[int]] = {}
     for record in records.values():
         seeds.setdefault((*record.task, record.cell.label), set()).add(record.cell.seed)
-    assert seeds
-    assert all(own == set(range(number)) for own in seeds.values())
+    assert seeds and all(own == set(range(number)) for own in seeds.values())
     assert not any(record.provenance.dirty for record in records.values())
     assert len({record.provenance.commit for record in records.values()}) == 1
 
