@@ -189,7 +189,7 @@ def _compare(parsers) -> None:
     add("a", metavar="A", help="method, as the leaderboard names it")
     add("b", metavar="B", help="another")
     _add_folder(parser, "folder of a run")
-    tasks = "only these tasks, by adapter or data (default: all)"
+    tasks = "only these tasks, by adapter or data (default: all whose unpruned model is better than chance)"
     add("--tasks", "--task", type=types.filled, metavar="A,B", help=tasks)
     add("--level", type=types.level, metavar="0.5|50%", help="at this share removed (default: mean over all shares)")
     add(

@@ -126,8 +126,8 @@ class Result(Part):
     )
     translations: list[Translations] = Field([], description="the first test examples; empty if nothing is translated")
     chance: Share = Field(
-        description="quality of always predicting the most frequent label of the test split; 1/256 for the probability "
-        "of a byte, 0 for BLEU"
+        description="quality of always predicting the most frequent label of the test split; for tasks of lm-eval with "
+        "choices, of guessing among them; 1/256 for the probability of a byte, 0 for BLEU"
     )
     parameters: list[dict[str, Count]] = Field(
         description="parameters by module at each level, (levels,), of the first draw; 'model' is the whole model"

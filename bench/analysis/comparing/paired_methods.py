@@ -11,6 +11,7 @@ from bench.analysis.comparing.controls import chooses_at_random, controls_of, sa
 from bench.analysis.curves import removes
 from bench.analysis.kinds import RECOVERED, SCORE, kind
 from bench.analysis.naming import of_one_model, seeds_in_words, short_names
+from bench.analysis.quality import CHANCE_ERRORS, is_above_chance
 from bench.analysis.run_results import FinishedCell, RunResults, read_results
 from bench.records.errors import InputError, unknown
 from bench.records.schema import TaskKey
@@ -32,7 +33,8 @@ class PairedMethods:
 def pair_methods(run: Path | RunResults, a: str, b: str, tasks: Sequence[str] = ()) -> PairedMethods:
     """Pair the methods labelled ``a`` and ``b`` on all tasks, or on those named by their adapter or data.
 
-    run: the folder, or what was read from it.
+    run: the folder, or what was read from it. Tasks whose unpruned model is no better than chance, where there is
+    nothing to lose, are left out and remarked on, unless they are named or there are no others.
 
     Raises InputError if there are no such records, or they were measured under different settings.
     """
@@ -42,7 +44,7 @@ def pair_methods(run: Path | RunResults, a: str, b: str, tasks: Sequence[str] = 
             raise _no_result(results, label)
     if a == b:
         raise InputError(f"{a} is named twice: name two methods")
-    chosen = _chosen_tasks(results, tasks)
+    chosen, at_chance = _chosen_tasks(results, tasks)
     pairs = {task: pair for task in chosen if (pair := _pair(results, task, a, b))}
     if not pairs:
         raise InputError(f"{a} and {b} have no task and seed in common")
@@ -61,7 +63,7 @@ def pair_methods(run: Path | RunResults, a: str, b: str, tasks: Sequence[str] = 
             *_of_one_model(pairs, names),
             *(caveat for side in sides for caveat in _removes_nothing(side)),
         ),
-        remarks=tuple(_remarks(results, names, a, b)),
+        remarks=(*at_chance, *_remarks(results, names, a, b)),
     )
 
 
@@ -77,13 +79,26 @@ def _no_result(results: RunResults, label: str) -> InputError:
     return unknown("method", label, results.labels())
 
 
-def _chosen_tasks(results: RunResults, names: Sequence[str]) -> list[TaskKey]:
-    """The tasks whose adapter or data is among ``names``; all if there are no names."""
+def _chosen_tasks(results: RunResults, names: Sequence[str]) -> tuple[list[TaskKey], list[str]]:
+    """The tasks whose adapter or data is among ``names``, and a remark on each that is left out.
+
+    Without names, all tasks that can show a difference: see ``pair_methods``.
+    """
     tasks = results.tasks()
     for name in names:
         if not any(name in task[:2] for task in tasks):
             raise unknown("task", name, {part for task in tasks for part in task[:2]})
-    return [task for task in tasks if not names or set(names) & set(task[:2])]
+    if names:
+        return [task for task in tasks if set(names) & set(task[:2])], []
+    low = {cell.record.task for cell in results.cells if not is_above_chance(cell.record.result)}
+    above = [task for task in tasks if task not in low]
+    if not above:
+        return tasks, []
+    return above, [
+        f"left out: {', '.join(task)}, where the unpruned model is not better than chance by {CHANCE_ERRORS} standard "
+        "errors (name it with --tasks to compare there too)"
+        for task in sorted(low)
+    ]
 
 
 def _pair(results: RunResults, task: TaskKey, a: str, b: str) -> SeedPairs:

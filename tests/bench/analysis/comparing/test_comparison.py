@@ -62,6 +62,29 @@ def test_it_says_where_all_seeds_prune_one_model(ten_seeds, keep):
     assert "draws" not in words(compare(folder, "michel", "ae", tasks=["first", "second"]))
 
 
+def test_a_task_at_chance_is_compared_only_if_it_is_named_or_no_other_is_left(ten_seeds, keep):
+    before = compare(ten_seeds, "michel", "ae")
+    for seed in range(2):  # one seed of one method is enough to say that there is nothing to lose
+        for method in ("michel", "ae", "tis"):
+            low = seed == 1 and method == "tis"
+            folder = keep(method, [0.5 if low else 0.9, 0.5, 0.5], seed=seed, task="third", result={"chance": 0.5})
+    found = compare(folder, "michel", "ae")
+    assert (found.tasks, found.overall) == (before.tasks, before.overall)
+    assert found.remarks == (
+        "left out: third, data, model, where the unpruned model is not better than chance by 2 standard errors (name "
+        "it with --tasks to compare there too)",
+    )
+    named = compare(folder, "michel", "ae", tasks=["first", "third"])
+    assert [task.name for task in named.tasks] == ["first", "third"] and not named.remarks
+
+
+def test_where_all_tasks_are_at_chance_they_are_compared(keep):
+    for seed in range(6):
+        for method in ("michel", "ae"):
+            folder = keep(method, [0.5, 0.5, 0.5], seed=seed, result={"chance": 0.5})
+    assert len(compare(folder, "michel", "ae").tasks) == 1
+
+
 def test_the_sides_can_be_changed(ten_seeds):
     there, back = (compare(ten_seeds, *both, level=0.5) for both in (("michel", "ae"), ("ae", "michel")))
     assert words(there) == words(back)
@@ -78,7 +101,7 @@ def test_the_mean_over_shares_is_the_default_and_is_no_area_of_the_leaderboard(t
 
 def test_what_is_kept_is_called_what_it_is(keep):
     for method, middle in (("ae", 0.05), ("michel", 0.04)):
-        folder = keep(method, [0.06, middle, 0.01], task="texts", result={"parts": {}})
+        folder = keep(method, [0.06, middle, 0.01], task="texts", result={"parts": {}, "chance": 1 / 256})
         keep(method, [0.9, 10 * middle, 0.1], task="questions")
     told = "1.0 points more probability of a byte than michel at 50 %"
     assert told in words(compare(folder, "ae", "michel", ["texts"], 0.5))
