@@ -25,7 +25,8 @@ def pack(run: Path) -> Packed:
     """Write the archive of the records in the folder ``run``, which stay.
 
     Corrupt records are named on standard error and left out, and so are those of other protocols. Raises InputError
-    where there are no others, they are packed already, or are too many for one file.
+    where there are no others, they are packed already, or are too many for one file, and where the archive that is
+    there has other records too or is none, so that nothing is lost.
     """
     archive = archive_of(Store(run).folder)
     if is_packed(Store(run).folder):
@@ -33,6 +34,10 @@ def pack(run: Path) -> Packed:
     records, others = read_current(run)
     sources = [Source.of(run, path, record) for path, record in records.items()]
     files = {f"{each.name}{suffix}": content for each in sources for suffix, content in files_of(each).items()}
+    if os.path.lexists(archive) and (lost := contents(archive).keys() - files.keys()):
+        raise InputError(
+            f"{archive}: would lose what it holds and the folder of records does not, such as {min(lost)}: move it away"
+        )
     write_archive(archive, files)
     return Packed(archive, len(sources), others)
 

@@ -76,6 +76,22 @@ def test_it_unpacks_to_the_same_files(run):
         unpack(run)
 
 
+def test_a_record_that_only_the_archive_has_is_not_lost(run):
+    before = pack(run).archive.read_bytes()
+    path = run / "records/t/m/seed0.json"
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(InputError, match=r"would lose what .* does not, such as t/m/seed0.json: move it away"):
+        pack(run)
+    assert (run / "records.tar.xz").read_bytes() == before
+
+
+def test_a_file_that_is_no_archive_is_not_replaced(run):
+    (run / "records.tar.xz").write_text("notes")
+    with pytest.raises(InputError, match="not an archive of records"):
+        pack(run)
+    assert (run / "records.tar.xz").read_text() == "notes"
+
+
 def test_the_folder_comes_first(run, make_record):
     pack(run)
     Store(run).write("t/m/seed7", make_record(seed=7), {"outcomes": np.zeros((1, 3, 100), bool)})
