@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 
 from bench.exports.errors import in_one_line
+from bench.exports.onnx_runtime import onnx_runtime
 
 
 def quantized(file: Path) -> Path:
@@ -14,6 +15,7 @@ def quantized(file: Path) -> Path:
     Of each matrix product with a weight, by ONNX Runtime's dynamic quantisation. Returns the new file. Raises
     InputError if ONNX Runtime cannot do it.
     """
+    onnx_runtime()
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     smaller = file.with_name(f"{file.stem}_int8{file.suffix}")

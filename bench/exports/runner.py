@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
 from bench.exports.errors import in_one_line
+from bench.exports.onnx_runtime import onnx_runtime
 from methods.heads.surgery.shrink import working_copy
 
 REFUSED, INSTEAD = "--export: ONNX Runtime does not run the files", "leave --export out"
@@ -25,8 +26,7 @@ class Runner:
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
-        import onnxruntime
-
+        onnxruntime = onnx_runtime()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = 3
