@@ -27,7 +27,7 @@ def load_suite(name: str) -> Suite:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"suite {name}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also of numbers too long, and of lists in lists in lists
         raise InputError(f"suite {name}: not valid TOML: {error}") from error
     known = Suite.model_fields.keys() - {"name"}
     for key in content:

@@ -185,6 +185,8 @@ def test_one_seed_in_a_list_is_that_seed(toml):
     ("content", "said"),
     [
         ("tasks = [", "not valid TOML"),
+        pytest.param(f"seeds = {'1' * 5000}\n" + TASK, "not valid TOML", id="a number of 5000 digits"),
+        pytest.param("methods = " + "[" * 5000 + "]" * 5000, "not valid TOML", id="lists in lists"),
         ("methds = 'all'\n" + TASK, "'methds': did you mean 'methods'?"),
         ("[[tasks]]\ntask = 'mnli'\ndta = 'x'", "'dta': did you mean 'data'?"),
         ("seeds = 3", "expected at least one [[tasks]] table"),
