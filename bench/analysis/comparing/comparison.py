@@ -94,10 +94,10 @@ def compare(
     """Compare the methods labelled ``a`` and ``b``, from the records of ``run``, a folder or what was read from it.
 
     They are compared by mean quality over the shares removed (not scaled by chance, as the leaderboard's area is), all
-    of them or those ``up_to`` one, or at one ``level``, on all tasks or on those named by their adapter or data. If
-    they do not remove the same parts, they are compared at equal shares of parameters removed, up to the largest that
-    both reach. Raises InputError for unknown names, levels that were not measured, shares that the methods do not
-    reach, and records that cannot be compared.
+    of them or those ``up_to`` one, or at one ``level``, on the tasks that ``pair_methods`` takes. If they do not remove
+    the same parts, they are compared at equal shares of parameters removed, up to the largest that both reach. Raises
+    InputError for unknown names, levels that were not measured, shares that the methods do not reach, and records that
+    cannot be compared.
     """
     if not 0 < alpha < 1:
         raise InputError(f"--alpha {alpha:g}: expected a probability between 0 and 1")

@@ -34,7 +34,7 @@ def pack(run: Path) -> Packed:
     records, others = read_current(run)
     sources = [Source.of(run, path, record) for path, record in records.items()]
     files = {f"{each.name}{suffix}": content for each in sources for suffix, content in files_of(each).items()}
-    if os.path.lexists(archive) and (lost := contents(archive).keys() - files.keys()):
+    if archive.exists() and (lost := contents(archive).keys() - files.keys()):
         raise InputError(
             f"{archive}: would lose what it holds and the folder of records does not, such as {min(lost)}: move it away"
         )
