@@ -25,6 +25,7 @@ from bench.records.schema import RECORD, FinishedRecord, Record
 from bench.records.storage.files import NotAFile, digest_of, is_temporary, locked, write_together, write_whole
 from bench.records.storage.packed import archive_of, contents, is_packed, stored
 
+NAME = re.compile(r"seed(0|[1-9][0-9]*)\.json")  # as bench.suites.cells names a record; others may be a user's
 CORRUPT = ".corrupt"  # with a number, after the name of a file that was set aside
 INDEXED = 2000  # records that have an index; fewer are read in about a second
 
@@ -77,11 +78,19 @@ class Store:
                 beside.unlink(missing_ok=True)
 
     def update(self, name: str, record: FinishedRecord) -> None:
-        """Replace a record by one with the same arrays. Raises what ``write`` does."""
-        self.check_own(self.path(name))
+        """Replace a record by one with the same arrays.
+
+        Raises what ``write`` does, and CorruptRecord where the record there is not one of these arrays any more, as
+        another run has replaced it since it was read; it then stays.
+        """
+        path = self.path(name)
+        self.check_own(path)
         content = json.loads(_text(_content(record)))
         with locked(self.folder):
-            write_whole(self.path(name), _text(content | {"digest": digest_of(content)}).encode())
+            there = self._read(path)
+            if not isinstance(there, FinishedRecord) or (there.key, there.outcomes) != (record.key, record.outcomes):
+                raise CorruptRecord(f"{path}: another run has replaced it")
+            write_whole(path, _text(content | {"digest": digest_of(content)}).encode())
 
     def read(self, path: Path) -> Record:
         """The record at ``path``, validated.
@@ -155,24 +164,26 @@ class Store:
         return {path: found.get(path) or faults[path] for path in paths}
 
     def paths(self) -> list[Path]:
-        """The files of all records, sorted. Anything else with such a name, such as a pipe, is named and skipped."""
+        """The files of all records, sorted.
+
+        What is no file, such as a pipe, and what has another name, such as a copy of a record, is named and skipped.
+        """
         if packed := self._packed():
-            return sorted(self.folder / name for name in packed if name.endswith(".json"))
-        found = sorted(self.folder.glob("*/*/*.json"))
-        records = [path for path in found if path.is_file()]
-        for path in sorted(set(found) - set(records)):
-            _tell(f"skipped, as it is not a file: {path}")
+            return sorted(self.folder / name for name in packed if NAME.fullmatch(Path(name).name))
+        records = []
+        for path in sorted(self.folder.glob("*/*/*.json")):
+            if not NAME.fullmatch(path.name):
+                _tell(f"skipped, as its name is not that of a record, seedN.json: {path}")
+            elif not path.is_file():
+                _tell(f"skipped, as it is not a file: {path}")
+            else:
+                records.append(path)
         return records
 
     def link_above(self, path: Path) -> Path | None:
         """The first folder that the record at ``path`` lies in, from ``records`` on, that is a symbolic link."""
         folders = [folder for folder in reversed(path.parents) if folder.is_relative_to(self.folder)]
         return next((folder for folder in folders if folder.is_symlink()), None)
-
-    @staticmethod
-    def has_name_of_record(path: Path) -> bool:
-        """Whether ``path`` is named as ``bench.suites.cells`` names a record; others may be a user's."""
-        return re.fullmatch(r"seed\d+\.json", path.name) is not None
 
     def check_own(self, *paths: Path) -> None:
         """Raise InputError where records are packed, or one at ``paths`` is or would be below a symbolic link."""
@@ -233,8 +244,7 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
     for path, found in store.read_all(paths).items():
         if isinstance(found, CorruptRecord):
             corrupt += 1
-            again = store.has_name_of_record(path) and not is_packed(store.folder)
-            remedy = ", which `headbench run` sets aside and makes again" if again else ""
+            remedy = "" if is_packed(store.folder) else ", which `headbench run` sets aside and makes again"
             _tell(f"left out, a corrupt record{remedy}: {found}")
         elif not isinstance(found, OtherProtocol):
             records[path] = found

@@ -51,7 +51,7 @@ def test_a_file_of_the_user_among_the_records_keeps_its_name(place, capsys):
     note.write_text('{"mine": true}')
     assert place.run("--methods", "none") == 0
     assert note.read_text() == '{"mine": true}' and [each.name for each in note.parent.iterdir()] == ["a.json"]
-    assert f"left out, a corrupt record: {note}" in capsys.readouterr().err
+    assert f"skipped, as its name is not that of a record, seedN.json: {note}" in capsys.readouterr().err
 
 
 def test_a_dry_run_names_a_damaged_record_and_leaves_it(place, capsys):

@@ -131,6 +131,30 @@ def test_a_replaced_record_never_lies_beside_other_outcomes(store, write, monkey
     assert seen == [False, False, False, True] and quality(store, path) == 0.25
 
 
+def test_times_are_added_only_to_the_record_that_they_were_measured_of(store, write):
+    path = write()
+    timed = store.read(path)
+    store.update(NAME, timed)
+    assert store.read(path) == timed
+    write(0.25, right=False)  # by another run
+    with pytest.raises(CorruptRecord, match="another run has replaced it"):
+        store.update(NAME, timed)
+    assert quality(store, path) == 0.25
+    store.write(NAME, failure(timed))
+    with pytest.raises(CorruptRecord, match="another run has replaced it"):
+        store.update(NAME, timed)
+
+
+def test_a_copy_beside_a_record_is_no_record(store, write, capsys):
+    path = write()
+    for name in ("seed0 (copy).json", "seed00.json", "seed0.old.json", "seed\u0661.json"):
+        path.with_name(name).write_bytes(path.read_bytes())
+        assert store.paths() == [path]
+        assert f"skipped, as its name is not that of a record, seedN.json: {path.with_name(name)}" in (
+            capsys.readouterr().err
+        )
+
+
 def truncate(text: str) -> str:
     return text[: len(text) // 2]
 
