@@ -112,7 +112,8 @@ def _list(parsers) -> None:
 def _prune(parsers) -> None:
     parser = _verb(parsers, "prune", "remove heads from a model and save the smaller checkpoint", verbs.prune)
     add = parser.add_argument
-    add("--method", required=True, metavar="NAME:OPTION=VALUE", help="method that chooses the heads, with its options")
+    chooses = "method that chooses the heads, with its options"
+    add("--method", required=True, type=types.filled, metavar="NAME:OPTION=VALUE", help=chooses)
     add(
         "--recover",
         choices=("bias", "scale", "scale-damped", "lstsq"),

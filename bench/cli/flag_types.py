@@ -1,5 +1,6 @@
 """Types of flags: text to value, or the complaint that argparse shows."""
 
+import errno
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from pathlib import Path
@@ -7,18 +8,18 @@ from pathlib import Path
 from bench.suites.shares import fraction, number, training_share
 
 
-def positive(text: str) -> int:
-    """A whole number, at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"expected a whole number, at least 1, not {text!r}")
-    return int(text)
+def _from(least: int) -> Callable[[str], int]:
+    def convert_flag(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise ArgumentTypeError(f"expected a whole number, at least {least}, not {text!r}")
+        if int(text) >= 2**63:
+            raise ArgumentTypeError(f"expected a smaller number than {text!r}")
+        return int(text)
+
+    return convert_flag
 
 
-def whole(text: str) -> int:
-    """A whole number, at least 0."""
-    if not text.isdecimal() or int(text) >= 2**63:
-        raise ArgumentTypeError(f"expected a whole number, at least 0, not {text!r}")
-    return int(text)
+positive, whole = _from(1), _from(0)
 
 
 def _in_range(convert: Callable[[str], float], allowed: Callable[[float], bool], expected: str):
@@ -55,7 +56,13 @@ def filled(text: str) -> str:
 
 def path(text: str) -> Path:
     """A path that is not empty: the current folder is ``.``, and ``~`` the user's, also where no shell says so."""
-    return Path(filled(text)).expanduser()
+    given = Path(filled(text)).expanduser()
+    try:
+        given.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ArgumentTypeError(f"expected a path, and {text!r} is a symbolic link that leads to itself") from error
+    return given
 
 
 def file(text: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ def check_same_model(model: Any, head_dim: int, fields: Mapping[str, Any], file:
 
     if file.endianess != GGUFEndian.LITTLE:
         raise InputError(f"{like}: a big-endian file; little-endian ones are read")
-    if fields.get("split.count", 1) > 1:
-        raise InputError(f"{like}: one of {fields['split.count']} parts: put them together by llama-gguf-split --merge")
+    if (parts := _number(fields, "split.count", 1, like)) > 1:
+        raise InputError(f"{like}: one of {parts:g} parts: put them together by llama-gguf-split --merge")
     if (architecture := fields.get("general.architecture")) != EVEN:
         raise InputError(f"{like}: of architecture {architecture}, expected {EVEN}, of the unpruned model")
     config = model.config
@@ -40,7 +41,7 @@ def check_same_model(model: Any, head_dim: int, fields: Mapping[str, Any], file:
         "rope.freq_base": rope["rope_theta"],
     }
     for name, ours in expected.items():
-        theirs = fields.get(f"{EVEN}.{name}", ours)
+        theirs = _number(fields, f"{EVEN}.{name}", ours, like)
         if not np.isclose(ours, theirs, rtol=1e-5):
             raise InputError(f"{like}: {EVEN}.{name} is {theirs:g}, that of the checkpoint {ours:g}: another model")
     _check_rope(rope, head_dim, fields, file, like)
@@ -54,13 +55,21 @@ def _check_rope(rope: Mapping[str, Any], head_dim: int, fields: Mapping[str, Any
     type_, factor = ("linear", rope["factor"]) if kind == "linear" else ("none", 1.0)
     divided = next((tensor.data for tensor in file.tensors if tensor.name == FREQUENCIES), None)
     same = type_ == fields.get(f"{EVEN}.rope.scaling.type", "none")
-    same &= math.isclose(factor, fields.get(f"{EVEN}.rope.scaling.factor", 1.0), rel_tol=1e-5)
+    same &= math.isclose(factor, _number(fields, f"{EVEN}.rope.scaling.factor", 1.0, like), rel_tol=1e-5)
     same &= (divided is not None) == (kind == "llama3")
     if same and divided is not None:
         expected = divisors(rope, head_dim)
         same = divided.shape == expected.shape and np.allclose(divided, expected, rtol=1e-4)
     if not same:
         raise InputError(f"{like}: positions are scaled otherwise than in the checkpoint ({kind}): another model")
+
+
+def _number(fields: Mapping[str, Any], name: str, default: float, like: Path) -> float:
+    """The setting ``name`` of the file ``like``. Raises InputError where it is no number."""
+    value = fields.get(name, default)
+    if not isinstance(value, Real):
+        raise InputError(f"{like}: {name} is {value!r}, expected a number")
+    return float(value)
 
 
 def divisors(rope: Mapping[str, Any], head_dim: int) -> np.ndarray:

@@ -77,20 +77,27 @@ def command(options: PruneOptions) -> str:
     parts = ["headbench", "prune"]
     for name, value in given.items():
         if value != usual[name] or name == "task":
-            parts += [_flag(name), *([] if value is True else [",".join(value) if isinstance(value, list) else value])]
+            parts += _given(name, value)
     parts += ["--method", options.method.label, "--keep", options.keep]
     for name, standard in (("seed", 0), ("calibration", 128), ("calibration_from", "held-out"), ("training", 1.0)):
         if (value := getattr(options, name)) != standard:
-            parts += [_flag(name), value]
+            parts += _given(name, value)
     if options.uniform:
         parts.append("--uniform")
     if options.export:
         parts += ["--export", options.export]
-    return shlex.join([*map(str, parts), "--out", options.out.name])
+    return shlex.join(parts + _given("out", options.out.name or options.out.resolve().name))
 
 
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+def _given(name: str, value: Any) -> list[str]:
+    """The words that give ``value`` to the flag of a field."""
+    flag = f"--{name.replace('_', '-')}"
+    if value is True:
+        return [flag]
+    if isinstance(value, list):
+        plain = all(name == name.strip() and not set(name) & set(',"') for name in value)
+        value = ",".join(value if plain else ('"' + name.replace('"', '""') + '"' for name in value))
+    return [f"{flag}={value}"] if str(value).startswith("-") else [flag, str(value)]
 
 
 def hub_id(name: str) -> str | None:

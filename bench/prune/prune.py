@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -66,7 +68,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     out = options.out.resolve()  # a link to a folder stays one
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise InputError(f"--out {options.out}: exists already; give a folder that is empty, or not there yet")
-    with folders_above(out):
+    with folders_above(out / "config.json" if out.exists() else out):
         return _prune(options, out, cache)
 
 
@@ -230,9 +232,10 @@ def _check_biases(options: PruneOptions, model: nn.Module, heads: HeadMap) -> No
 
 
 def _save(smaller: Any, task: Task, pruned: Pruned, out: Path, export: Export | None) -> str:
-    """Write checkpoint, exports, tokenizer and card to a temporary folder, then rename it to ``out``; the card."""
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary, system_errors(out):
-        folder = Path(temporary) / out.name
+    """Write checkpoint, exports, tokenizer and card to a temporary folder, then make it ``out``; the card."""
+    place = out if out.exists() else out.parent  # the same file system in any case
+    with tempfile.TemporaryDirectory(dir=place, prefix=".headbench-") as temporary, system_errors(out):
+        folder = Path(temporary) / "whole"
         plain = save_pruned(smaller.cpu(), folder)
         if plain:
             check_stock_loading(task, smaller, folder)
@@ -241,5 +244,19 @@ def _save(smaller: Any, task: Task, pruned: Pruned, out: Path, export: Export | 
         task.save_tokenizer(folder)
         head = front_matter(task, smaller, pruned, out.name, plain, bool(onnx))
         (folder / "README.md").write_text(f"{head}\n{text}", encoding="utf-8")
-        folder.rename(out)
+        if place == out:
+            _fill(out, folder)
+        else:
+            folder.rename(out)
     return text
+
+
+def _fill(out: Path, folder: Path) -> None:
+    """Move what is in ``folder``, two levels below ``out``, to ``out``: that may be a mount, or where a shell is.
+
+    Raises OSError, with nothing moved, where somebody else has put something there meanwhile.
+    """
+    if any(path != folder.parent for path in out.iterdir()):
+        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(out))
+    for path in folder.iterdir():
+        path.rename(out / path.name)

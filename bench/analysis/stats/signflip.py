@@ -68,7 +68,7 @@ def sign_flip_interval(
 
 def samples_needed(alpha: float, tests: int = 1) -> int:
     """Smallest n at which the smallest two-sided p-value, 2 / 2^n, reaches ``alpha`` corrected for ``tests`` tests."""
-    return math.ceil(1 + math.log2(tests / alpha) - ROUNDING)
+    return math.ceil(1 + math.log2(tests) - math.log2(alpha) - ROUNDING)
 
 
 def check(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -122,15 +122,16 @@ class Estimator:
                 return None
             # A job that takes longer than expected is not nearly done.
             loads.append(max(whole - spent, whole / 10))
-        loads += [0.0] * (workers - len(loads))
+        to_start = list(waiting)
+        loads += [0.0] * min(workers - len(loads), len(to_start))
         heapq.heapify(loads)
-        for job in waiting:
+        for job in to_start:
             if (whole := self.seconds(job)) is None:
                 return None
             heapq.heapreplace(loads, loads[0] + whole)
         one_by_one = [self.seconds(job) for job in after]
         known = [seconds for seconds in one_by_one if seconds is not None]
-        return max(loads) + sum(known) / machines if len(known) == len(one_by_one) else None
+        return max(loads, default=0.0) + sum(known) / machines if len(known) == len(one_by_one) else None
 
     def _add(self, work: Work, seconds: float, weight: float = 1.0) -> None:
         if seconds > 0:

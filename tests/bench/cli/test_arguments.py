@@ -46,6 +46,7 @@ def command(*arguments: str, **settings) -> subprocess.Popen[str]:
         ("run --jobs -2", "--jobs: expected a whole number, at least 1, not '-2'"),
         ("run --jobs x", "--jobs: expected a whole number, at least 1, not 'x'"),
         ("run --limit 1.5", "--limit: expected a whole number, at least 1, not '1.5'"),
+        (f"run --limit {2**63}", f"--limit: expected a smaller number than '{2**63}'"),
     ],
 )
 def test_a_slip_in_verb_or_flag_is_named_with_what_is_nearest(complaint, arguments, said):
@@ -57,6 +58,7 @@ def test_a_slip_in_verb_or_flag_is_named_with_what_is_nearest(complaint, argumen
     [
         *(f"run --{flag}" for flag in ("task", "model", "data", "label", "mirror", "suite", "out", "dtype")),
         *("run --device-map", "report --out", "check none --baseline", "regress --junit", "regress --methods"),
+        "prune --method",
     ],
 )
 def test_an_empty_value_is_no_value(complaint, command):
@@ -68,6 +70,14 @@ def test_an_empty_value_is_no_value(complaint, command):
 def test_a_comma_without_a_method_does_not_mean_all(complaint, flag, text):
     said = complaint("regress", "--baseline", "results/mini", f"--{flag}", text)
     assert said == f"--{flag} {text!r}: expected METHOD, or METHOD,METHOD, found an empty name"
+
+
+def test_a_link_that_leads_to_itself_is_no_path(complaint, tmp_path):
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    said = f"--out: expected a path, and '{loop}' is a symbolic link that leads to itself"
+    for command in ("run", "prune", "merge a b", "report"):
+        assert complaint(*command.split(), "--out", str(loop)) == said
 
 
 def test_a_folder_is_no_file_of_verdicts(complaint, tmp_path):

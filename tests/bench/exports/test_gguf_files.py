@@ -232,6 +232,10 @@ ODD = {
     "not one": (text, "not a GGUF file"),
     "missing": (lambda t, m: t / "none.gguf", "no such file"),
     "one of several": (lambda t, m: write_unpruned(t / "like.gguf", m, fields={"split.count": 3}), "one of 3 parts"),
+    "with text for a number": (
+        lambda t, m: write_unpruned(t / "like.gguf", m, fields={"split.count": "two"}),
+        "split.count is 'two', expected a number",
+    ),
     "big-endian": (lambda t, m: write_unpruned(t / "like.gguf", m, endianess=GGUFEndian.BIG), "big-endian"),
     "without its words": (lambda t, m: write_unpruned(t / "like.gguf", llama(2, tied=True)), "lacks output.weight"),
     "with odd names": (lambda t, m: write_unpruned(t / "like.gguf", m, tensors={"blk.x.y": ONES}), "not a GGUF file"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
 
 from bench.__main__ import main
 from bench.cli.arguments import parse
+from bench.cli.requests import own_task
 from bench.prune.metadata import hub_id
 
 
@@ -78,6 +81,18 @@ def test_the_command_of_the_card_asks_for_the_same(prune, tmp_path, flags, metho
     assert (again.method, again.model, again.data) == (method, "tiny-bert", "tiny.jsonl")
     for name in ("task", "keep", "seed", "calibration", "calibration_from", "training", "uniform", "export"):
         assert getattr(again, name) == getattr(asked, name), name
+
+
+def test_odd_names_of_columns_and_folders_are_given_as_they_were(prune, tmp_path, tiny_data, monkeypatch):
+    rows = [json.loads(line) for line in tiny_data.read_text().splitlines()]
+    odd = [{'a, "b"': row["text"], "-label": row["label"]} for row in rows]
+    (tmp_path / "odd.jsonl").write_text("".join(json.dumps(row) + "\n" for row in odd))
+    monkeypatch.chdir(tmp_path)
+    columns = ("--data", "odd.jsonl", "--text", '"a, ""b"""', "--label=-label")
+    assert prune("--method", "magnitude", "--keep", "0.5", *columns, "--out=-small") == 0
+    again = parse(shlex.split(re.search(r"\nheadbench (prune.*)\n", Path("-small/README.md").read_text())[1]))
+    asked = own_task(again)
+    assert (asked.text, asked.label, again.out) == (('a, "b"',), "-label", Path("-small"))
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(prune, tmp_path, capsys, fil
     with file_size_limit(4000):
         assert prune("--method", "michel", "--keep", "0.5") == 2
     assert capsys.readouterr().err == f"headbench: error: {tmp_path / 'small'}: File too large\n"
-    assert not (tmp_path / "small").exists() and not list(tmp_path.glob(".small*"))
+    assert not (tmp_path / "small").exists() and not list(tmp_path.glob(".*"))
 
 
 def test_what_is_there_is_not_overwritten(prune, tmp_path, capsys):
@@ -275,7 +275,35 @@ def test_an_empty_folder_is_filled(prune, tmp_path, link):
     out = "small" if link else "there"
     assert prune("--method", "magnitude", "--keep", "0.5", out=out) == 0
     assert len(HeadMap.of(load_pruned(tmp_path / "there"))) == 4
-    assert (tmp_path / "small").is_symlink() == link and not list(tmp_path.glob(".*"))
+    assert (tmp_path / "small").is_symlink() == link and not list(tmp_path.rglob(".*"))
+
+
+def test_an_empty_folder_stays_the_same_one(prune, tmp_path, monkeypatch):
+    """It may be a mount, or the current folder of a shell."""
+    (tmp_path / "there").mkdir()
+    before = (tmp_path / "there").stat().st_ino
+    monkeypatch.chdir(tmp_path / "there")
+    assert prune("--method", "magnitude", "--keep", "0.5", "--out", ".") == 0
+    assert (tmp_path / "there").stat().st_ino == before and len(HeadMap.of(load_pruned(Path()))) == 4
+    assert "--out there\n" in Path("README.md").read_text()
+
+
+def test_what_another_put_into_the_folder_meanwhile_stays(prune, tmp_path, capsys, monkeypatch):
+    (tmp_path / "small").mkdir()
+
+    def save(*arguments):
+        (tmp_path / "small" / "own").write_text("mine")
+        return save_pruned(*arguments)
+
+    monkeypatch.setattr("bench.prune.prune.save_pruned", save)
+    assert prune("--method", "magnitude", "--keep", "0.5") == 2
+    assert capsys.readouterr().err == f"headbench: error: {tmp_path / 'small'}: Directory not empty\n"
+    assert [path.name for path in (tmp_path / "small").iterdir()] == ["own"]
+
+
+def test_a_name_may_be_as_long_as_the_system_allows(prune, tmp_path):
+    assert prune("--method", "magnitude", "--keep", "0.5", out="x" * 255) == 0
+    assert len(HeadMap.of(load_pruned(tmp_path / ("x" * 255)))) == 4
 
 
 def test_others_may_read_the_checkpoint_and_it_names_no_folder_of_the_user(prune, tiny_model, tmp_path):

@@ -85,8 +85,13 @@ def test_changing_sides_changes_signs(d):
         assert sign_flip_interval(-d, 0.3) == pytest.approx((-interval[1], -interval[0]))
 
 
+def test_samples_needed_for_a_level_near_0():
+    assert samples_needed(1e-300, 2**40) == 1038  # 1 + 40 + log2(1e300)
+
+
 @pytest.mark.parametrize(
-    ("alpha", "tests", "needed"), [(0.05, 1, 6), (0.05, 3, 7), (0.05, 300, 14), (0.5, 1, 2), (0.25, 1, 3)]
+    ("alpha", "tests", "needed"),
+    [(0.05, 1, 6), (0.05, 3, 7), (0.05, 300, 14), (0.5, 1, 2), (0.25, 1, 3)],
 )
 def test_samples_needed(alpha, tests, needed):
     assert samples_needed(alpha, tests) == needed

@@ -55,6 +55,7 @@ def job(kind: type, method: str = "none", task: str = "t", model: str = "model",
 def test_nothing_seen_gives_nominal_times():
     assert Estimator(FLAT).left([job(CellJob), job(TrainJob)], 1) == 2 * UNIT
     assert Estimator(FLAT).left([], 1) == 0
+    assert Estimator(FLAT).left([job(CellJob)], 10**12) == UNIT  # no more at once than there are
 
 
 def test_relative_costs_are_scaled_by_what_is_seen():
