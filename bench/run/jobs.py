@@ -175,7 +175,7 @@ def ordered(cells: list[Cell], cache: Path, workers: int, timeout: float | None 
         if not open_task(cell.task).prepared(cell.seed, Cache(cache))
     }
     runs = {cell: CellJob(cell, cache, timeout, training.get((cell.task, cell.seed))) for cell in cells}
-    seeds = list(dict.fromkeys(cell.seed for cell in cells))
+    seeds = sorted({cell.seed for cell in cells})  # a task of which less is left does not move its seed to the front
     models = sorted(training.values(), key=lambda job: seeds.index(job.cell.seed))
     jobs: list[TrainJob | CellJob] = [*models[:workers], *(runs.pop(job.cell) for job in models[:workers])]
     del models[:workers]

@@ -139,9 +139,10 @@ def _write_timed(cell: Cell, timed: FinishedRecord | str, store: Store) -> str:
 
 
 def _first_seed(jobs: Sequence[Job]) -> set[Job]:
-    """The cells of the first seed; none if there is no other: the leaderboard at the end is theirs then."""
+    """The cells of the first seed left to do; none if there is no other: the leaderboard at the end is theirs then."""
     cells = [job for job in jobs if isinstance(job, CellJob)]
-    first: set[Job] = {job for job in cells if job.cell.seed == cells[0].cell.seed}
+    seed = min((job.cell.seed for job in cells), default=None)
+    first: set[Job] = {job for job in cells if job.cell.seed == seed}
     return first if len(first) < len(cells) else set()
 
 

@@ -7,7 +7,7 @@ from collections import Counter, namedtuple
 from bench.run import announcement
 from bench.run.announcement import MOST, shown
 from bench.run.estimates import shapes
-from bench.run.jobs import ordered
+from bench.run.jobs import CellJob, ordered
 from bench.suites.cells import Cell, open_task
 from bench.suites.parse import MethodSpec
 from bench.suites.plugins import load_plugins
@@ -62,6 +62,12 @@ def test_a_model_is_looked_for_once(place, monkeypatch):
     jobs = ordered(cells("none", "ae", "michel", seeds=3), place.cache, 2)
     assert sorted(asked) == [0, 1, 2]
     assert len(jobs) == 9 + 2
+
+
+def test_seeds_are_run_in_turn_also_where_less_is_left_of_one_task(place):
+    left = [*cells("none", seeds=3)[1:], *cells("none", seeds=3, data="other")]
+    jobs = ordered(left, place.cache, 1)
+    assert [job.cell.seed for job in jobs if isinstance(job, CellJob)] == [0, 1, 1, 2, 2]
 
 
 def test_a_dry_run_estimates_a_model_that_no_record_knows(place, capsys, monkeypatch):

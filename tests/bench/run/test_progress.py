@@ -192,6 +192,13 @@ def test_a_cell_is_skipped_on_a_terminal_and_the_run_goes_on(place, package):
     assert reasons == {"slow/seed0": SKIPPED, "none/seed0": None}
 
 
+def test_a_model_to_train_does_not_put_its_seed_first(place, capsys):
+    assert place.run("--methods", "none", "--seeds", "1", "--finetune", "--no-latency") == 0
+    capsys.readouterr()
+    assert place.run("--methods", "none,random", "--seeds", "2", "--finetune", "--no-latency") == 0
+    assert "After seed 0 of all tasks:" in capsys.readouterr().out
+
+
 def test_the_leaderboard_of_the_first_seed_comes_before_the_second(place, capsys):
     assert place.run("--methods", "none,random", "--seeds", "2", "--finetune", "--no-latency") == 0
     output = capsys.readouterr().out
