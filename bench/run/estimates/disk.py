@@ -10,9 +10,13 @@ from bench.analysis.naming import count
 from bench.records.errors import InputError
 from bench.run.jobs import CellJob, TrainJob
 from bench.suites.cells import Cell, open_task
+from tasks.contract import Task
 from tasks.models.seeded import SeededTask
+from tasks.translation import Translation
 
 RECORD = 20_000  # bytes of a record without the outcomes of test examples
+OUTCOME = 1 / 8  # bytes: packed bits
+STATISTICS = 4 * (10 + 18)  # bytes of a sentence's numbers of BLEU and of chrF, int32
 MB = 1e6
 
 
@@ -25,7 +29,7 @@ def disk_use(jobs: Sequence[TrainJob | CellJob], cache: Path, out: Path) -> str:
     models = sum(trained)
     if not models:
         return ""
-    records = _records([job.cell for job in jobs if isinstance(job, CellJob)])
+    records = records_of([job.cell for job in jobs if isinstance(job, CellJob)])
     places = {cache: models, out: records}
     text = (
         f"about {models / MB:,.0f} MB for {count(len(trained), 'model')} in {cache}, and {records / MB:,.0f} MB for "
@@ -47,11 +51,17 @@ def _weights(cell: Cell) -> int:
     return sum(file.stat().st_size for file in folder.glob("*.safetensors")) if folder else 0
 
 
-def _records(cells: Sequence[Cell]) -> int:
-    """Bytes of the records of ``cells``, with an outcome of each test example at each level of each draw."""
-    tested = {task: len(data.test) if (data := open_task(task).own_data) else 0 for task in {c.task for c in cells}}
+def records_of(cells: Sequence[Cell]) -> float:
+    """Bytes of the records of ``cells``, with what is kept of each test example at each level of each draw."""
+    tested = {spec: _of_level(open_task(spec)) for spec in {cell.task for cell in cells}}
     draws = (int(cell.method.options.get("draws", 1)) for cell in cells)
     return sum(RECORD + d * len(cell.removed) * tested[cell.task] for d, cell in zip(draws, cells, strict=True))
+
+
+def _of_level(task: Task) -> float:
+    """Bytes that a record keeps of the test split of ``task`` at one level."""
+    examples = len(task.own_data.test) if task.own_data else 0
+    return examples * (OUTCOME + STATISTICS * isinstance(task, Translation))
 
 
 def _existing(place: Path) -> Path:

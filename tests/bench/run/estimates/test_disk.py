@@ -1,0 +1,37 @@
+"""The room that records are expected to take, beside what they take."""
+
+from __future__ import annotations
+
+import pytest
+from safetensors.numpy import load_file
+
+from bench.records.storage.store import Store
+from bench.run.estimates.disk import RECORD, disk_use, records_of
+from bench.run.jobs import CellJob
+from bench.suites.cells import plan
+from bench.suites.parse import parse_methods
+from bench.suites.plugins import load_plugins
+from bench.suites.suite import Suite
+from tasks.models.cache import Cache
+from tasks.request import TaskSpec
+
+load_plugins()
+
+
+@pytest.mark.parametrize("task", ["classification", "translation"])
+def test_what_is_kept_of_each_example_is_counted(task, tmp_path, tiny_model, tiny_data, tiny_marian, tiny_pairs):
+    own = {
+        "classification": TaskSpec(task=task, model=str(tiny_model), data=str(tiny_data)),
+        "translation": TaskSpec(task=task, model=str(tiny_marian), data=str(tiny_pairs), text=("en", "hu"), limit=20),
+    }
+    wanted = {"levels": (0, 0.5, 1), "seeds": (0,), "calibration": 4}
+    cells = plan(Suite(name="tiny", tasks=(own[task],), methods=parse_methods("random:draws=2"), **wanted), "cpu")
+    job = CellJob(cells[0], tmp_path / "cache", None)
+    job.write(job(), store := Store(tmp_path))
+    (path,) = store.paths()
+    arrays = load_file(path.with_suffix(".safetensors"))
+    kept = sum(array.nbytes for name, array in arrays.items() if not name.startswith("scores"))
+    padded = len(arrays["outcomes"].reshape(-1, arrays["outcomes"].shape[-1]))  # a byte may not be full
+    assert kept - padded <= records_of(cells) - RECORD <= kept
+    assert path.stat().st_size < RECORD
+    assert not disk_use([job], Cache(tmp_path).root, tmp_path)  # no model is trained
