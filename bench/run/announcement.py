@@ -61,10 +61,12 @@ def announce(
         print(f"  needs {line}")
     print("  " + ", ".join(f"{number} {TOLD.get(state, state)}" for state, number in sorted(counts.items())))
     seconds = estimator.left(jobs, engine.slots, timing, machines=engine.machines)
+    about = "" if seconds is None else f"about {duration(seconds)} "
+    if timing and not jobs:
+        print(f"  to do: the smaller models of {count(len(timing), 'cell')} are timed, {about}on {options.device}")
     if jobs:
         training = sum(isinstance(job, TrainJob) for job in jobs)
         after = f" after training {count(training, 'model')}" if training else ""
-        about = "" if seconds is None else f"about {duration(seconds)} "
         cells = count(len(jobs) - training, "cell")
         print(f"  to do: {cells}{after}, {about}on {engine} ({options.device})")
     if disk := disk_use(jobs, root, options.out):

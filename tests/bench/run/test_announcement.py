@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, namedtuple
 
 from bench.run import announcement
@@ -116,6 +117,10 @@ def test_what_records_know_is_not_estimated(place, capsys):
         assert place.run("--methods", "none,michel", "--no-latency", "--dry-run", "--seeds", seeds) == 0
         said = capsys.readouterr().out
         assert "estimates" not in said and (f"to do: {left} cells, about " in said) == bool(left)
+        assert bool(left) == ("to do" in said)
+    assert place.run("--methods", "none,michel", "--dry-run") == 0
+    said = capsys.readouterr().out
+    assert re.search(r"to do: the smaller models of 2 cells are timed, about \d+ (ms|s|min) on cpu", said), said
 
 
 def test_a_disk_that_is_too_small_ends_the_run_before_it_trains(place, capsys, monkeypatch):
