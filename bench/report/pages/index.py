@@ -10,7 +10,7 @@ from bench.analysis.naming import all_of_one_model, count
 from bench.analysis.quality import CHANCE_ERRORS
 from bench.report.area_orders import area_orders
 from bench.report.board import Board, removes_heads, role
-from bench.report.figures import gallery, lines
+from bench.report.figures import gallery, head_gallery, lines
 from bench.report.files import Files, files_of
 from bench.report.pages.render import render
 from bench.report.standing import MARGIN, Standing, why_none, words
@@ -39,7 +39,7 @@ def index(
         ranks.append(gallery.pareto(board, found))
         if (random := lines.control(board)) in found.labels:
             others.insert(0, details.improvements(found, random, "across-tasks"))
-    gates = gallery.gates(board)
+    gates = head_gallery.gates(board)
     page = render(
         "index.html",
         title="Which attention heads can go, and which method finds them?",

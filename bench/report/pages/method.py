@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from bench.analysis.kinds import KINDS, kind
 from bench.report.board import Board, removes_heads, role
-from bench.report.figures import gallery, lines
+from bench.report.figures import gallery, head_gallery, lines
 from bench.report.files import Files, files_of
 from bench.report.links import slug
 from bench.report.pages.definitions import definition
@@ -22,7 +22,7 @@ def method_page(board: Board, label: str, found: Standing | None, looks: Mapping
     """The page with its pictures and tables, one folder below the report's."""
     look, method = looks.get(label, lines.Look(lines.SERIES[0], "o")), board.any_of(label).cell.method
     own = {task: records for task in board.tasks if (records := board.of(task, label)) and removes_heads(records[0])}
-    changes = [each for task in own for each in gallery.score_changes(board, task, label)]
+    changes = [each for task in own for each in head_gallery.score_changes(board, task, label)]
     table = overview.by_task(board, label, f"method-{slug(label)}")
     page = render(
         "method.html",

@@ -9,7 +9,7 @@ from bench.analysis.quality import quality_name
 from bench.records.schema import TaskKey
 from bench.report.agreement import agreement, pairs
 from bench.report.board import Board
-from bench.report.figures import gallery, lines
+from bench.report.figures import gallery, head_gallery, lines
 from bench.report.files import Files, files_of
 from bench.report.links import heads_file, task_slug
 from bench.report.pages.definitions import definition
@@ -38,12 +38,12 @@ def task_page(
     first = [label for label in looks if label != lines.control(board) and board.of(task, label)][:2]
     drawn = [*gallery.task_curves(board, task, looks)]
     drawn += [each for label in first for each in gallery.boxes(board, task, label, looks[label])]
-    drawn += [gallery.layers(board, task, label) for label in first if board.of(task, label)[0].result.shape]
+    drawn += [head_gallery.layers(board, task, label) for label in first if board.of(task, label)[0].result.shape]
     drawn += gallery.traces(board, task)
     heads = gallery.critical(found, f"critical-differences-{file}", "seeds")
-    heads += gallery.heat_maps(board, task, found.labels) if found else []
+    heads += head_gallery.heat_maps(board, task, found.labels) if found else []
     both = agreement(board, task)
-    agreed = [gallery.agreements(board, task, both)] if both else []
+    agreed = [head_gallery.agreements(board, task, both)] if both else []
     by_pair = [pairs(board, task, both)] if both else []
     turns = knees.inflections(board, task)
     texts = translations(board, task)

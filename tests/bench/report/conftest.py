@@ -14,7 +14,7 @@ from markupsafe import Markup
 from bench.records.schema import FailedRecord, FinishedRecord, Record
 from bench.records.storage.store import Store
 from bench.report.board import Board, make_board
-from bench.report.figures import gallery
+from bench.report.figures import gallery, head_gallery
 from bench.report.figures.picture import Picture
 from bench.report.links import slug
 from bench.report.write import report
@@ -198,9 +198,10 @@ def run(write) -> Callable[..., Path]:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave pictures blank in tests of words, tables and files: drawing takes nearly all of the time."""
-    monkeypatch.setattr(
-        gallery, "picture", lambda name, title, caption, *_: Picture(name, title, caption, {}, Markup(""))
-    )
+    for module in (gallery, head_gallery):
+        monkeypatch.setattr(
+            module, "picture", lambda name, title, caption, *_: Picture(name, title, caption, {}, Markup(""))
+        )
 
 
 @pytest.fixture(scope="session")
