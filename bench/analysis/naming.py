@@ -1,4 +1,4 @@
-"""How tasks and seeds are named in messages, tables and figures."""
+"""How tasks, seeds and numbers are written in messages, tables and figures."""
 
 from __future__ import annotations
 
@@ -50,6 +50,11 @@ def count(number: int | None, what: str) -> str:
     """``1 seed``, ``2 seeds`` or ``2 processes``."""
     ending = "" if number == 1 else "es" if what.endswith("s") else "s"
     return f"{number} {what}{ending}"
+
+
+def fixed(value: float, digits: int, sign: str = "") -> str:
+    """``value`` with so many decimal places; 0 has no minus. sign: ``+`` for one before positive numbers too."""
+    return f"{round(value, digits) + 0.0:{sign}.{digits}f}"
 
 
 def p_in_words(p: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -66,8 +67,14 @@ class RunResults:
 
     def of(self, task: TaskKey, label: str) -> dict[int, FinishedCell]:
         """The finished cells of a method on a task, by seed, ascending."""
-        found = (cell for cell in self.cells if (cell.record.task, cell.record.cell.label) == (task, label))
-        return {cell.record.cell.seed: cell for cell in sorted(found, key=lambda cell: cell.record.cell.seed)}
+        return self._by_method.get((task, label), {})
+
+    @cached_property
+    def _by_method(self) -> dict[tuple[TaskKey, str], dict[int, FinishedCell]]:
+        found: dict[tuple[TaskKey, str], dict[int, FinishedCell]] = defaultdict(dict)
+        for cell in sorted(self.cells, key=lambda cell: cell.record.cell.seed):
+            found[cell.record.task, cell.record.cell.label][cell.record.cell.seed] = cell
+        return found
 
 
 def read_results(folder: Path) -> RunResults:

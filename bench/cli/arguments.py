@@ -17,6 +17,7 @@ from bench.cli.parser import Parser
 from bench.cli.requests import DEFAULT_OUT, DEFAULT_SUITE
 from tasks.request import CalibrationSource, TaskSpec
 
+MINI = Path(DEFAULT_OUT.format(suite=DEFAULT_SUITE))
 ABOUT = "Compare methods for pruning attention heads of transformers."
 DEVICE: dict[str, Any] = {
     "choices": ("auto", "cpu", "cuda"),
@@ -61,6 +62,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     for add_verb in (_run, _list, *on_models, *on_records):
         add_verb(parsers)
     known, extra = parser.parse_known_args(arguments)
+    if getattr(known, "folder", None) is MINI and len(extra) == 1 and not extra[0].startswith("-"):
+        # Where names stand before a flag, argparse takes the folder, which need not be given, for left out.
+        try:
+            known.folder = types.path(extra.pop())
+        except argparse.ArgumentTypeError as error:
+            known.parser.error(f"folder: {error}")
     if extra:
         known.parser.error(f"unrecognized arguments: {extra[0]}")
     check_names(known)
@@ -252,8 +259,7 @@ def _verb(parsers, name: str, summary: str, function: Callable[[argparse.Namespa
 
 
 def _add_folder(parser: argparse.ArgumentParser, meaning: str) -> None:
-    mini = Path(DEFAULT_OUT.format(suite=DEFAULT_SUITE))
-    parser.add_argument("folder", nargs="?", type=types.path, default=mini, help=f"{meaning} (default: {mini})")
+    parser.add_argument("folder", nargs="?", type=types.path, default=MINI, help=f"{meaning} (default: {MINI})")
 
 
 def _add_suite(parser: argparse.ArgumentParser) -> None:

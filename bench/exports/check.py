@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,7 +27,7 @@ def largest_gap(model: Any, runner: Runner, inputs: Mapping[str, Tensor]) -> flo
         model = copy.deepcopy(model).float()
     length = inputs["attention_mask"].shape[1]
     lengths = {length, max(1, length // 2)}
-    return max(_gap(model, runner, _shortened(inputs, each)) for each in lengths)
+    return largest([_gap(model, runner, _shortened(inputs, each)) for each in lengths])
 
 
 def _shortened(inputs: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
@@ -47,7 +48,12 @@ def _gap(model: Any, runner: Runner, inputs: Mapping[str, Tensor]) -> float:
     found = [runner.logits(inputs)]
     if mask.shape[1] > 1:
         found.append(runner.logits_in_parts(inputs, mask.shape[1] // 2))
-    return max(_difference(expected, each[mask.bool()]) for each in found)
+    return largest([_difference(expected, each[mask.bool()]) for each in found])
+
+
+def largest(gaps: Sequence[float]) -> float:
+    """The largest of ``gaps``; NaN where one is, of which ``max`` may lose sight."""
+    return float(np.max(gaps))
 
 
 def _difference(expected: Tensor, found: Tensor) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import time
 import traceback
 from collections.abc import Hashable
@@ -32,6 +33,7 @@ from tasks.models.steps import steps_told_to
 
 Arrays = dict[str, np.ndarray]
 LONGEST_REASON = 500  # characters
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all such characters but tabs and ends of lines
 OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 # Evaluations of the last model with all heads and with none, which every method's curve begins and ends with, by task,
 # seed and device. The cells of a model follow one another in a process.
@@ -73,8 +75,9 @@ def reason_of(error: BaseException) -> str:
 
 
 def _printable(text: str) -> str:
-    """``text`` with what UTF-8 cannot encode written as its number."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    """``text`` with what UTF-8 cannot encode, and what steers a terminal, written as its number."""
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def failed_record(cell: Cell, reason: str, trace: str | None = None) -> FailedRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.analysis.excluded_tasks import rows_to_average
+from bench.analysis.naming import fixed
 from bench.analysis.stats.orders import rank_correlation
 from bench.report.board import Board, removes_heads
 
@@ -17,12 +18,13 @@ def area_orders(board: Board) -> str:
     table = rows_to_average(board.table)
     by_task = table.groupby(["label", "task", "data", "model"])[["area", "area50"]].mean()  # over seeds
     tasks = by_task.groupby("label").size()
-    labels = [label for label in tasks.index[tasks == tasks.max()] if removes_heads(board.any_of(label))]
+    of_all = tasks.index[tasks == len(by_task.groupby(["task", "data", "model"]))]
+    labels = [label for label in of_all if removes_heads(board.any_of(label))]
     means = by_task.groupby("label").mean().loc[labels]
     if len(labels) < FEWEST or means.isna().any(axis=None):
         return ""
     tau = rank_correlation(means["area"].to_numpy(), means["area50"].to_numpy())
     return (
         f"Kendall's tau between the orders of the {len(labels)} methods that remove heads by area and by area to 50 %: "
-        f"{tau:.2f}."
+        f"{fixed(tau, 2)}."
     )

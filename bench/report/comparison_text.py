@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.analysis.comparing.comparison import Comparison, TaskComparison
-from bench.analysis.naming import p_in_words
+from bench.analysis.naming import fixed, p_in_words
 from bench.analysis.stats.pairs import Difference
 from bench.report.tables.markdown import aligned
 
@@ -47,7 +47,7 @@ def _whole(comparison: Comparison) -> str:
             f"In {these} {kept} {where}, but so few cannot show a difference at the {100 * comparison.alpha:g} % "
             f"level: {_seeds((overall.seeds_needed,) * len(overall.seeds))} are needed."
         )
-    interval = _interval(overall, comparison.alpha, overall.mean < 0)
+    interval = _interval(overall, comparison.alpha, turned=winner == b and points != "0.0 points")
     if _shown(overall, comparison):
         return f"{winner} keeps {points} more {comparison.quality} than {loser} {where}, {interval}; {seeds}."
     return f"No difference was shown: {kept} {where}, {interval}, p = {p_in_words(overall.p)}; {seeds}."
@@ -120,8 +120,8 @@ def _document_table(comparison: Comparison) -> str:
             continue
         interval = documents.interval
         lines.append(
-            f"- {task.name}: difference {interval.mean:.1f} points, {100 * (1 - comparison.alpha):g} % interval over "
-            f"documents {interval.low:.1f} to {interval.high:.1f}"
+            f"- {task.name}: difference {fixed(interval.mean, 1)} points, {100 * (1 - comparison.alpha):g} % interval "
+            f"over documents {fixed(interval.low, 1)} to {fixed(interval.high, 1)}"
             + ("" if documents.mcnemar else f"; no McNemar test, as {documents.no_mcnemar}")
         )
         for seed, test, p in zip(task.seeds, documents.mcnemar, documents.holm, strict=False):
@@ -137,21 +137,21 @@ def _order_table(comparison: Comparison) -> str:
     ]
     for task in comparison.tasks:
         if found := task.agreement:
-            stable = ["–" if value != value else f"{value:.2f}" for value in found.stable]
+            stable = ["–" if value != value else fixed(value, 2) for value in found.stable]
             shared = f"{100 * found.overlap:.0f} % of {found.k}"
-            rows.append([task.name, f"{found.tau:.2f}", shared, f"{100 * found.k / found.units:.0f} %", *stable])
+            rows.append([task.name, fixed(found.tau, 2), shared, f"{100 * found.k / found.units:.0f} %", *stable])
     return "Agreement of removal orders; over seeds: Kendall's tau of a method with itself\n\n" + (aligned(rows))
 
 
 def _figures(d: Difference) -> list[str]:
-    interval = "–" if d.interval is None else f"{d.interval[0]:.1f} to {d.interval[1]:.1f}"
-    return [f"{d.mean:+.1f}", interval, f"needs {d.seeds_needed} seeds" if d.p is None else p_in_words(d.p)]
+    interval = "–" if d.interval is None else f"{fixed(d.interval[0], 1)} to {fixed(d.interval[1], 1)}"
+    return [fixed(d.mean, 1, "+"), interval, f"needs {d.seeds_needed} seeds" if d.p is None else p_in_words(d.p)]
 
 
 def _interval(d: Difference, alpha: float, turned: bool) -> str:
     low, high = d.interval or (float("nan"), float("nan"))
     low, high = (-high, -low) if turned else (low, high)
-    return f"{100 * (1 - alpha):g} % interval {low:.1f} to {high:.1f}"
+    return f"{100 * (1 - alpha):g} % interval {fixed(low, 1)} to {fixed(high, 1)}"
 
 
 def _shown(d: Difference, comparison: Comparison) -> bool:

@@ -12,7 +12,7 @@ from bench.analysis.comparing.over_controls import Over
 from bench.analysis.excluded_tasks import exclusion_note, rows_to_average
 from bench.analysis.kinds import KINDS
 from bench.analysis.machines import machine
-from bench.analysis.naming import of_one_model
+from bench.analysis.naming import fixed, of_one_model
 from bench.analysis.quality import quality_in_short, quality_name
 from bench.analysis.summary import over_seeds
 from bench.records.errors import InputError
@@ -251,5 +251,5 @@ def _table(
 def _cell(mean: float, spread: float, factor: float, digits: int) -> str:
     if pd.isna(mean):
         return "–"
-    text = f"{mean * factor:.{digits}f}"
+    text = fixed(mean * factor, digits)
     return text if pd.isna(spread) else f"{text} ±{spread * factor:.{digits}f}"

@@ -14,6 +14,7 @@ from bench.analysis.naming import by_reason, count, seeds_in_words
 from bench.analysis.stats.across import FEWEST, Estimate, Scores, iqm, mean_of_tasks, seed_bootstrap, task_means
 from bench.analysis.stats.many import Ranking, ranking
 from bench.analysis.stats.tiers import Tiers, tiers
+from bench.analysis.summary import mean_and_spread
 from bench.records.schema import TaskKey
 from bench.report.board import Board, removes_heads
 
@@ -34,6 +35,11 @@ class Standing:
     ranking: Ranking | None  # blocks are the tasks or, of one task, its seeds; None with a single method
     unranked: dict[str, str]  # methods that remove heads, and why they are not among ``labels``
     left_out: str  # a sentence on the tasks without an area; empty where each has one
+
+    @property
+    def spread(self) -> np.ndarray:
+        """Standard deviation of areas over seeds, mean over tasks, (methods,); NaN with one seed."""
+        return np.asarray(np.mean([mean_and_spread(scores.T)[1] for scores in self.scores], axis=0))
 
     def tier(self, label: str) -> int | None:
         """1 for the first tier of the method's kind; None where it is not ranked."""
@@ -161,9 +167,10 @@ def _best(found: Standing) -> list[str]:
     numbers = sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})
     seeds = count(numbers[0], "seed") if len(numbers) == 1 else f"{numbers[0]} to {numbers[1]} seeds per task"
     if area.low is None or area.high is None:
+        instead = ", so the standard deviation over seeds is shown instead" if numbers[-1] > 1 else ""
         return [
             f"{best} has the largest area, {area.value[place]:.3f}, in {seeds}; intervals need at least {FEWEST} "
-            "seeds, so the standard deviation over seeds is shown instead."
+            f"seeds{instead}."
         ]
     interval = f"95 % interval {area.low[place]:.3f} to {area.high[place]:.3f}"
     return [f"{best} has the largest area, {area.value[place]:.3f} ({interval} over {seeds})."]

@@ -166,7 +166,9 @@ class Worker:
         index, seconds, self.index, self.job, self.alive = self.index, self.seconds, None, None, False
         assert index is not None
         code = self._process.exitcode or 0
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        how = f"exit code {code}"
+        if code < 0:
+            how = f"signal {signal.Signals(-code).name if -code in set(signal.Signals) else -code}"
         if code == -signal.SIGKILL:
             how += ", as when memory runs out"
         return Done(index, seconds, died=self._reason or f"its process ended with {how}", crashed=not self._reason)

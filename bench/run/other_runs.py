@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import TextIO
 
 
 def this_run() -> str:
@@ -34,14 +35,24 @@ def announced(run: str = "") -> Iterator[None]:
         return
     path = folder / f"{run or this_run()}.{os.getpid()}.run"
     what = f"for {run}" if run else " ".join(sys.argv[1:]) or "headbench"
-    with path.open("w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with _locked_new(path) as file:
         file.write(f"process {os.getpid()}, since {datetime.now():%H:%M}: {what}")
         file.flush()
         try:
             yield
         finally:
             path.unlink(missing_ok=True)
+
+
+def _locked_new(path: Path) -> TextIO:
+    """The file at ``path``, empty and locked. Before it is, another run may take it for one left behind."""
+    while True:
+        file = path.open("w", encoding="utf-8")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                return file
+        file.close()
 
 
 def other_runs(run: str = "") -> list[str] | None:

@@ -49,6 +49,8 @@ class Progress:
         self._clear()
         if self._former is not None:
             signal.signal(signal.SIGINT, self._former)
+        if kind is None and (self._asked or self._ended):  # since the last look at the workers
+            raise KeyboardInterrupt
 
     def say(self, text: str) -> None:
         """Print a line to standard output."""

@@ -137,7 +137,7 @@ def survey(
 
 def _set_aside_others(store: Store, cells: Sequence[Cell]) -> None:
     """Set aside the corrupt records of earlier runs with other cells: the leaderboard shows theirs too."""
-    for path in set(store.paths()) - {store.path(cell.name) for cell in cells}:
+    for path in sorted(set(store.paths()) - {store.path(cell.name) for cell in cells}):
         if store.link_above(path):
             continue  # not ours to rename; whoever reads it leaves it out
         try:

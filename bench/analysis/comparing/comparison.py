@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -248,11 +248,16 @@ def _agreement(pair: SeedPairs, level: float) -> Agreement | None:
         return None
     units = results[0][0].units
     k = max(1, count_at(level, units))
-    of_a, of_b = (np.stack(side) for side in zip(*orders, strict=True))
     return Agreement(
         tau=float(np.mean([kendall_tau(a, b).mean() for a, b in orders])),
         overlap=float(np.mean([overlap(a, b, k).mean() for a, b in orders])),
         k=k,
         units=units,
-        stable=(stability(of_a), stability(of_b)),
+        stable=(_stability(side[0] for side in orders), _stability(side[1] for side in orders)),
     )
+
+
+def _stability(orders: Iterable[np.ndarray]) -> float:
+    """Of a method with itself over seeds; NaN where these differ in how many random orders they have."""
+    found = list(orders)
+    return stability(np.stack(found)) if len({each.shape for each in found}) == 1 else float("nan")

@@ -45,7 +45,7 @@ def slowdown(pairs: Sequence[Twin], alpha: float) -> Slowdown | str:
     alike = [twin for twin in pairs if same_choices(twin.before.finished.result, twin.after.finished.result)]
     if not alike:
         return "other units were chosen"
-    timed = [twin for twin in alike if min(_seconds(run.finished)[0] for run in (twin.before, twin.after)) >= SHORTEST]
+    timed = [twin for twin in alike if all(_is_timed(run.finished) for run in (twin.before, twin.after))]
     if not timed:
         return "scoring takes no time"
     logs = np.array([log(_relative(twin.after.finished) / _relative(twin.before.finished)) for twin in timed])
@@ -68,6 +68,11 @@ def _seconds(record: FinishedRecord) -> tuple[float, float]:
     if record.cell.device == "cpu" and (processor := measured.processor_seconds):
         return processor.choosing, processor.evaluation
     return measured.scoring_seconds or measured.method_training_seconds, measured.evaluation_seconds
+
+
+def _is_timed(record: FinishedRecord) -> bool:
+    scoring, control = _seconds(record)
+    return scoring >= SHORTEST and control > 0
 
 
 def _relative(record: FinishedRecord) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
+from math import isinf
 
 from bench.analysis.regression.cells import Twin, Twins
 from bench.analysis.regression.cost import passes_ratio, slowdown
@@ -87,6 +88,8 @@ def _quality(pairs: list[Twin], limits: Limits, alpha: float) -> tuple[str, bool
 
 def _passes(pairs: list[Twin], limits: Limits) -> tuple[str, bool]:
     most = max(passes_ratio(twin) for twin in pairs)
+    if isinf(most):
+        return "makes passes, and made none before", True
     return (f"takes up to {most:.2f} times the passes" if most > 1 else ""), most > 1 + limits.slower
 
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+FEWEST, MOST = 1000, 100_000  # draws of a bootstrap
+BLOCK = 1000  # of these that are held at once
+
 
 @dataclass(frozen=True)
 class McNemar:
@@ -52,7 +55,7 @@ def document_bootstrap(
     b: np.ndarray,
     parts: Sequence[int] = (),
     alpha: float = 0.05,
-    draws: int = 1000,
+    draws: int | None = None,
     seed: int = 0,
 ) -> Interval:
     """Mean difference of outcomes, a - b, with a paired percentile interval over documents.
@@ -60,7 +63,8 @@ def document_bootstrap(
     ``a``, ``b``: (seeds, N), outcomes or their means over random draws, of the same documents in the same order. A
     document is drawn with its outcomes in all seeds (Efron & Tibshirani 1993, ch. 13). ``parts``: sizes of sub-tasks
     whose documents follow one another; documents are then drawn within each, and the mean is the mean of the sub-tasks'
-    means. Raises ValueError if shapes do not fit.
+    means. draws: 1000 without a number or, where ``alpha`` is small, so many that ten are expected beyond each end.
+    Raises ValueError if shapes do not fit.
     """
     sizes = list(parts) or [a.shape[-1]]
     if a.shape != b.shape or sum(sizes) != a.shape[-1] or min(sizes) < 1:
@@ -68,8 +72,18 @@ def document_bootstrap(
     rng = np.random.default_rng(seed)
     difference = np.mean(a.astype(float) - b, axis=0)  # (N,)
     by_part = np.split(difference, np.cumsum(sizes)[:-1])
-    drawn = [
-        rng.multinomial(len(part), np.full(len(part), 1 / len(part)), draws) @ part / len(part) for part in by_part
-    ]
+    draws = draws or int(min(max(FEWEST, np.ceil(20 / alpha)), MOST))
+    drawn = [_means(part, draws, rng) for part in by_part]
     low, high = np.quantile(np.mean(drawn, axis=0), [alpha / 2, 1 - alpha / 2])
     return Interval(float(np.mean([part.mean() for part in by_part])), float(low), float(high))
+
+
+def _means(values: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
+    """Means of so many samples of ``values``, (N,), drawn with replacement: (draws,).
+
+    Of equal values only their number counts, and there are few that differ.
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    blocks = [min(BLOCK, draws - begin) for begin in range(0, draws, BLOCK)]
+    drawn = [rng.multinomial(len(values), counts / len(values), block) @ distinct for block in blocks]
+    return np.concatenate(drawn) / len(values)

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from bench.analysis.stats.signflip import ROUNDING, samples_needed, sign_flip_interval, sign_flip_p
+from bench.analysis.stats.signflip import ROUNDING, check, samples_needed, sign_flip_interval, sign_flip_p
 
 
 @dataclass(frozen=True)
 class Difference:
     """Paired differences a - b, in the unit of what was given: of seeds on one task, or of tasks with their seeds."""
 
+    by_task: tuple[tuple[float, ...], ...]  # the differences in the seeds of each task
+    alpha: float
+    seed: int
     mean: float  # over tasks of the mean over the seeds of each
-    interval: tuple[float, float] | None  # None with too few differences for any
     p: float | None  # of the sign-flip test; None if so few differences cannot reach the level
     beats: float  # share of seeds in which a is above b, ties counted half; tasks have the same weight
     seeds: tuple[int, ...]  # of each task
     needed: int  # differences with which the test could reach the level
+
+    @cached_property
+    def interval(self) -> tuple[float, float] | None:
+        """Interval of the mean, for one test at the level alpha; None with too few differences for any."""
+        return sign_flip_interval(np.concatenate(self.by_task), self.alpha, task_weights(self.seeds), self.seed)
 
     @property
     def seeds_needed(self) -> int:
@@ -40,11 +48,13 @@ def difference(
     reach ``alpha / tests``. The interval is for one test. Raises ValueError if a value is missing.
     """
     by_task = [np.subtract(one, other) for one, other in zip(a, b, strict=True)]
-    d, weights = np.concatenate(by_task), task_weights([len(each) for each in by_task])
+    d, weights = check(np.concatenate(by_task), task_weights([len(each) for each in by_task]))
     needed = samples_needed(alpha, tests)
     return Difference(
+        by_task=tuple(tuple(map(float, each)) for each in by_task),
+        alpha=alpha,
+        seed=seed,
         mean=_mean(by_task),
-        interval=sign_flip_interval(d, alpha, weights, seed),
         p=sign_flip_p(d, weights, seed) if len(d) >= needed else None,
         beats=_mean([(each > ROUNDING) + (np.abs(each) <= ROUNDING) / 2 for each in by_task]),
         seeds=tuple(map(len, by_task)),

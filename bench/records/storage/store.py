@@ -235,7 +235,8 @@ def _aside(path: Path, number: int) -> Path:
 def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
     """The records in ``folder`` made under the current protocol, by path, and the number of those of other protocols.
 
-    A corrupt one is named on standard error and left out. Raises InputError if no record is left.
+    A corrupt one is named on standard error and left out, as is a second one of a cell, such as in a copied folder.
+    Raises InputError if no record is left.
     """
     store = Store(folder)
     paths = store.paths()
@@ -248,6 +249,10 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
             _tell(f"left out, a corrupt record{remedy}: {found}")
         elif not isinstance(found, OtherProtocol):
             records[path] = found
+    seconds = _seconds_of_a_cell(records)
+    for path, first in seconds.items():
+        _tell(f"left out, as {first} is of the same cell: {path}")
+        del records[path]
     if not paths:
         raise InputError(
             f"{folder}: no records there (expected {store.folder}/TASK.DATA.MODEL/METHOD/seedN.json); give the folder "
@@ -257,7 +262,18 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
         what = "are corrupt" if corrupt == len(paths) else "were made under another protocol"
         packed = f" once `headbench unpack {folder}` has unpacked them" if is_packed(store.folder) else ""
         raise InputError(f"{folder}: its records {what}; `headbench run` makes them again{packed}")
-    return records, len(paths) - len(records) - corrupt
+    return records, len(paths) - len(records) - corrupt - len(seconds)
+
+
+def _seconds_of_a_cell(records: Mapping[Path, Record]) -> dict[Path, Path]:
+    """Records of a cell that another is of as well, each with that one: copies have longer names, mostly."""
+    first: dict[tuple[Any, ...], Path] = {}
+    found = {}
+    for path in sorted(records, key=lambda path: (len(str(path)), path)):
+        record = records[path]
+        if (known := first.setdefault((record.task, record.cell.label, record.cell.seed), path)) != path:
+            found[path] = known
+    return found
 
 
 @cache

@@ -102,10 +102,11 @@ def pareto(board: Board, found: Standing) -> Picture:
 
 def fronts(scope: Scope) -> list[Picture]:
     """Points lost against parameters left and, where that was timed, against time at the largest batch size."""
-    found, largest = scope.found, scope.found.batches[-1:]
+    found, on_fronts = scope.found, fronts_of(scope.found)
+    largest = [batch for batch in found.batches if f"b{batch}" in on_fronts][-1:]  # controls alone may be timed
     axes: list[tuple[str, str, int | None]] = [("parameters", "parameters left", None)]
     axes += [(f"b{batch}", f"time of a forward pass at batch {batch}", batch) for batch in largest]
-    points, on_fronts = [point for label in found.methods for point in found.points[label]], fronts_of(found)
+    points = [point for label in found.methods for point in found.points[label]]
     pictures = []
     for axis, what, batch in axes:
         of_kinds = on_fronts[axis]

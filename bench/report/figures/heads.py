@@ -29,11 +29,14 @@ CELL = 0.16  # inches
 
 
 def kept_shares(records: Sequence[FinishedRecord], removed: int) -> np.ndarray | None:
-    """Share of seeds and draws that keep each unit with ``removed`` removed, (units,); None if not measured."""
+    """Share of seeds and draws that keep each unit with ``removed`` removed, (units,); None if not measured.
+
+    Records of a model with other units than that of the first do not count.
+    """
     masks = []
     for record in records:
         result = record.result
-        if removed not in result.removed:
+        if removed not in result.removed or result.units != records[0].result.units:
             continue
         mask = np.zeros(result.units)
         if result.orders:
@@ -115,7 +118,7 @@ def layers_by_budget(records: Sequence[FinishedRecord], title: str) -> Figure:
     budgets, numbers = kept_by_layer(records)
     figure, axis = canvas(title, "heads kept in all", "layer", (4.4, 0.85 + 0.24 * len(shape)))
     size = 8 if len(budgets) <= 12 else 6
-    filled = list(numbers / np.array(shape)[:, None])
+    filled = list(numbers / np.maximum(shape, 1)[:, None])  # a pruned model may have a layer without heads
     cell_map(axis, filled, lambda row, column: mean_heads(numbers[row, column]), size=size)
     name_cells(axis, budgets, range(len(shape)), size)
     return figure

@@ -12,7 +12,6 @@ from bench.analysis.budgets import front
 from bench.analysis.comparing.controls import chooses_at_random
 from bench.analysis.costs import cost_in_passes
 from bench.analysis.kinds import KINDS, RECOVERED, TRAINED
-from bench.analysis.summary import mean_and_spread
 from bench.report.board import Board, role
 from bench.report.figures.canvas import canvas, short
 from bench.report.figures.lines import FIRST, MARKERS
@@ -73,7 +72,7 @@ def areas(board: Board, found: Standing) -> Figure:
 def _areas(axis: Axes, board: Board, found: Standing, members: Sequence[str], top: float) -> None:
     """The rows of ``members``, the first at ``top``."""
     value = found.area.value
-    spread = np.nan_to_num(np.mean([mean_and_spread(scores.T)[1] for scores in found.scores], axis=0))
+    spread = np.nan_to_num(found.spread)
     low = value - spread if found.area.low is None else found.area.low
     high = value + spread if found.area.high is None else found.area.high
     before = None

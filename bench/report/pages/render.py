@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from bench.analysis.naming import by_reason
+from bench.analysis.naming import by_reason, count
 from bench.report import links
 
 FOLDER = Path(__file__).parent
@@ -66,7 +66,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {"slug": links.slug, "prose": prose, "by_reason": by_reason}
+    made.filters |= {"slug": links.slug, "prose": prose, "by_reason": by_reason, "count": count}
     made.globals |= {
         "breakable": breakable,
         "generator": GENERATOR,

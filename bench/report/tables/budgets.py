@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from bench.analysis.budgets import ALPHA, Budget, Fit, evenly, fronts_of, merit, within
 from bench.analysis.kinds import KINDS
-from bench.analysis.naming import count, p_in_words
+from bench.analysis.naming import count, fixed, p_in_words
 from bench.analysis.points import Mean, Point
 from bench.analysis.stats.signflip import samples_needed
 from bench.analysis.trade_offs import TradeOffs
@@ -95,7 +95,7 @@ def in_words(found: TradeOffs, budget: Budget) -> str:
 
 def lost(point: Point) -> str:
     """Points lost in words: ``1.2 points [0.5, 2.0]``."""
-    return f"{point.lost.value:.1f} points{_interval(point.lost, 1)}"
+    return f"{fixed(point.lost.value, 1)} points{_interval(point.lost, 1)}"
 
 
 def untold(found: TradeOffs, fits: Sequence[Fit]) -> str:
@@ -184,7 +184,7 @@ def _estimated(mean: Mean, digits: int, href: str = "") -> Cell:
 
 
 def _interval(mean: Mean, digits: int) -> str:
-    return "" if mean.low is None or mean.high is None else f" [{mean.low:.{digits}f}, {mean.high:.{digits}f}]"
+    return "" if mean.low is None or mean.high is None else f" [{fixed(mean.low, digits)}, {fixed(mean.high, digits)}]"
 
 
 def _within(mean: Mean, most: float) -> Cell:
@@ -197,7 +197,7 @@ def _more(fit: Fit, fitting: int, found: TradeOffs) -> Cell:
     if fit.more is None:
         return Cell("–", math.nan)
     if fit.p is None:
-        return Cell(f"{fit.more:+.1f}", fit.more, f" (needs {_needed(found, fitting)} seeds)")
+        return Cell(fixed(fit.more, 1, "+"), fit.more, f" (needs {_needed(found, fitting)} seeds)")
     p = p_in_words(fit.p)
     told = "" if fit.shown_apart else ", not distinguishable"
-    return Cell(f"{fit.more:+.1f}", fit.more, f" (p {p if p.startswith('<') else f'= {p}'}{told})")
+    return Cell(fixed(fit.more, 1, "+"), fit.more, f" (p {p if p.startswith('<') else f'= {p}'}{told})")

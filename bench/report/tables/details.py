@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bench.analysis.naming import fixed
 from bench.analysis.stats.across import Estimate, improvement_over, seed_bootstrap
 from bench.analysis.stats.orders import stability
 from bench.records.schema import FinishedRecord, TaskKey
@@ -35,7 +36,8 @@ def improvements(found: Standing, against: str, file: str) -> Table:
         Heading("IQM of area", "iqm", "Mean over the middle half of the tasks, seeds averaged first"),
         Heading(f"P(above {against})", "above", f"Probability that a run is above one of {against}, ties half"),
     )
-    return Table(file, "Across tasks, with 95 % intervals from a bootstrap stratified by task", headings, rows)
+    intervals = "" if found.iqm.low is None else ", with 95 % intervals from a bootstrap stratified by task"
+    return Table(file, f"Across tasks{intervals}", headings, rows)
 
 
 def stabilities(board: Board, label: str, root: str) -> Table | None:
@@ -118,5 +120,5 @@ def estimated(estimate: Estimate, index: int, digits: int, href: str) -> Cell:
     """The cell of an estimate with its interval, if it has one."""
     spread = ""
     if estimate.low is not None and estimate.high is not None:
-        spread = f" [{estimate.low[index]:.{digits}f}, {estimate.high[index]:.{digits}f}]"
+        spread = f" [{fixed(estimate.low[index], digits)}, {fixed(estimate.high[index], digits)}]"
     return number(float(estimate.value[index]), digits, spread, href=href)

@@ -20,9 +20,10 @@ def metric_tables(records: Sequence[FinishedRecord]) -> list[tuple[str, list[lis
     """A heading and a table for each level shown: one row per method, one column per sub-task.
 
     records: finished ones of one task and model. Values are means over draws and seeds; accuracies in per cent. The
-    first row is the unpruned model. There are no tables where sub-tasks have no metrics.
+    first row is the unpruned model. There are no tables where sub-tasks have no metrics that all records have.
     """
-    names = _shown([name for record in records for name in record.result.metrics[0][0]])
+    every = [record.result.metrics[0][0] for record in records]
+    names = _shown([name for name in every[0] if all(name in each for each in every)] if every else [])
     found: dict[int, Rows] = defaultdict(lambda: defaultdict(list))
     units = max((record.result.units for record in records), default=0)
     for record in records:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bench.analysis.comparing.over_controls import Over
 from bench.analysis.kinds import KINDS, RECOVERED, TRAINED
-from bench.analysis.naming import p_in_words
+from bench.analysis.naming import fixed, p_in_words
 from bench.report.tables.table import Cell, Heading
 
 TESTED = "p of the sign-flip test, adjusted for all methods of the kind"
@@ -54,7 +54,7 @@ def over_cell(over: Over | None, href: str = "") -> Cell:
         return Cell("–", math.nan)
     found = over.difference
     tested = f"needs {found.seeds_needed} seeds" if over.p is None else f"p {_equals(p_in_words(over.p))}"
-    return Cell(f"{found.mean:+.1f}", found.mean, f" ({tested})", href)
+    return Cell(fixed(found.mean, 1, "+"), found.mean, f" ({tested})", href)
 
 
 def _equals(p: str) -> str:

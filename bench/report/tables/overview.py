@@ -160,14 +160,15 @@ def _parts(board: Board, label: str) -> str:
 
 
 def _area(label: str, means: pd.DataFrame, spreads: pd.DataFrame, found: Standing | None, href: str) -> Cell:
-    """The area of a ranked method in the standing, with its interval if it has one; else the mean over seeds."""
-    (cell,) = _cells(means, spreads, label, ["area"], href)
+    """The area of a ranked method in the standing, with its interval or its spread; else the mean over seeds."""
     if not found or label not in found.labels:
+        (cell,) = _cells(means, spreads, label, ["area"], href)
         return cell
     place = found.labels.index(label)
     if found.area.low is not None:
         return estimated(found.area, place, 3, href)
-    return number(float(found.area.value[place]), 3, cell.spread, href=href)
+    spread = found.spread[place]
+    return number(float(found.area.value[place]), 3, "" if math.isnan(spread) else f" ±{spread:.3f}", href=href)
 
 
 def _cells(means: pd.DataFrame, spreads: pd.DataFrame, row: Hashable, columns: Sequence[str], href: str) -> list[Cell]:

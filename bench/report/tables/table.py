@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, groupby
 
+from bench.analysis.naming import fixed
+
 # Characters that LaTeX reads as commands or sets as something else.
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -19,6 +21,7 @@ LATEX = {
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
     "–": "--",
+    "−": "$-$",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
@@ -95,7 +98,7 @@ def number(
     """The cell of a number; ``missing`` is shown for NaN."""
     if math.isnan(value):
         return Cell(missing, value)
-    return Cell(f"{value * factor:.{digits}f}", value, spread, href)
+    return Cell(fixed(value * factor, digits), value, spread, href)
 
 
 def to_csv(table: Table) -> bytes:

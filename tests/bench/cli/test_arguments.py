@@ -172,6 +172,12 @@ def test_every_field_of_a_request_is_a_flag_that_help_explains(capsys):
         assert f"--{name.replace('_', '-')} " in shown and field.description in shown
 
 
+@pytest.mark.parametrize("flags", ["DIR --level 0.5", "--level 0.5 DIR"])
+def test_a_folder_may_come_before_or_after_a_flag(complaint, flags):
+    assert parse(["compare", "a", "b", *flags.split()]).folder == Path("DIR")
+    assert complaint("compare", "a", "b", "--level", "0.5", "") == "folder: expected a value, not an empty one"
+
+
 def test_tasks_are_named_to_compare_as_to_run():
     for flag in ("--tasks", "--task"):
         assert parse(["compare", "a", "b", flag, "mnli"]).tasks == "mnli"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
-from bench.exports.check import largest_gap
+from bench.exports.check import largest, largest_gap
 from bench.exports.onnx_files import OPSET, write_onnx
 from bench.exports.runner import Runner, in_place_of
 from methods.heads import HeadMap
@@ -167,6 +169,10 @@ def test_a_difference_is_found(exported, texts):
         bias.weight.add_(0.1)
         assert largest_gap(model, runner, inputs) > 1e-3
         bias.weight.sub_(0.1)
+
+
+def test_what_is_no_number_is_the_largest_difference():
+    assert all(math.isnan(largest(gaps)) for gaps in ([0.0, math.nan], [math.nan, 0.0])) and largest([0.0, 0.5]) == 0.5
 
 
 def test_layers_without_heads_have_no_attention(exported, onnx):

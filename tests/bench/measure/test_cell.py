@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from transformers import AutoTokenizer, BartConfig, BartForSequenceClassification
 
-from bench.measure.cell import run_cell
+from bench.measure.cell import reason_of, run_cell
 from bench.records.schema import FinishedRecord
 from bench.suites.cells import plan
 from bench.suites.parse import parse_methods
@@ -40,3 +40,8 @@ def test_kinds_of_attention_are_recorded_where_a_model_has_several(tiny_model, t
     result = recorded(str(tmp_path / "bart"), str(tiny_data), tmp_path).result
     assert sorted(result.attention) == ["cross", "decoder", "encoder"]
     assert len(result.attention) == len(result.shape)
+
+
+def test_a_reason_steers_no_terminal():
+    error = ValueError("\x1b[31mred\x1b[0m\x00 \ud800 ü\nmore")
+    assert reason_of(error) == r"ValueError: \x1b[31mred\x1b[0m\x00 \ud800 ü"

@@ -53,12 +53,14 @@ def test_a_process_that_dies_costs_its_job_only():
         partial(pow, 2, 2),
         partial(pow, 2, 3),
         partial(os._exit, 0),
+        partial(signal.raise_signal, signal.SIGRTMIN + 6),
     ]
     done = {done.index: done for done in run_jobs(jobs, 2, NOTHING)}
     assert [done[index].value for index in (0, 3, 4)] == [2, 4, 8]
     assert done[1].died == "its process ended with signal SIGKILL, as when memory runs out"
     assert done[2].died == "its process ended with exit code 7"
     assert done[5].died == "its process ended with exit code 0"
+    assert done[6].died == f"its process ended with signal {signal.SIGRTMIN + 6}"  # which has no name
 
 
 def comes_back_twice() -> int:

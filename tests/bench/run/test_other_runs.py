@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -31,6 +32,20 @@ def holding(place):
     for process in started:
         process.kill()
         process.wait()
+
+
+def test_a_run_is_known_though_another_looked_while_it_was_announced(place, monkeypatch):
+    """The other one takes the file, which is not locked yet, for one left behind."""
+    lock, looked = fcntl.flock, []
+
+    def lock_late(file, how):
+        if how == fcntl.LOCK_EX and not looked:
+            looked.append(other_runs("another-1"))
+        return lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    with announced():
+        assert looked == [[]] and len(other_runs("another-1")) == 1
 
 
 def test_another_process_is_known_while_it_is_at_work_also_if_it_is_killed(place, holding):

@@ -131,6 +131,11 @@ def test_ctrl_c_twice_ends_the_run_and_once_where_nobody_can_answer():
             time.sleep(1)
 
 
+def test_ctrl_c_after_the_last_look_at_the_workers_is_not_lost():
+    with pytest.raises(KeyboardInterrupt), Progress(Terminal(), Terminal()):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
 @pytest.fixture
 def handled(monkeypatch):
     """The signals as the command handles them."""

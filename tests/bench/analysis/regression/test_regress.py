@@ -102,6 +102,15 @@ def test_a_file_for_continuous_integration(folders, keep, regress):
     assert "same machine" in suite.find("system-out").text
 
 
+def test_a_file_for_continuous_integration_can_be_read_whatever_a_failure_says(tmp_path, keep, regress):
+    keep("before", seeds=range(2))
+    keep("after")
+    keep("after", seeds=[1], reason="ValueError: \x1b[31mred\x1b[0m \x00")
+    report = tmp_path / "report.xml"
+    assert regress("--junit", str(report))[0] == 1
+    assert "\\x1b[31mred\\x1b[0m \\x00" in ElementTree.parse(report).find("testcase/failure").get("message")
+
+
 @pytest.mark.parametrize("content", [b"my notes\n", b"<html></html>", b"<?xml version='1.0' encoding='none'?><a/>"])
 def test_a_file_that_is_not_of_junit_stays(folders, complaint, content):
     (folders / "mine").write_bytes(content)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import bootstrap
+from scipy.stats import binom, bootstrap
 from statsmodels.stats.contingency_tables import mcnemar as reference
 
 from bench.analysis.stats.documents import document_bootstrap, mcnemar
@@ -40,7 +40,18 @@ def test_the_bootstrap_is_that_of_scipy():
     got = document_bootstrap(a, b, draws=20_000)
     want = bootstrap((a[0] * 1.0 - b[0],), np.mean, n_resamples=20_000, method="percentile", rng=1).confidence_interval
     assert got.mean == pytest.approx(a.mean() - b.mean())
-    assert (got.low, got.high) == pytest.approx((want.low, want.high), abs=0.004)
+    assert (got.low, got.high) == pytest.approx((want.low, want.high), abs=0.0051)  # means are multiples of 1/200
+
+
+def test_the_ends_for_many_methods_are_those_of_the_binomial_distribution():
+    a, alpha = np.arange(60)[None] < 30, 0.05 / 60
+    ends = binom.ppf([alpha / 2, 1 - alpha / 2], 60, 0.5) / 60
+
+    def off(draws: int | None) -> float:
+        found = [document_bootstrap(a, np.zeros_like(a), alpha=alpha, draws=draws, seed=seed) for seed in range(10)]
+        return max(np.abs(np.subtract(ends, (each.low, each.high))).max() for each in found)
+
+    assert off(None) < 1.01 / 60 < off(1000)  # the ends of 1000 draws would be the extreme ones
 
 
 def test_a_document_is_drawn_with_its_outcomes_in_all_seeds():

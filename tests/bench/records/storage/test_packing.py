@@ -28,7 +28,8 @@ def run(tmp_path, make_record):
         outcomes = np.random.default_rng(seed).random((1, 3, 100)) < 0.5
         record = make_record(seed=seed).model_copy(update={"key": str(seed)})
         store.write(f"t/m/seed{seed}", record, {"outcomes": outcomes, "scores.0": np.ones((1, 4), np.float32)})
-    failed = FailedRecord(cell=record.cell, provenance=record.provenance, reason="ValueError: no")
+    cell = record.cell.model_copy(update={"label": "n", "seed": 0})
+    failed = FailedRecord(cell=cell, provenance=record.provenance, reason="ValueError: no")
     store.write("t/n/seed0", failed)
     return tmp_path / "run"
 

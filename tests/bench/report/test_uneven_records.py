@@ -1,0 +1,91 @@
+"""Records that do not fit together everywhere: other metrics, units or seeds, nothing timed, a layer without heads."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from bench.records.storage.store import Store
+from bench.report.area_orders import area_orders
+from bench.report.board import read
+from bench.report.figures.heads import layers_by_budget
+from bench.report.leaderboard import summary
+from bench.report.standing import standing, words
+from bench.report.tables.metrics import metric_tables
+from bench.report.tables.overview import standings
+from bench.report.write import report
+from tests.bench.report.conftest import change
+
+
+def test_only_controls_may_be_timed(write):
+    write("michel", 60, timed=False)
+    folder = write("random", 40, control=True)
+    assert report(folder, folder / "report").exists()
+    page = next((folder / "report" / "budgets").glob("*.html")).read_text()
+    assert '<p class="lead">1 method;' in page
+
+
+def test_a_layer_may_have_no_heads(write):
+    board = read(write("michel", 60))
+    (record,) = board.records.values()
+    layers_by_budget([change(record, result={"shape": [8, 0]})], "layers")
+
+
+def test_seeds_may_have_models_of_other_sizes(write, make_record):
+    folder = write("michel", 60)
+    record = make_record("michel", "alpha", seed=1, removed=(0, 4, 12), result={"shape": [6, 6]})
+    name = "classification.alpha.model/michel/seed1"
+    Store(folder).write(name, record, {"outcomes": np.zeros((1, 3, 100), dtype=bool)})
+    assert report(folder, folder / "report").exists()
+
+
+def test_metrics_are_shown_that_all_records_have(make_record):
+    def record(label, **metrics):
+        return make_record(
+            label, result={"metrics": [[{f"data/{name}": value for name, value in metrics.items()}] * 3]}
+        )
+
+    tables = metric_tables([record("a", acc=0.5), record("b", acc_norm=0.25, acc=0.75)])
+    assert [table[0] for _, table in tables] == [["method", "data, acc"]]
+    assert sorted(tables[0][1][2:]) == [["a", "50.0"], ["b", "75.0"]]
+    assert metric_tables([record("a", acc=0.5), record("b", chrf=0.5)]) == []
+
+
+def test_an_area_has_the_spread_of_the_seeds_that_it_is_of(write):
+    """Most methods have seed 0 alone, by which all are ranked; one has three."""
+    for label in ("ae", "tis", "flap"):
+        write(label, 50)
+    for seed in range(3):
+        folder = write("michel", 60 + 10 * seed, seed)
+    board = read(folder)
+    found = standing(board, board.tasks)
+    assert found is not None and found.seeds == ((0,),)
+    area = {row[0].value: row[1] for row in standings(board, board.tasks, found, "t", "t").rows}["michel"]
+    assert area.spread == "" and area.shown == f"{found.area.value[0]:.3f}" and math.isnan(found.spread[0])
+    assert "in 1 seed; intervals need at least 5 seeds. " in " ".join(words(found))
+
+
+def test_orders_of_methods_are_compared_only_where_they_have_all_tasks(write):
+    for label, tasks in (("ae", ("x", "y")), ("tis", ("y", "z")), ("michel", ("x", "z"))):
+        for place, task in enumerate(tasks):
+            folder = write(label, 50 + 10 * place + len(label), data=task)
+    assert area_orders(read(folder)) == ""
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_copied_folder_of_a_method_counts_once(write, copies, capsys):
+    for seed in range(2):
+        for data in ("alpha", "beta"):
+            folder = write("michel", 60, seed, data)
+    before = summary(folder)
+    own = folder / "records" / "classification.alpha.model" / "michel"
+    for number in range(copies):
+        copy = own.with_name(f"michel.bak{number}")
+        copy.mkdir()
+        for file in own.iterdir():
+            (copy / file.name).write_bytes(file.read_bytes())
+    assert summary(folder) == before
+    said = capsys.readouterr().err
+    assert said.count("left out, as ") == 2 * copies and f"{own / 'seed0.json'} is of the same cell: " in said
