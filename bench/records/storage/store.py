@@ -249,8 +249,8 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
             _tell(f"left out, a corrupt record{remedy}: {found}")
         elif not isinstance(found, OtherProtocol):
             records[path] = found
-    seconds = _seconds_of_a_cell(records)
-    for path, first in seconds.items():
+    copies = _copies(records)
+    for path, first in copies.items():
         _tell(f"left out, as {first} is of the same cell: {path}")
         del records[path]
     if not paths:
@@ -262,10 +262,10 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
         what = "are corrupt" if corrupt == len(paths) else "were made under another protocol"
         packed = f" once `headbench unpack {folder}` has unpacked them" if is_packed(store.folder) else ""
         raise InputError(f"{folder}: its records {what}; `headbench run` makes them again{packed}")
-    return records, len(paths) - len(records) - corrupt - len(seconds)
+    return records, len(paths) - len(records) - corrupt - len(copies)
 
 
-def _seconds_of_a_cell(records: Mapping[Path, Record]) -> dict[Path, Path]:
+def _copies(records: Mapping[Path, Record]) -> dict[Path, Path]:
     """Records of a cell that another is of as well, each with that one: copies have longer names, mostly."""
     first: dict[tuple[Any, ...], Path] = {}
     found = {}
