@@ -136,6 +136,7 @@ class TextClassification(SeededTask):
             model["weights"] = digest_of_files(model_files(self.folder))
             model |= {"padding": "the tokenizer's"} if classifiers.pads_otherwise(self.folder) else {}
             model |= {} if self.trains else {"length": self._recipe.max_length}
+            model |= {"classes": "the data's"} if self.trains and checkpoint.format_of(self.folder) else {}
         if self.trains:
             code = [train.__name__, calibrating.__name__, seeding.__name__]
             code += [] if self.folder else [small.__name__, weights.__name__]

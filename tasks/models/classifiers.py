@@ -28,10 +28,11 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 
 def pads_otherwise(folder: Path) -> bool:
-    """Whether the model and the tokenizer in ``folder`` name different tokens for padding, or only one of them does."""
-    return (
-        checkpoint.load_config(folder).get_text_config().pad_token_id != checkpoint.load_tokenizer(folder).pad_token_id
-    )
+    """Whether the model in ``folder`` names another token for padding than the tokenizer, or none, and is told."""
+    config = checkpoint.load_config(folder)
+    if config.model_type in checkpoint.COUNT_FROM_PADDING:
+        return False
+    return config.get_text_config().pad_token_id != checkpoint.load_tokenizer(folder).pad_token_id
 
 
 def load_classifier(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
@@ -85,6 +86,9 @@ def find_padding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
     """Let ``model`` take for padding what ``tokenizer`` pads with.
 
     A decoder reads the class at the last token that is not padding, which it knows by an id of its configuration. Where
-    that is another one, or missing, as in many checkpoints, it would read the class at padding, or fail.
+    that is another one, or missing, as in many checkpoints, it would read the class at padding, or fail. Models whose
+    positions count from the token of their configuration keep it: with another they would be other models once saved.
     """
+    if model.config.model_type in checkpoint.COUNT_FROM_PADDING:
+        return
     model.config.get_text_config().pad_token_id = padding_id(tokenizer)

@@ -13,10 +13,12 @@ from transformers import (
     AutoTokenizer,
     LlamaConfig,
     LlamaForSequenceClassification,
+    RobertaConfig,
+    RobertaForSequenceClassification,
 )
 
 from bench.suites.plugins import load_plugins
-from methods.heads import HeadMap, remove_heads, save_pruned
+from methods.heads import HeadMap, load_pruned, remove_heads, save_pruned
 from tasks.contract import TASKS
 from tasks.errors import TaskError
 from tasks.models.cache import Cache
@@ -138,6 +140,47 @@ def test_a_pruned_classifier_can_be_trained_on(tiny_model, tiny_data, tmp_path):
     before = remove_heads(model, mask, heads).state_dict()
     assert any(not torch.equal(weight, before[name]) for name, weight in trained.state_dict().items())
     assert task.prepare(0, cache, torch.device("cpu")) == report  # found in the cache, undamaged
+
+
+@pytest.mark.parametrize("names", [("positive", "negative"), ("good", "bad")])
+def test_a_pruned_classifier_that_is_trained_on_has_the_classes_of_the_data(tiny_model, tiny_data, tmp_path, names):
+    """The classes of the model that was pruned had another order, or other names."""
+    model = AutoModelForSequenceClassification.from_pretrained(tiny_model)
+    model.config.id2label, model.config.label2id = dict(enumerate(names)), {name: i for i, name in enumerate(names)}
+    heads = HeadMap.of(model)
+    save_pruned(remove_heads(model, torch.arange(len(heads)) > 0, heads), tmp_path / "pruned")
+    for file in tiny_model.glob("tokenizer*"):
+        shutil.copy(file, tmp_path / "pruned")
+    task, cache = task_on(tmp_path / "pruned", tiny_data, finetune=True, limit=32), Cache(tmp_path / "cache")
+    task.prepare(0, cache, torch.device("cpu"))
+    trained = task.open(0, cache, torch.device("cpu"))
+    assert trained.config.id2label == dict(enumerate(LABELS)) and trained.config.label2id == {
+        name: number for number, name in enumerate(LABELS)
+    }
+    assert "classes" in task.fingerprints(0)["model"]
+    assert "classes" not in task_on(tiny_model, tiny_data, finetune=True).fingerprints(0)["model"]
+
+
+def test_a_model_whose_positions_count_from_padding_is_saved_as_it_was(tiny_model, tiny_data, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 16}
+    config = RobertaConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=64, initializer_range=0.5, pad_token_id=1, **sizes
+    )
+    config.id2label, config.label2id = dict(enumerate(LABELS)), {name: i for i, name in enumerate(LABELS)}
+    assert tokenizer.pad_token_id == 0
+    for part in (tokenizer, RobertaForSequenceClassification(config)):
+        part.save_pretrained(tmp_path / "roberta")
+    task = task_on(tmp_path / "roberta", tiny_data)
+    model = task.open(0, Cache(tmp_path / "cache"), torch.device("cpu"))
+    heads = HeadMap.of(model)
+    smaller = remove_heads(model, torch.arange(len(heads)) > 0, heads)
+    save_pruned(smaller, tmp_path / "smaller")
+    (batch,) = task.calibration(0, 4, torch.device("cpu"))
+    inputs = {name: value for name, value in batch.inputs.items() if name != "token_type_ids"}
+    with torch.no_grad():
+        torch.testing.assert_close(load_pruned(tmp_path / "smaller").eval()(**inputs).logits, smaller(**inputs).logits)
+    assert "padding" not in task.fingerprints(0)["model"]
 
 
 def test_a_pruned_language_model_is_no_classifier(tiny_language_model, tiny_data, tmp_path):
