@@ -28,7 +28,7 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 
 def pads_otherwise(folder: Path) -> bool:
-    """Whether the model in ``folder`` names another token for padding than the tokenizer, or none, and is told."""
+    """Whether ``find_padding`` gives the model in ``folder`` another token for padding than its configuration names."""
     config = checkpoint.load_config(folder)
     if config.model_type in checkpoint.COUNT_FROM_PADDING:
         return False
