@@ -14,9 +14,14 @@ NO_LABEL = re.compile(r"(-1(\.0+)?)?")
 
 
 def label_of(value: Any, names: list[str], where: str) -> str | int | None:
-    """A label as text or whole number, or its name if there are ``names`` of numbers; None if it is missing."""
+    """A label as text or whole number, or its name if there are ``names`` of numbers; None if it is missing.
+
+    Truth values are the texts ``True`` and ``False``, as libraries write them to CSV.
+    """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
+    if isinstance(value, bool):
+        return str(value)
     if isinstance(value, str) and not is_unicode(value):
         raise TaskError(f"{where}: label {short(value)} is not valid Unicode")
     if isinstance(value, (str, int, float)) and NO_LABEL.fullmatch(str(value).strip()):

@@ -14,7 +14,7 @@ from tasks.data.hub import is_saved, saved, streamed
 from tasks.data.labels import as_numbers, is_unicode, label_of, short
 from tasks.data.packages import PREFIX, folder_in_package
 from tasks.data.readers import ROW, SUFFIXES, Located, class_names, read
-from tasks.data.splits import Row, disjoint
+from tasks.data.splits import Row, UnknownLabel, disjoint
 from tasks.errors import TaskError
 
 _WORDS = {
@@ -110,7 +110,13 @@ def load(data: Data, columns: Sequence[str], label: str, *, labels: Sequence[str
             rows.setdefault(part.split, []).extend(_rows(part, columns, label, dropped, places))
     if not known:
         rows, places = as_numbers(rows, places)
-    found = disjoint(name_of(data, mirror), rows, labels or known, where_of(data), places=places)
+    try:
+        found = disjoint(name_of(data, mirror), rows, labels or known, where_of(data), places=places)
+    except UnknownLabel:
+        raise
+    except TaskError as error:
+        unlabelled = "; ".join(_unlabelled(Counter({"-1": dropped["-1"]}), ()))
+        raise TaskError("; ".join(filter(None, (str(error), unlabelled)))) from error
     return replace(found, remarks=(*_origins(parts), *_unlabelled(dropped, found.labels), *found.remarks))
 
 
@@ -244,9 +250,10 @@ def _origins(parts: Sequence[Part]) -> list[str]:
 
 
 def _unlabelled(dropped: Counter[str], classes: Sequence[str]) -> list[str]:
-    """Remarks on rows without a label."""
+    """Remarks on rows without a label, which leave ``classes`` if any."""
     remaining = ", ".join(classes) if len(classes) <= SHOWN else f"{len(classes)} classes"
-    meaning = {"none": "without a label", "-1": f"labelled -1, which means no label (remaining: {remaining}),"}
+    left = f" (remaining: {remaining})" if classes else ""
+    meaning = {"none": "without a label", "-1": f"labelled -1, which means no label{left},"}
     return [
         f"{dropped[kind]} {'row' if dropped[kind] == 1 else 'rows'} {meaning[kind]} dropped"
         for kind in meaning

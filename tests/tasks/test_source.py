@@ -77,7 +77,7 @@ def test_words_that_some_readers_take_for_nothing_are_text_and_labels_in_csv(tmp
     [
         ((2, 0, 10), ("0", "2", "10")),
         (("b", "a"), ("a", "b")),
-        ((True, False), ("0", "1")),
+        ((True, False), ("False", "True")),
         ((1.0, 0.0), ("0", "1")),
         (("2", "10"), ("2", "10")),
         ((0, 1, None), ("0", "1")),
@@ -96,7 +96,6 @@ def test_words_that_some_readers_take_for_nothing_are_text_and_labels_in_csv(tmp
 def test_labels_are_text_or_numbers_and_rows_without_one_are_dropped(tmp_path, labels, names, ending):
     rows = labelled(*labels)
     if ending == "csv":
-        names = ("False", "True") if labels[0] is True else names  # there are no truth values in CSV
         rows = [{**row, "label": "" if str(row["label"]) == "nan" else row["label"]} for row in rows]
     data = load(str(write(tmp_path / f"l.{ending}", rows)), ("text",), "label")
     assert data.labels == names
@@ -212,6 +211,15 @@ def test_what_was_dropped_is_told_and_kept_under_a_limit(tmp_path, labels, remar
     assert (
         data.sizes == " + ".join(str(len(getattr(data, s))) for s in SPLITS) + " examples (train + validation + test)"
     )
+
+
+@pytest.mark.parametrize("labels", [(-1, 1), ("-1", "1"), (-1,)])
+def test_that_minus_one_is_no_label_is_told_where_too_few_classes_are_left(tmp_path, labels):
+    left = 120 // len(labels)
+    with pytest.raises(TaskError, match=f"; {left} rows labelled -1, which means no label, dropped$"):
+        load(str(write(tmp_path / "m.jsonl", labelled(*labels))), ("text",), "label")
+    with pytest.raises(TaskError, match=r"one class only .'1'.; at least two are needed$"):
+        load(str(write(tmp_path / "n.jsonl", labelled(1))), ("text",), "label")
 
 
 def test_of_texts_it_is_told_too(tmp_path):
