@@ -89,7 +89,7 @@ class TextClassification(SeededTask):
 
     @cached_property
     def _remarks(self) -> tuple[str, ...]:
-        """What to know of the user's data: how it was read, and how many texts are longer than the model sees."""
+        """What to know of the user's data: how it was read, which texts are cut, and what numbers mean as labels."""
         tokenizer = self._small(0)[0] if self.folder is None else classifiers.load_tokenizer(self.folder)
         length, cut = self._length(tokenizer), []
         for split in ("train", "test"):
@@ -97,7 +97,18 @@ class TextClassification(SeededTask):
             tokens = (example.tokens["input_ids"] for example in encode.encode(examples, tokenizer, length + 1))
             if number := sum(len(ids) > length for ids in tokens):
                 cut.append(f"{number} of {len(examples)} texts of {split} cut to {length} tokens")
-        return (*self.dataset.remarks, *cut)
+        return (*self.dataset.remarks, *cut, *self._numbers())
+
+    def _numbers(self) -> list[str]:
+        """A remark on what labels that are numbers mean to a model that is taken as it is."""
+        if self.folder is None or self.trains:
+            return []
+        config, labels = checkpoint.load_config(self.folder), self.dataset.labels
+        if not classifiers.are_numbers(config, labels):
+            return []
+        names = classifiers.class_names(config)
+        meant = [names[index] for index in classifiers.class_indices(config, labels, self.spec.model)]
+        return ["labels are numbers of classes: " + ", ".join(map("{} is {}".format, labels, meant))]
 
     @property
     def model_name(self) -> str:
@@ -114,7 +125,7 @@ class TextClassification(SeededTask):
                 raise TaskError(f"{self.spec.task}: {flag} is for language models: use --task harness")
         if self.folder is None:
             own, untrained = self._small(0)
-            self._check_texts(own, len(own))
+            self._check_texts(own, {"input_ids": len(own)})
             return untrained
         checkpoint.skeleton(
             checkpoint.load_config(self.folder), self.spec.model
@@ -126,7 +137,10 @@ class TextClassification(SeededTask):
             model = classifiers.load_classifier(self.folder, tokenizer)
             classifiers.class_indices(model.config, self.dataset.labels, self.spec.model)
         embeddings: Any = model.get_input_embeddings()
-        self._check_texts(tokenizer, embeddings.num_embeddings)
+        known = {"input_ids": embeddings.num_embeddings}
+        if types := getattr(model.config, "type_vocab_size", 0):
+            known["token_type_ids"] = types
+        self._check_texts(tokenizer, known)
         return model
 
     def fingerprints(self, seed: int) -> dict[str, Any]:
@@ -243,8 +257,11 @@ class TextClassification(SeededTask):
     def _length(self, tokenizer: PreTrainedTokenizerBase) -> int:
         return min(self._recipe.max_length, tokenizer.model_max_length)
 
-    def _check_texts(self, tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> None:
-        """Raise TaskError for a text without a token other than special ones and spaces, or with unknown token ids."""
+    def _check_texts(self, tokenizer: PreTrainedTokenizerBase, known: dict[str, int]) -> None:
+        """Raise TaskError for a text without a token other than special ones and spaces, or that the model cannot read.
+
+        known: how many token ids, and types of tokens, the model has, by the name of the input.
+        """
         if not self.spec.source and not self.spec.model:
             return
         empty = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
@@ -258,8 +275,10 @@ class TextClassification(SeededTask):
                 if empty.issuperset(tokens):
                     where = where_of(self.spec.source) or self.data_name
                     raise TaskError(f"{where}: a {split} text has only special tokens or spaces: {example.texts!r}")
-                if max(tokens) >= vocabulary:
-                    raise TaskError(
-                        f"{self.spec.model}: the tokenizer gives token id {max(tokens)}, the model has {vocabulary} "
-                        "tokens: they do not belong together"
-                    )
+                for name, number in known.items():
+                    if (largest := max(encoded.tokens.get(name, [0]))) >= number:
+                        given, has = {"input_ids": ("id", "token"), "token_type_ids": ("type", "token type")}[name]
+                        raise TaskError(
+                            f"{self.spec.model}: the tokenizer gives token {given} {largest}, the model has {number} "
+                            f"{has}{'s' * (number != 1)}: they do not belong together"
+                        )

@@ -35,6 +35,7 @@ COUNT_FROM_PADDING = (  # families that number positions from the padding token'
     *("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert", "data2vec-text", "xmod"),
     *("longformer", "mpnet", "ibert", "esm", "luke"),
 )
+ADAPTER = "adapter_config.json"  # where it is, transformers adds the adapter's weights if PEFT is installed
 PATTERNS = (
     "*.safetensors",
     "*.json",
@@ -58,6 +59,10 @@ def locate(model: str, mirror: str = "") -> Path:
                 f"{model}: no such folder, and it cannot be loaded from the hub ({first_line(error)}); "
                 "give a local folder, or --mirror DIR with a copy"
             ) from error
+    if (path / ADAPTER).is_file():
+        raise TaskError(
+            f"{model}: holds a PEFT adapter ({ADAPTER}): merge it into its model (merge_and_unload) and save that alone"
+        )
     if not (path / "config.json").is_file():
         raise TaskError(f"{model}: not a model folder: no config.json in it")
     if not list(path.glob("*.safetensors")):

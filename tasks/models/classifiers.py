@@ -17,6 +17,8 @@ from tasks.models import checkpoint
 if TYPE_CHECKING:  # slow to import
     from transformers import PreTrainedModel
 
+TRUTH = {"false": "0", "true": "1"}
+
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     """``checkpoint.load_tokenizer``; one without a padding token pads with that of the model's configuration."""
@@ -65,14 +67,14 @@ def load_for_training(
 
 
 def class_indices(config: PreTrainedConfig, labels: Sequence[str], name: str) -> list[int]:
-    """Index of the model's class for each of the data's ``labels``: by name, or by number if they are numbers.
+    """Index of the model's class for each of the data's ``labels``: by name, or as ``are_numbers`` says.
 
     Raises TaskError for a label that is not a class of the model.
     """
-    names = [str(name) for _, name in sorted((config.id2label or {}).items())]
-    if all(label.isdigit() and index_of(label, names) is None for label in labels):
-        names = [str(index) for index in range(len(names))]
-    indices = [index_of(label, names) for label in labels]
+    names, sought = class_names(config), list(labels)
+    if are_numbers(config, labels):
+        names, sought = [str(index) for index in range(len(names))], [TRUTH.get(each.lower(), each) for each in labels]
+    indices = [index_of(label, names) for label in sought]
     missing = [label for label, index in zip(labels, indices, strict=True) if index is None]
     if missing:
         raise TaskError(
@@ -80,6 +82,18 @@ def class_indices(config: PreTrainedConfig, labels: Sequence[str], name: str) ->
             "rename the labels of the data, or add --finetune"
         )
     return [index for index in indices if index is not None]
+
+
+def class_names(config: PreTrainedConfig) -> list[str]:
+    """Names of the model's classes, by their numbers."""
+    return [str(name) for _, name in sorted((config.id2label or {}).items())]
+
+
+def are_numbers(config: PreTrainedConfig, labels: Sequence[str]) -> bool:
+    """Whether ``labels`` are numbers of the model's classes and no names of them; for two, False is 0 and True 1."""
+    names = class_names(config)
+    truth = TRUTH if len(names) == 2 else {}
+    return all((each.isdigit() or each.lower() in truth) and index_of(each, names) is None for each in labels)
 
 
 def find_padding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:

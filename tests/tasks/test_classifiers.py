@@ -117,6 +117,23 @@ def test_a_model_as_it_is_sees_all_of_a_text_and_what_is_cut_is_told(tiny_model,
     assert "41 of 41 texts of test cut to 128 tokens" in trained.own_data.remarks
 
 
+@pytest.mark.parametrize(
+    ("labels", "remark"),
+    [
+        ((0, 1), ["labels are numbers of classes: 0 is negative, 1 is positive"]),
+        ((True, False), ["labels are numbers of classes: False is negative, True is positive"]),
+        (("Negative", "positive"), []),
+    ],
+)
+def test_numbers_that_are_taken_for_classes_are_told(tiny_model, tmp_path, labels, remark):
+    rows = [{"text": f"film {number}", "label": labels[number % 2]} for number in range(99)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = task_on(tiny_model, tmp_path / "rows.jsonl").own_data.remarks
+    assert [each for each in told if "number" in each] == remark
+    told = task_on(tiny_model, tmp_path / "rows.jsonl", finetune=True).own_data.remarks
+    assert not [each for each in told if "number" in each]
+
+
 def test_a_saved_tokenizer_gives_whole_texts(tiny_model, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
     tokenizer("good film", truncation=True, max_length=3, padding="max_length")

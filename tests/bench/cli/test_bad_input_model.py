@@ -6,7 +6,13 @@ import json
 import shutil
 
 import pytest
-from transformers import BertModel, FNetConfig, FNetForSequenceClassification, ViTConfig
+from transformers import (
+    AutoModelForSequenceClassification,
+    BertModel,
+    FNetConfig,
+    FNetForSequenceClassification,
+    ViTConfig,
+)
 
 from bench.__main__ import main
 
@@ -42,6 +48,17 @@ def test_a_folder_that_is_not_there(refused, model):
 def test_a_folder_without_config(refused, folder):
     (folder / "config.json").unlink()
     assert refused(folder) == f"{folder}: not a model folder: no config.json in it"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_adapter_is_not_mixed_into_the_model_beside_it(refused, folder, whole):
+    (folder / "adapter_config.json").write_text("{}")
+    if not whole:
+        (folder / "config.json").unlink()
+    assert refused(folder) == (
+        f"{folder}: holds a PEFT adapter (adapter_config.json): merge it into its model (merge_and_unload) and save "
+        "that alone"
+    )
 
 
 def test_a_file_is_no_folder(refused, tiny_data):
@@ -103,6 +120,23 @@ def test_a_tokenizer_with_more_tokens_than_the_model(refused, folder):
     content["model"]["vocab"]["film"] = 5000
     (folder / "tokenizer.json").write_text(json.dumps(content))
     assert "the tokenizer gives token id 5000, the model has 216 tokens: they do not belong together" in refused(folder)
+
+
+@pytest.mark.parametrize("flags", [(), ("--finetune",)])
+def test_a_tokenizer_with_more_types_of_tokens_than_the_model(refused, folder, tmp_path, flags):
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    types = model.bert.embeddings.token_type_embeddings
+    types.weight.data, model.config.type_vocab_size = types.weight.data[:1].clone(), 1
+    model.save_pretrained(folder)
+    tokenizer = json.loads((folder / "tokenizer_config.json").read_text())
+    tokenizer["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    rows = [{"a": f"film {n}", "b": "good", "label": ["negative", "positive"][n % 2]} for n in range(99)]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pairs = ["--data", tmp_path / "pairs.jsonl", "--text", "a,b"]
+    assert f"{folder}: the tokenizer gives token type 1, the model has 1 token type: they do not" in refused(
+        folder, *pairs, *flags
+    )
 
 
 def test_an_encoder_without_a_head_asks_to_be_trained_and_then_is(refused, folder, place):
