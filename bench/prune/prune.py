@@ -23,9 +23,9 @@ from bench.measure.status import Status
 from bench.measure.view import view_of
 from bench.prune.budget import AUTO, check_chooses, check_enough, units_to_keep
 from bench.prune.card import Pruned, card
+from bench.prune.loading import check_loading
 from bench.prune.metadata import command, front_matter
 from bench.prune.onnx import Export, export_onnx
-from bench.prune.stock import check_stock_loading
 from bench.prune.times import times_of
 from bench.prune.uniform import check_expressible, even_units_to_keep, with_allocation
 from bench.records.errors import InputError
@@ -237,8 +237,7 @@ def _save(smaller: Any, task: Task, pruned: Pruned, out: Path, export: Export | 
     with tempfile.TemporaryDirectory(dir=place, prefix=".headbench-") as temporary, system_errors(out):
         folder = Path(temporary) / "whole"
         plain = save_pruned(smaller.cpu(), folder)
-        if plain:
-            check_stock_loading(task, smaller, folder)
+        check_loading(task, smaller, folder, plain)
         onnx = export_onnx(task, smaller, pruned, folder, int8=export == "onnx-int8") if export else None
         text = card(pruned, out.name, plain, onnx)
         task.save_tokenizer(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import os
@@ -16,6 +17,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from bench.__main__ import main
+from bench.measure.exactness import NotExact
 from bench.measure.latency import ForwardTimes
 from bench.measure.status import Status
 from bench.measure.timing import Laps
@@ -212,6 +214,26 @@ def test_the_card_says_whether_transformers_alone_loads_it(prune, tiny_qwen, tmp
         inputs = tokenizer("good film", return_tensors="pt")
         loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "small").eval()
         assert torch.equal(loaded(**inputs).logits, load_pruned(tmp_path / "small")(**inputs).logits)
+
+
+@pytest.mark.parametrize(("damaged", "said"), [("weights", "^load_pruned"), ("settings", "^from_pretrained")])
+def test_what_was_saved_is_loaded_and_compared(prune, tiny_qwen, tmp_path, monkeypatch, damaged, said):
+    def save(model, folder):
+        if damaged == "weights":
+            with torch.no_grad():
+                model = copy.deepcopy(model)
+                model.score.weight.neg_()
+        plain = save_pruned(model, folder)
+        if damaged == "settings":
+            settings = json.loads((folder / "config.json").read_text())
+            (folder / "config.json").write_text(json.dumps(settings | {"rms_norm_eps": 1.0}))
+        return plain
+
+    monkeypatch.setattr("bench.prune.prune.save_pruned", save)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(NotExact, match=said):
+        prune("--method", "magnitude:allocation=layer", "--keep", "0.5", model=tiny_qwen)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
