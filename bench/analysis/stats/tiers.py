@@ -26,6 +26,7 @@ from bench.analysis.stats.pairs import task_weights
 from bench.analysis.stats.signflip import ROUNDING, samples_needed
 
 EXACT = 12  # differences; beyond, 2^12 random flips (the identity among them) stand for all
+AT_ONCE = 2**22  # statistics, of a flip and a pair each, that are in memory at once
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,14 @@ def shown_better(scores: Scores, margin: float, seed: int = 0) -> np.ndarray:
     scaled = np.divide(d, size, out=np.zeros_like(d), where=size > 0)
     order = np.argsort(-scaled.sum(0), kind="stable")  # largest first
     scaled = scaled[:, order]
-    flipped = _flips(len(d), seed) @ scaled  # (flips, P); the identity is the first
-    largest = np.maximum.accumulate(flipped[:, ::-1], axis=1)[:, ::-1]  # of this pair and those after it
-    stepped = np.maximum.accumulate((largest >= flipped[0] - ROUNDING).mean(0))
-    p[pairs[order, 0], pairs[order, 1]] = stepped
+    observed, flips = scaled.sum(0), _flips(len(d), seed)
+    as_large = np.zeros(len(pairs), int)
+    rows = max(1, AT_ONCE // len(pairs))
+    for start in range(0, len(flips), rows):
+        flipped = flips[start : start + rows] @ scaled  # (rows, P)
+        largest = np.maximum.accumulate(flipped[:, ::-1], axis=1)[:, ::-1]  # of this pair and those after it
+        as_large += (largest >= observed - ROUNDING).sum(0)
+    p[pairs[order, 0], pairs[order, 1]] = np.maximum.accumulate(as_large / len(flips))
     return p
 
 

@@ -62,6 +62,14 @@ def test_of_two_methods_it_is_the_test_of_their_difference(scores):
         assert min(p[0, 1], p[1, 0]) == pytest.approx(sign_flip_p(d, weights))
 
 
+@pytest.mark.parametrize("at_once", [1, 50, 1000])
+def test_flips_in_parts_give_the_same(monkeypatch, at_once):
+    scores = [np.random.default_rng(0).normal(size=(5, 4)) for _ in range(2)]
+    whole = shown_better(scores, 0.1)
+    monkeypatch.setattr("bench.analysis.stats.tiers.AT_ONCE", at_once)
+    np.testing.assert_array_equal(shown_better(scores, 0.1), whole)
+
+
 @settings(max_examples=40)
 @given(tasks, st.sampled_from([0.0, 0.5]), st.sampled_from([0.05, 0.3]))
 def test_what_a_tier_claims(scores, margin, alpha):
