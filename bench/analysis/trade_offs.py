@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bench.analysis.comparing.controls import chooses_at_random
 from bench.analysis.curves import removes_parameters
 from bench.analysis.kinds import kind
-from bench.analysis.naming import seeds_in_words
+from bench.analysis.naming import seeds_in_words, short_names
 from bench.analysis.points import Cost, Point, Unpruned, batches_of, cost_of, points_of, unpruned_of
 from bench.analysis.quality import quality_name
 from bench.records.schema import FinishedRecord, TaskKey
@@ -57,7 +57,7 @@ def sharing_levels(records: Iterable[FinishedRecord]) -> list[list[TaskKey]]:
     """Groups of two tasks or more whose quality is the same quantity, most of whose records share their levels."""
     levels: dict[TaskKey, Counter[tuple]] = defaultdict(Counter)
     for record in records:
-        levels[record.task][quality_name(record), levels_of(record)] += 1
+        levels[record.task][quality_name(record), *levels_of(record)] += 1
     groups: dict[tuple, list[TaskKey]] = defaultdict(list)
     for task in sorted(levels):
         groups[_most(levels[task])].append(task)
@@ -107,10 +107,10 @@ def _lacks(own: Mapping[TaskKey, BySeed], seeds: Mapping[TaskKey, tuple[int, ...
     """What a method lacks to have points, in words; empty for nothing."""
     missing = {task: [seed for seed in of_task if seed not in own.get(task, {})] for task, of_task in seeds.items()}
     if any(missing.values()):
-        where = []
+        where, names = [], short_names(list(seeds))
         for task, of_task in missing.items():
             which = f" for {seeds_in_words(of_task)}" if len(of_task) < len(seeds[task]) or len(seeds) == 1 else ""
-            where += [f"{which}{f' on {task.data}' if len(seeds) > 1 else ''}"] * bool(of_task)
+            where += [f"{which}{f' on {names[task]}' if len(seeds) > 1 else ''}"] * bool(of_task)
         return f"no result{', and'.join(where)}"
     records = (own[task][seed] for task, of_task in seeds.items() for seed in of_task)
     return "" if all(levels_of(record) == levels for record in records) else "measured at other levels"

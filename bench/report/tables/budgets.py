@@ -27,7 +27,7 @@ def fitting(found: TradeOffs, budget: Budget, answer: Answer, areas: Mapping[str
         for fit in fits[:SHOWN]:
             shown = _columns(found, fit.point, areas, root)
             more = [_within(fit.point.lost, budget.most)] if sure else []
-            rows.append((shown[0], shown[1], shown[2], *more, _more(fit, len(fits), found), *shown[3:]))
+            rows.append((shown[0], shown[1], shown[2], *more, _more(fit, fits, found), *shown[3:]))
             groups.append(_group(own, fits))
     heads = _headings(found)
     within_ = [Heading("interval within", "within", "Whether the whole interval is within the budget")] if sure else []
@@ -105,13 +105,14 @@ def untold(found: TradeOffs, fits: Sequence[Fit]) -> str:
     if not alike:
         return ""
     if all(fit.p is None for fit in compared):
-        return f"{count(len(alike), 'other')} not tested (needs {_needed(found, len(fits))} seeds)"
+        return f"{count(len(alike), 'other')} not tested (needs {_needed(found, fits)} seeds)"
     return f"{count(len(alike), 'other')} not told from it"
 
 
-def _needed(found: TradeOffs, fitting: int) -> int:
-    """Seeds of each task with which one of so many methods could be shown to lose more than the best."""
-    return -(-samples_needed(ALPHA, fitting - 1) // len(found.tasks))
+def _needed(found: TradeOffs, fits: Sequence[Fit]) -> int:
+    """Seeds of each task with which one of those that are compared could be shown to lose more than the best."""
+    compared = sum(fit.more is not None for fit in fits)
+    return -(-samples_needed(ALPHA, compared) // len(found.tasks))
 
 
 def _best(found: TradeOffs, fits: Sequence[Fit]) -> Cell:
@@ -192,12 +193,12 @@ def _within(mean: Mean, most: float) -> Cell:
     return Cell(shown, shown)
 
 
-def _more(fit: Fit, fitting: int, found: TradeOffs) -> Cell:
+def _more(fit: Fit, fits: Sequence[Fit], found: TradeOffs) -> Cell:
     """The points beyond the best's with their p-value, or that the two cannot be told apart."""
     if fit.more is None:
         return Cell("–", math.nan)
     if fit.p is None:
-        return Cell(fixed(fit.more, 1, "+"), fit.more, f" (needs {_needed(found, fitting)} seeds)")
+        return Cell(fixed(fit.more, 1, "+"), fit.more, f" (needs {_needed(found, fits)} seeds)")
     p = p_in_words(fit.p)
     told = "" if fit.shown_apart else ", not distinguishable"
     return Cell(fixed(fit.more, 1, "+"), fit.more, f" (p {p if p.startswith('<') else f'= {p}'}{told})")
