@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bench.analysis.stats.documents import Interval
+from bench.analysis.stats.documents import Interval, blocks_of, draws_for
 
 ORDERS = 4  # n-grams of one to four words
 
@@ -31,13 +31,13 @@ def bleu(statistics: np.ndarray) -> np.ndarray:
 
 
 def sentence_bootstrap(
-    a: Sequence[np.ndarray], b: Sequence[np.ndarray], alpha: float = 0.05, draws: int = 1000, seed: int = 0
+    a: Sequence[np.ndarray], b: Sequence[np.ndarray], alpha: float = 0.05, draws: int | None = None, seed: int = 0
 ) -> Interval:
     """BLEU of a minus that of b, with a paired percentile interval over sentences.
 
     ``a``, ``b``: for each seed the statistics of ``bleu``, (random draws, N, 10), of the same N sentences in the same
     order. A sentence is drawn with what it adds in all seeds and random draws, over which the difference is a mean.
-    Raises ValueError if numbers of sentences differ.
+    draws: ``draws_for`` without a number. Raises ValueError if numbers of sentences differ.
 
     Source: Koehn 2004, "Statistical Significance Tests for Machine Translation Evaluation".
     """
@@ -46,12 +46,13 @@ def sentence_bootstrap(
         raise ValueError(f"expected statistics of the same sentences, not of {sorted(sizes)}")
     size = sizes.pop()
     rng = np.random.default_rng(seed)
-    weights = rng.multinomial(size, np.full(size, 1 / size), draws)  # (draws, N)
-    weights = np.concatenate([np.ones((1, size), dtype=int), weights])  # first all sentences once
 
-    def mean(side: Sequence[np.ndarray]) -> np.ndarray:
-        return np.mean([bleu(weights @ each).mean(0) for each in side], axis=0)  # (1 + draws,)
+    def difference(weights: np.ndarray) -> np.ndarray:
+        """Of samples that hold each sentence as often as ``weights``, (draws, N), say: (draws,)."""
+        one, other = (np.mean([bleu(weights @ each).mean(0) for each in side], axis=0) for side in (a, b))
+        return one - other
 
-    difference = mean(a) - mean(b)
-    low, high = np.quantile(difference[1:], [alpha / 2, 1 - alpha / 2])
-    return Interval(float(difference[0]), float(low), float(high))
+    even = np.full(size, 1 / size)
+    drawn = [difference(rng.multinomial(size, even, block)) for block in blocks_of(draws or draws_for(alpha))]
+    low, high = np.quantile(np.concatenate(drawn), [alpha / 2, 1 - alpha / 2])
+    return Interval(float(difference(np.ones((1, size), dtype=int))[0]), float(low), float(high))

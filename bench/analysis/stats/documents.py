@@ -63,7 +63,7 @@ def document_bootstrap(
     ``a``, ``b``: (seeds, N), outcomes or their means over random draws, of the same documents in the same order. A
     document is drawn with its outcomes in all seeds (Efron & Tibshirani 1993, ch. 13). ``parts``: sizes of sub-tasks
     whose documents follow one another; documents are then drawn within each, and the mean is the mean of the sub-tasks'
-    means. draws: 1000 without a number or, where ``alpha`` is small, so many that ten are expected beyond each end.
+    means. draws: ``draws_for`` without a number.
     Raises ValueError if shapes do not fit.
     """
     sizes = list(parts) or [a.shape[-1]]
@@ -72,10 +72,20 @@ def document_bootstrap(
     rng = np.random.default_rng(seed)
     difference = np.mean(a.astype(float) - b, axis=0)  # (N,)
     by_part = np.split(difference, np.cumsum(sizes)[:-1])
-    draws = draws or int(min(max(FEWEST, np.ceil(20 / alpha)), MOST))
+    draws = draws or draws_for(alpha)
     drawn = [_means(part, draws, rng) for part in by_part]
     low, high = np.quantile(np.mean(drawn, axis=0), [alpha / 2, 1 - alpha / 2])
     return Interval(float(np.mean([part.mean() for part in by_part])), float(low), float(high))
+
+
+def draws_for(alpha: float) -> int:
+    """Draws for an interval at 1 - ``alpha``: 1000, or so many that ten are expected beyond each end, up to 10^5."""
+    return int(min(max(FEWEST, np.ceil(20 / alpha)), MOST))
+
+
+def blocks_of(draws: int) -> list[int]:
+    """Sizes of the blocks that ``draws`` are made in."""
+    return [min(BLOCK, draws - begin) for begin in range(0, draws, BLOCK)]
 
 
 def _means(values: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
@@ -84,6 +94,5 @@ def _means(values: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarr
     Of equal values only their number counts, and there are few that differ.
     """
     distinct, counts = np.unique(values, return_counts=True)
-    blocks = [min(BLOCK, draws - begin) for begin in range(0, draws, BLOCK)]
-    drawn = [rng.multinomial(len(values), counts / len(values), block) @ distinct for block in blocks]
+    drawn = [rng.multinomial(len(values), counts / len(values), block) @ distinct for block in blocks_of(draws)]
     return np.concatenate(drawn) / len(values)

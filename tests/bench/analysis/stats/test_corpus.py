@@ -64,6 +64,14 @@ def test_redrawing_sentences_one_by_one_gives_the_same_interval():
     assert (found.low, found.high) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])))
 
 
+def test_a_high_level_takes_more_draws():
+    a, b = [sentences(0, 0.1, size=20)], [sentences(3, 0.2, size=20)]
+    found = sentence_bootstrap(a, b, alpha=1 / 500)
+    assert found == sentence_bootstrap(a, b, alpha=1 / 500, draws=10_000)
+    assert found != sentence_bootstrap(a, b, alpha=1 / 500, draws=1000)
+    assert sentence_bootstrap(a, b) == sentence_bootstrap(a, b, draws=1000)
+
+
 def test_other_sentences_are_refused():
     with pytest.raises(ValueError, match="the same sentences"):
         sentence_bootstrap([sentences(0, 0.1)], [sentences(0, 0.1, size=50)])
