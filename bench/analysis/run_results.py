@@ -12,7 +12,7 @@ import numpy as np
 from bench.analysis.curves import curve, parameters_removed
 from bench.records.arrays import read_arrays, read_outcomes
 from bench.records.schema import FailedRecord, FinishedRecord, TaskKey
-from bench.records.storage.store import read_current
+from bench.records.storage.current import read_current
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from bench.analysis.machines import machine, machines, makers
 from bench.analysis.naming import short_names
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord, Record, TaskKey
-from bench.records.storage.store import read_current
+from bench.records.storage.current import read_current
 from bench.report.notes import notes
 
 

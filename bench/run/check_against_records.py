@@ -12,7 +12,8 @@ from bench.analysis.regression.screen import cut, origin
 from bench.analysis.regression.verdict import Limits, Verdict, verdicts
 from bench.records.errors import InputError
 from bench.records.schema import FailedRecord, Record
-from bench.records.storage.store import Store, read_current
+from bench.records.storage.current import read_current
+from bench.records.storage.store import Store
 from bench.run.jobs import CellJob, start_process
 from bench.suites.cells import plan
 from bench.suites.files import load_suite

@@ -11,7 +11,7 @@ from bench.analysis.comparing.comparable import settings
 from bench.analysis.naming import seeds_in_words
 from bench.records.errors import InputError, unknown
 from bench.records.schema import FinishedRecord, Record, TaskKey
-from bench.records.storage.store import read_current
+from bench.records.storage.current import read_current
 
 Name = tuple[TaskKey, str, int]  # task, label, seed
 OWN_PACKAGE = "headbench"  # its commit says more than its version

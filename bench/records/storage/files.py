@@ -7,9 +7,11 @@ import hashlib
 import json
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +132,9 @@ def check_writable(out: Path, flag: str = "--out ") -> None:
             pass
     except OSError as error:
         raise InputError(f"{flag}{out}: cannot write there: {error.strerror}") from error
+
+
+@cache
+def tell(remark: str) -> None:
+    """Say something about a file on standard error, once: a verb may read the records several times."""
+    print(f"headbench: {remark}", file=sys.stderr)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.records.errors import InputError
+from bench.records.storage.current import read_current
 from bench.records.storage.merge import Source, files_of, new_records, put
 from bench.records.storage.packed import archive_of, contents, is_packed, write_archive
-from bench.records.storage.store import Store, read_current
+from bench.records.storage.store import Store
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from bench.records.consistency import check_outcomes
 from bench.records.errors import CorruptRecord, InputError, OtherProtocol
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import RECORD, FinishedRecord, Record
-from bench.records.storage.files import NotAFile, digest_of, is_temporary, locked, write_together, write_whole
+from bench.records.storage.files import NotAFile, digest_of, is_temporary, locked, tell, write_together, write_whole
 from bench.records.storage.packed import archive_of, contents, is_packed, stored
 
 NAME = re.compile(r"seed(0|[1-9][0-9]*)\.json")  # as bench.suites.cells names a record; others may be a user's
@@ -173,9 +172,9 @@ class Store:
         records = []
         for path in sorted(self.folder.glob("*/*/*.json")):
             if not NAME.fullmatch(path.name):
-                _tell(f"skipped, as its name is not that of a record, seedN.json: {path}")
+                tell(f"skipped, as its name is not that of a record, seedN.json: {path}")
             elif not path.is_file():
-                _tell(f"skipped, as it is not a file: {path}")
+                tell(f"skipped, as it is not a file: {path}")
             else:
                 records.append(path)
         return records
@@ -230,61 +229,6 @@ class Store:
 
 def _aside(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}{CORRUPT}{number}")
-
-
-def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
-    """The records in ``folder`` made under the current protocol, by path, and the number of those of other protocols.
-
-    A corrupt one is named on standard error and left out, as is a second one of a cell, such as in a copied folder.
-    Raises InputError if no record is left.
-    """
-    store = Store(folder)
-    paths = store.paths()
-    records: dict[Path, Record] = {}
-    corrupt = 0
-    for path, found in store.read_all(paths).items():
-        if isinstance(found, CorruptRecord):
-            corrupt += 1
-            remedy = "" if is_packed(store.folder) else ", which `headbench run` sets aside and makes again"
-            _tell(f"left out, a corrupt record{remedy}: {found}")
-        elif not isinstance(found, OtherProtocol):
-            records[path] = found
-    copies = _copies(records)
-    for path, first in copies.items():
-        _tell(f"left out, as {first} is of the same cell: {path}")
-        del records[path]
-    if not paths:
-        raise InputError(
-            f"{folder}: no records there (expected {store.folder}/TASK.DATA.MODEL/METHOD/seedN.json); give the folder "
-            "of a run, as `headbench run --out` wrote it"
-        )
-    if not records:
-        what = "are corrupt" if corrupt == len(paths) else "were made under another protocol"
-        packed = f" once `headbench unpack {folder}` has unpacked them" if is_packed(store.folder) else ""
-        raise InputError(f"{folder}: its records {what}; `headbench run` makes them again{packed}")
-    return records, len(paths) - len(records) - corrupt - len(copies)
-
-
-def _copies(records: Mapping[Path, Record]) -> dict[Path, Path]:
-    """Records of a cell that another is of as well, each with that one: copies have longer names, mostly."""
-    first: dict[tuple[Any, ...], Path] = {}
-    found = {}
-    for path in sorted(records, key=lambda path: (len(str(path)), path)):
-        record = records[path]
-        if (known := first.setdefault((record.task, record.cell.label, record.cell.seed), path)) != path:
-            found[path] = known
-    return found
-
-
-@cache
-def _tell(remark: str) -> None:
-    """Say something about a file on standard error, once: a verb may read the records several times."""
-    print(f"headbench: {remark}", file=sys.stderr)
-
-
-def finished(records: Mapping[Path, Record]) -> Iterator[FinishedRecord]:
-    """The records that have a result."""
-    return (record for record in records.values() if isinstance(record, FinishedRecord))
 
 
 def _not_finite(name: str) -> None:

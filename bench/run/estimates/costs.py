@@ -18,7 +18,7 @@ from statistics import mean, median
 from typing import Any
 
 from bench.records.schema import FinishedRecord
-from bench.records.storage.store import finished, read_current
+from bench.records.storage.current import finished, read_current
 
 FILE = Path(__file__).with_name("costs.json")
 EMPTY: dict[str, Any] = {"train": {}, "timing": {}, "cell": {}, "trains": []}

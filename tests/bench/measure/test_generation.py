@@ -13,7 +13,7 @@ from bench.__main__ import main
 from bench.analysis.cell_metrics import metrics_table
 from bench.analysis.costs import generation_speedup
 from bench.measure import generation, latency
-from bench.records.storage.store import finished, read_current
+from bench.records.storage.current import finished, read_current
 from methods.heads import HeadMap, remove_heads
 from tasks.builtin import abilities, decoder
 from tasks.data.encode import Batch

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from bench.analysis.curves import removes
 from bench.measure.cost import Stopwatch, counting
 from bench.measure.evaluate import Evaluator, evaluate_model
-from bench.records.storage.store import finished, read_current
+from bench.records.storage.current import finished, read_current
 from methods import Trained, View
 from methods.contract.choice import Choice
 from methods.contract.choosing import choose

@@ -6,7 +6,7 @@ from safetensors.numpy import load_file
 
 from bench.analysis.curves import removes
 from bench.measure.exactness import TOLERANCE
-from bench.records.storage.store import finished, read_current
+from bench.records.storage.current import finished, read_current
 
 
 def test_records_say_what_was_recovered_and_what_it_cost(place):

@@ -6,7 +6,7 @@ from safetensors.numpy import load_file
 
 from bench.__main__ import main
 from bench.analysis.kinds import kind
-from bench.records.storage.store import finished, read_current
+from bench.records.storage.current import finished, read_current
 
 SOLVES = '''
 import torch

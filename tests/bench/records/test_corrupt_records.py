@@ -7,8 +7,7 @@ import json
 import pytest
 
 from bench.__main__ import main
-from bench.records.storage.files import digest_of
-from bench.records.storage.store import _tell
+from bench.records.storage.files import digest_of, tell
 
 FLAGS = ("--methods", "none,random", "--seeds", "2")
 
@@ -69,7 +68,7 @@ def test_verbs_that_only_read_name_a_damaged_record_and_leave_it_out(place, caps
     damaged(place, ending)
     files = place.files()
     for verb in (["leaderboard"], ["compare", "none", "random"], ["regress", "--baseline", str(place.out)]):
-        _tell.cache_clear()
+        tell.cache_clear()
         capsys.readouterr()
         assert main([*verb, str(place.out)]) == 0
         told = capsys.readouterr()

@@ -14,7 +14,7 @@ from bench.analysis.cell_metrics import metrics_table
 from bench.analysis.machines import machine
 from bench.analysis.stats.across import iqm, mean_of_tasks, seed_bootstrap
 from bench.analysis.stats.tiers import tiers
-from bench.records.storage.store import read_current
+from bench.records.storage.current import read_current
 from bench.report.board import Board, read
 from bench.report.links import slug
 from bench.report.pages.render import prose, render

@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 
 from bench.__main__ import main
 from bench.records.arrays import read_outcomes
-from bench.records.storage.store import finished, read_current
+from bench.records.storage.current import finished, read_current
 from methods.heads import load_pruned
 from tasks.harness import prepared
 

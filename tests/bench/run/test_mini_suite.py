@@ -11,7 +11,7 @@ import pytest
 from bench.__main__ import main
 from bench.analysis.curves import curve
 from bench.records.schema import FinishedRecord
-from bench.records.storage.store import finished, read_current
+from bench.records.storage.current import finished, read_current
 
 ENOUGH = {
     "classification": 0.95,

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from bench.records.storage.store import finished, read_current
+from bench.records.storage.current import finished, read_current
 from bench.run.other_runs import announced, other_runs
 
 HOLD = "from bench.run.other_runs import announced\nwith announced():\n    print('at work', flush=True)\n    input()"

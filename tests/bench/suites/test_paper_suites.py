@@ -14,7 +14,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from bench.__main__ import main
 from bench.records.arrays import read_arrays
 from bench.records.schema import FinishedRecord
-from bench.records.storage.store import finished, read_current
+from bench.records.storage.current import finished, read_current
 from bench.suites.files import load_suite
 from tests.fixtures.mirror import HAN, NLI, WORDS, Mirror
 

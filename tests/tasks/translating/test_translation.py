@@ -17,7 +17,7 @@ from bench.analysis.comparing.comparison import compare
 from bench.analysis.quality import quality_name
 from bench.analysis.stats.corpus import bleu
 from bench.records.arrays import read_arrays
-from bench.records.storage.store import read_current
+from bench.records.storage.current import read_current
 from methods import METHODS
 from tasks.builtin import translator
 from tasks.errors import TaskError

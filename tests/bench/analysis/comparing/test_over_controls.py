@@ -8,7 +8,7 @@ import pytest
 from bench.analysis.comparing.comparison import compare
 from bench.analysis.comparing.over_controls import over_controls
 from bench.analysis.stats.pairs import holm
-from bench.records.storage.store import finished, read_current
+from bench.records.storage.current import finished, read_current
 from bench.report.comparison_text import words
 
 

@@ -17,10 +17,11 @@ from bench.records.errors import InputError
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import FailedRecord, FinishedRecord
 from bench.records.storage import merge as merging
+from bench.records.storage.current import read_current
 from bench.records.storage.files import temporary
 from bench.records.storage.merge import merge
 from bench.records.storage.packed import stored
-from bench.records.storage.store import Store, read_current
+from bench.records.storage.store import Store
 
 ARRAYS = {"outcomes": np.zeros((1, 3, 100), bool)}
 

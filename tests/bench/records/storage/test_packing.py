@@ -15,9 +15,10 @@ from bench.records.errors import CorruptRecord, InputError
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import FailedRecord
 from bench.records.storage import packed
+from bench.records.storage.current import read_current
 from bench.records.storage.merge import merge
 from bench.records.storage.packing import pack, unpack
-from bench.records.storage.store import Store, read_current
+from bench.records.storage.store import Store
 
 
 @pytest.fixture

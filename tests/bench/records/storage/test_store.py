@@ -16,8 +16,9 @@ from bench.records.errors import CorruptRecord, InputError, OtherProtocol
 from bench.records.protocol import PROTOCOL
 from bench.records.result import Trace
 from bench.records.schema import FailedRecord, FinishedRecord
+from bench.records.storage.current import read_current
 from bench.records.storage.files import digest_of
-from bench.records.storage.store import Store, read_current
+from bench.records.storage.store import Store
 
 RESULTS = Path(__file__).parents[4] / "results" / "mini"
 NAME = "task.data.model/none/seed0"

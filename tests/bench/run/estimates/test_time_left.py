@@ -12,7 +12,7 @@ import pytest
 
 from bench.measure.status import duration
 from bench.records.schema import FailedRecord, FinishedRecord
-from bench.records.storage.store import finished, read_current
+from bench.records.storage.current import finished, read_current
 from bench.run.estimates.costs import FILE, Costs, learnt_from
 from bench.run.estimates.time_left import UNIT, Estimator
 from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
