@@ -108,7 +108,8 @@ def estimated(
     )
     for each in found:
         yield from (f"  {line}" for line in each.lines())
-    if unknown := {job.cell.task for job in jobs if estimator.seconds(job) is None}:
+    unknown = {job.cell.task for job in jobs if estimator.seconds(job) is None}
+    if unknown and unknown <= {each.task.spec for each in found}:
         total = sum(each.seconds for each in found if each.task.spec in unknown)
         total += sum(estimator.seconds(job) or 0.0 for job in jobs)
         yield f"  in all about {duration(total / engine.slots)} on {engine} ({device})"

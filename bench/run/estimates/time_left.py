@@ -37,7 +37,7 @@ class Work(NamedTuple):
     kind: str  # train, cell or timing
     task: str
     model: tuple[str, str]  # data and model
-    own: bool  # whether it is a model of the user's
+    own: bool  # whether model or data are the user's
     label: str
     trains: bool  # whether the method does
 
@@ -85,7 +85,7 @@ class Estimator:
         self._add(_work_of(job), seconds)
 
     def seconds(self, job: Job) -> float | None:
-        """Expected seconds of ``job`` on one process; None if it is on a user's own model that nothing is known of."""
+        """Expected seconds of ``job`` on one process; None if it is on own model or data that nothing is known of."""
         work = _work_of(job)
         if work.own and work.model not in self._models:
             return None
@@ -179,7 +179,7 @@ def _work_of(job: Job) -> Work:
         kind,
         cell.task.task,
         (cell.data, cell.model),
-        bool(cell.task.model),
+        bool(cell.task.model or cell.task.source),
         cell.method.label,
         METHODS[cell.method.name].trains,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, namedtuple
 
+from bench.__main__ import main
 from bench.run import announcement
 from bench.run.announcement import MOST, shown
 from bench.run.estimates import shapes
@@ -108,6 +109,15 @@ def test_passes_are_given_of_methods_that_no_record_knows_on_that_model(place, c
         place.run(*wanted, "--data", str(place.data), "--limit", "150") == 0
     )  # another data set, which no record knows
     assert sorted(passes(capsys.readouterr().out)) == ["dsp-joint", "magnitude", "michel", "none"]
+
+
+def test_of_own_data_nothing_is_told_before_something_is_known(place, capsys):
+    """Shipped costs are those of other data; with them goes no time for a given model either."""
+    own = ["run", "--task", "classification", "--data", place.data, "--out", place.out, "--seeds", 1, "--jobs", 1]
+    flags = ["--methods", "none", "--no-latency", "--device", "cpu", "--dry-run"]
+    assert main([str(each) for each in (*own, *flags)]) == 0
+    said = capsys.readouterr().out
+    assert "  to do: 1 cell after training 1 model, on 1 process (cpu)\n" in said and "in all" not in said
 
 
 def test_what_records_know_is_not_estimated(place, capsys):
