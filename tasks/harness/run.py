@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from tasks.digest import digest_of
-from tasks.errors import TaskError
+from tasks.errors import TaskError, first_line
 from tasks.harness.prepared import PreparedTask, load, silenced
 from tasks.harness.scorer import Scorer, TokenCache
 from tasks.harness.segments import WIKITEXT, joined, segment_perplexity, segments_of
@@ -114,11 +114,17 @@ class Harness:
         )
 
     def check(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Raise TaskError for what lm-eval cannot do with as many positions as ``model`` has."""
+        """Raise TaskError for what lm-eval cannot do with the documents, or with the positions that ``model`` has."""
         with silenced():
             scorer = Scorer(model, tokenizer, 1, self._cache)
             for name, task in self.tasks.items():
-                task.build_all_requests(limit=self.limit)
+                try:
+                    task.build_all_requests(limit=self.limit)
+                except Exception as error:  # of any kind: a template of the task, or too few examples to draw from
+                    raise TaskError(
+                        f"{name}: lm-eval cannot make requests of its documents (num_fewshot: "
+                        f"{task.config.num_fewshot}): {type(error).__name__}: {first_line(error)}"
+                    ) from error
                 for request in task.instances:
                     if request.request_type == "generate_until":
                         _check_answer(name, request, scorer)

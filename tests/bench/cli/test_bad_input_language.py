@@ -130,6 +130,12 @@ def test_answers_longer_than_the_context(refused, folder, tmp_path):
     )
 
 
+def test_more_examples_in_a_prompt_than_there_are(refused, tmp_path):
+    write_text_task(tmp_path / "tasks", "output_type: generate_until", "num_fewshot: 2")
+    said = refused("--harness-tasks", tmp_path / "tasks")
+    assert said.startswith("mine: lm-eval cannot make requests of its documents (num_fewshot: 2): ValueError: Sample")
+
+
 def write_text_task(tasks, *lines: str) -> None:
     """A task file with the name mine, and its documents."""
     tasks.mkdir()
