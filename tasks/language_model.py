@@ -157,6 +157,8 @@ class LanguageModel(SeededTask):
         model: dict[str, Any] = {"read": read, "dtype": self._dtype, "lm_eval": version("lm_eval")}
         if self.folder is not None:
             model |= {"device_map": self.spec.device_map} if self.spec.device_map else {}
+            side = checkpoint.own_padding_side(checkpoint.load_tokenizer(self.folder))
+            model |= {"padding side": "right"} if side == "left" else {}
             model["weights"] = digest_of_files(checkpoint.weight_files(self.folder))
             return {"data": [self.texts.fingerprint, self.harness.fingerprint], "model": model}
         model |= {

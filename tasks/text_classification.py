@@ -149,6 +149,8 @@ class TextClassification(SeededTask):
         if self.folder is not None:
             model["weights"] = digest_of_files(model_files(self.folder))
             model |= {"padding": "the tokenizer's"} if classifiers.pads_otherwise(self.folder) else {}
+            side = checkpoint.own_padding_side(checkpoint.load_tokenizer(self.folder))
+            model |= {"padding side": "right"} if side == "left" else {}
             model |= {} if self.trains else {"length": self._recipe.max_length}
             model |= {"classes": "the data's"} if self.trains and checkpoint.format_of(self.folder) else {}
         if self.trains:

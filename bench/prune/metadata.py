@@ -35,9 +35,9 @@ def front_matter(task: Task, model: Any, pruned: Pruned, name: str, plain: bool,
     results = [
         EvalResult(
             task_type=kind,
-            dataset_type=data or task.data_name,
+            # A language model's data are those that it was pruned on, and tasks are in no split that the hub knows.
+            dataset_type=task.data_name if task.spec.harness_tasks else data or task.data_name,
             dataset_name=task.data_name,
-            dataset_split="test",
             metric_type=name.replace(" ", "_").lower(),
             metric_name=name,
             metric_value=value,

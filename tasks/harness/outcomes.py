@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
+from tasks.errors import TaskError
 from tasks.harness.prepared import accuracy_metric
 from tasks.harness.run import Result
 from tasks.outcomes import Outcomes
@@ -16,7 +17,8 @@ LIKELIHOODS = "byte_perplexity"  # of each document: log-likelihood, and number 
 def outcomes(results: Mapping[str, Result]) -> Outcomes:
     """Correctness by each task's own metric, likelihoods of the texts of perplexity tasks, and all metrics.
 
-    Documents that do not fit in the model's context are counted as ``TASK/documents_cut``.
+    Documents that do not fit in the model's context are counted as ``TASK/documents_cut``. Raises TaskError for
+    documents that are right in part.
     """
     correct: dict[str, torch.Tensor] = {}
     negative_log_likelihoods: dict[str, torch.Tensor] = {}
@@ -24,6 +26,12 @@ def outcomes(results: Mapping[str, Result]) -> Outcomes:
     metrics: dict[str, float] = {}
     for name, result in results.items():
         if metric := accuracy_metric(result.values):
+            for number, value in enumerate(result.values[metric]):
+                if value not in (0, 1):
+                    raise TaskError(
+                        f"{name}: its {metric} of document {number} is {value:.3g}, neither right nor wrong: such "
+                        "tasks cannot be compared here"
+                    )
             correct[name] = torch.tensor([bool(value) for value in result.values[metric]])
         else:
             scored = torch.tensor(result.values[LIKELIHOODS], dtype=torch.float64)  # (M, 2)

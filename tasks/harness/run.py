@@ -104,14 +104,14 @@ class Harness:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of the definition of each task, and of its documents."""
-        return digest_of(
-            [
-                [name, json.dumps(task.definition, sort_keys=True), [json.dumps(doc) for doc in docs]]
-                for name, task in self.tasks.items()
-                for docs in [islice(task.eval_docs, self.limit)]
-            ]
-        )
+        """Digest of the definition of each task, of its documents, and of those that examples are drawn from."""
+        of_tasks = []
+        for name, task in self.tasks.items():
+            docs = [json.dumps(doc) for doc in islice(task.eval_docs, self.limit)]
+            of_tasks.append([name, json.dumps(task.definition, sort_keys=True), docs])
+            if task.config.num_fewshot:
+                of_tasks[-1].append([json.dumps(doc) for doc in task.fewshot_docs()])
+        return digest_of(of_tasks)
 
     def check(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         """Raise TaskError for what lm-eval cannot do with the documents, or with the positions that ``model`` has."""
@@ -128,7 +128,7 @@ class Harness:
                 for request in task.instances:
                     if request.request_type == "generate_until":
                         _check_answer(name, request, scorer)
-                    elif request.request_type == "loglikelihood" and request.args[0]:
+                    elif request.request_type == "loglikelihood":
                         _check_ending(name, request, scorer)
 
 
@@ -142,7 +142,9 @@ def _check_answer(name: str, request: Any, scorer: Scorer) -> None:
 
 
 def _check_ending(name: str, request: Any, scorer: Scorer) -> None:
-    if (length := len(scorer._encode_pair(*request.args)[1])) > scorer.max_length:
+    context, ending = request.args
+    tokens = scorer._encode_pair(context, ending)[1] if context else scorer.tok_encode(ending, add_special_tokens=False)
+    if (length := len(tokens)) > scorer.max_length:
         raise TaskError(
             f"{name}: document {request.doc_id} has an ending of {length} tokens, the model has {scorer.max_length} "
             "positions: lm-eval cannot score that; leave the task out, or use --limit"

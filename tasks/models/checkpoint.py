@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +106,9 @@ def load_config(folder: Path) -> PreTrainedConfig:
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """Tokenizer in ``folder``, which truncates to the positions of the model.
+    """Tokenizer in ``folder``, which truncates to the positions of the model, and pads on the right.
+
+    Padding on the left would move texts to other positions where those are not given, and be scored as their context.
 
     Raises TaskError if there is none, or if it cannot pad.
     """
@@ -121,15 +122,22 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         tokenizer.all_special_ids
     ):  # transformers makes such a tokenizer without any files
         raise TaskError(f"{folder}: no tokenizer in it: expected tokenizer.json, or a vocabulary file")
-    tokenizer.model_max_length = min(tokenizer.model_max_length, _positions(config))
+    if most := _positions(config):
+        tokenizer.model_max_length = min(tokenizer.model_max_length, most)
+    tokenizer.padding_side = "right"
     return tokenizer
 
 
-def _positions(config: PreTrainedConfig) -> int:
-    """Largest number of tokens that the model of ``config`` has positions for."""
+def own_padding_side(tokenizer: PreTrainedTokenizerBase) -> str:
+    """The side that the files of ``tokenizer`` say, which ``load_tokenizer`` does not follow."""
+    return tokenizer.init_kwargs.get("padding_side", tokenizer.padding_side)
+
+
+def _positions(config: PreTrainedConfig) -> int | None:
+    """Largest number of tokens that the model of ``config`` has positions for; None if it does not say."""
     positions = getattr(config, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions < 1:  # relative positions only
-        return sys.maxsize
+        return None
     if config.model_type in COUNT_FROM_PADDING:
         return positions - (config.pad_token_id or 0) - 1
     return positions

@@ -18,7 +18,7 @@ from tasks.contract import Task
 from tasks.data.calibration import Division, divide, sample, size_held_out
 from tasks.digest import digest_of, digest_of_files
 from tasks.models.cache import Cache, damage
-from tasks.models.checkpoint import format_of
+from tasks.models.checkpoint import format_of, own_padding_side
 from tasks.models.vocabularies import locate
 from tasks.request import CalibrationSource
 
@@ -140,10 +140,11 @@ class SeededTask(Task):
 
 
 def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Save a tokenizer that, once loaded, truncates only in calls that ask for it.
+    """Save a tokenizer that, once loaded, truncates only in calls that ask for it, and pads where its files said.
 
     Those written in Rust would also save the truncation and padding of their last call.
     """
+    tokenizer.padding_side = own_padding_side(tokenizer)
     if backend := getattr(tokenizer, "backend_tokenizer", None):
         backend.no_truncation()
         backend.no_padding()

@@ -8,7 +8,8 @@ import shutil
 
 import pytest
 import torch
-from transformers import BertConfig, BertModel, RobertaConfig
+from transformers import BertConfig, BertModel, BloomConfig, RobertaConfig
+from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from tasks.errors import TaskError
 from tasks.models import checkpoint, classifiers
@@ -57,6 +58,8 @@ def test_a_tokenizer_cuts_where_the_positions_of_the_model_end(folder):
     settings.pop("model_max_length")
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     assert checkpoint.load_tokenizer(folder).model_max_length == 32
+    BloomConfig().save_pretrained(folder)
+    assert checkpoint.load_tokenizer(folder).model_max_length == VERY_LARGE_INTEGER  # which lm-eval knows for none
     RobertaConfig(max_position_embeddings=34, pad_token_id=1).save_pretrained(folder)
     assert checkpoint.load_tokenizer(folder).model_max_length == 32
 

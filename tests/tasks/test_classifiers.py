@@ -11,6 +11,8 @@ from transformers import (
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
+    GPT2Config,
+    GPT2ForSequenceClassification,
     LlamaConfig,
     LlamaForSequenceClassification,
     RobertaConfig,
@@ -86,6 +88,31 @@ def test_the_class_of_a_decoder_is_read_at_the_last_token_of_a_text(
     right = expected == torch.tensor([example.label for example in task.dataset.test])
     model = task.open(0, Cache(tmp_path / "cache"), torch.device("cpu"))
     assert torch.equal(task.evaluate(model).correct, right)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_text_is_read_alike_whatever_is_in_its_batch_and_its_tokenizer_is_saved_as_it_was(
+    tiny_model, tiny_data, tmp_path, side
+):
+    """A decoder of absolute positions, which are counted from the first token, be it padding."""
+    folder = tmp_path / "gpt"
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model, padding_side=side)
+    labels = {"id2label": dict(enumerate(LABELS)), "label2id": {name: number for number, name in enumerate(LABELS)}}
+    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 32, "initializer_range": 0.5}
+    torch.manual_seed(0)
+    GPT2ForSequenceClassification(GPT2Config(vocab_size=len(tokenizer), **sizes, **labels)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    task = task_on(folder, tiny_data)
+    model = task.open(0, Cache(tmp_path / "cache"), torch.device("cpu"))
+    (together,) = task.calibration(0, 16, torch.device("cpu"))
+    with torch.no_grad():
+        logits = task.logits(model, together)
+        for row, mask in enumerate(together.inputs["attention_mask"].bool()):
+            alone = {name: values[row : row + 1, mask] for name, values in together.inputs.items()}
+            torch.testing.assert_close(model(**alone).logits[0], logits[row], rtol=1e-4, atol=1e-4)
+    assert ("padding side" in task.fingerprints(0)["model"]) == (side == "left")
+    task.save_tokenizer(tmp_path / "saved")
+    assert AutoTokenizer.from_pretrained(tmp_path / "saved").padding_side == side
 
 
 def test_models_that_used_to_be_read_at_padding_have_a_key_of_their_own(tiny_model, tiny_data, tmp_path):

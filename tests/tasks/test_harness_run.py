@@ -23,7 +23,7 @@ from tasks.builtin import abilities, decoder
 from tasks.errors import TaskError
 from tasks.harness import data, prepared
 from tasks.harness.outcomes import outcomes
-from tasks.harness.run import Harness
+from tasks.harness.run import Harness, Result
 
 ROOT = Path(__file__).parents[2]
 OURS = (*(f"headbench_{ability}" for ability in abilities.ABILITIES), "headbench_texts")
@@ -99,6 +99,36 @@ def test_outcomes_are_those_of_the_likeliest_ending(language_model):
         questions = [each for each in abilities.documents()["test"] if each.ability == ability]
         right = decoder.choose(model, tokenizer, questions) == torch.tensor([each.label for each in questions])
         assert found[name].values["acc"] == right.double().tolist()
+
+
+def test_documents_that_are_right_in_part_are_refused():
+    assert outcomes({"t": Result({}, {"acc": [1.0, 0, True]}, 0)}).correct.tolist() == [True, False, True]
+    with pytest.raises(TaskError, match=r"^t: its acc of document 1 is 0.25, neither right nor wrong"):
+        outcomes({"t": Result({}, {"acc": [1.0, 0.25]}, 0)})
+
+
+@pytest.mark.parametrize("shown", [0, 1])
+def test_examples_in_prompts_are_in_the_fingerprint(tmp_path, shown):
+    task = {
+        "task": "mine",
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": f"{tmp_path}/test.jsonl", "train": f"{tmp_path}/train.jsonl"}},
+        "test_split": "test",
+        "training_split": "train",
+        "num_fewshot": shown,
+        "output_type": "multiple_choice",
+        "doc_to_text": "{{q}}",
+        "doc_to_choice": ["a", "b"],
+        "doc_to_target": "a",
+        "metric_list": [{"metric": "acc"}],
+    }
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(task))
+    found = set()
+    for text in ("x", "y"):
+        write(tmp_path / "test.jsonl", [{"q": "z"}])
+        write(tmp_path / "train.jsonl", [{"q": text}])
+        found.add(Harness(["mine"], folders=[str(tmp_path)]).fingerprint)
+    assert len(found) == 1 + shown
 
 
 def test_perplexity_is_that_of_every_word_after_the_beginning(uneven, harness):

@@ -120,6 +120,14 @@ def test_an_ending_longer_than_the_context(refused, folder, tmp_path):
     )
 
 
+def test_an_ending_without_a_context_longer_than_the_positions(refused, folder, tmp_path):
+    settings(folder, max_position_embeddings=4)
+    choices = "doc_to_choice: ['red', 'red red red red red red']"
+    write_text_task(tmp_path / "tasks", "output_type: multiple_choice", choices, "doc_to_text: ''")
+    said = refused("--harness-tasks", tmp_path / "tasks", model=folder)
+    assert said.startswith("mine: document 0 has an ending of 6 tokens, the model has 4 positions")
+
+
 def test_answers_longer_than_the_context(refused, folder, tmp_path):
     settings(folder, max_position_embeddings=64)
     write_text_task(tmp_path / "tasks", "output_type: generate_until", "generation_kwargs: {max_gen_toks: 64}")

@@ -25,7 +25,7 @@ def test_the_hub_reads_the_card(prune, tmp_path, tiny_data):
     (result,) = data.eval_results
     card = (tmp_path / "small" / "README.md").read_text()
     accuracy = float(re.search(r"accuracy \(%\) *\| +[\d.]+ +\| +([\d.]+)", card)[1])
-    assert (result.task_type, result.metric_type, result.dataset_split) == ("text-classification", "accuracy", "test")
+    assert (result.task_type, result.metric_type, result.dataset_split) == ("text-classification", "accuracy", None)
     assert round(100 * result.metric_value, 1) == accuracy
 
 
