@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -207,7 +208,8 @@ def read(
     kind: a class of transformers such as ``AutoModelForCausalLM``. dtype, device_map: as in ``load_language_model``.
     config: what is to differ from the configuration in ``folder``.
 
-    Raises TaskError if the weights cannot be read, or if more than a head and a pooler have none.
+    Raises TaskError if the weights cannot be read, if more than a head and a pooler have none, or if there are more of
+    them than the configuration has a place for.
     """
     if found := format_of(folder):
         if device_map:
@@ -236,4 +238,27 @@ def read(
         raise TaskError(
             f"{folder}: the weights do not match config.json: none of the right shape for {', '.join(body[:3])}"
         )
+    if left := [name for name in sorted(report["unexpected_keys"]) if _is_of_body(model, name)]:
+        raise TaskError(
+            f"{folder}: the weights do not match config.json: it has no place for {', '.join(left[:3])}, "
+            "and without them it would be another model"
+        )
     return model, untrained
+
+
+def _is_of_body(model: nn.Module, name: str) -> bool:
+    """Whether a weight ``name``, which ``model`` lacks, is one more of a layer that it has, or of one more layer.
+
+    Others may be heads of other tasks, poolers, or parts that transformers leaves out.
+    """
+    path, _, _ = name.rpartition(".")
+    try:
+        return isinstance(getattr(model.get_submodule(path), "weight", None), nn.Parameter)
+    except AttributeError:
+        pass
+    while path := path.rpartition(".")[0]:
+        try:
+            return isinstance(model.get_submodule(path), nn.ModuleList)
+        except AttributeError:
+            pass
+    return False

@@ -6,6 +6,8 @@ import json
 import shutil
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModelForSequenceClassification,
     BertModel,
@@ -91,6 +93,23 @@ def test_a_config_of_other_weights(refused, folder, change, flags):
     assert f"{folder}: the weights do not match config.json: none of the right shape for bert." in refused(
         folder, *flags
     )
+
+
+@pytest.mark.parametrize("flags", [(), ("--finetune",)])
+@pytest.mark.parametrize("left", ["a layer", "a bias"])
+def test_weights_that_the_config_has_no_place_for(refused, folder, left, flags):
+    if left == "a layer":
+        settings(folder, num_hidden_layers=1)
+        name = "bert.encoder.layer.1.attention.output.LayerNorm.bias"
+    else:
+        weights = load_file(folder / "model.safetensors")
+        name = "bert.embeddings.word_embeddings.bias"
+        save_file(
+            weights | {name: torch.ones(3), "cls.seq_relationship.weight": torch.ones(3)},
+            folder / "model.safetensors",
+            {"format": "pt"},
+        )
+    assert f"{folder}: the weights do not match config.json: it has no place for {name}, " in refused(folder, *flags)
 
 
 def test_a_model_that_is_no_text_classifier(refused, folder):
