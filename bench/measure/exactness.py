@@ -25,6 +25,12 @@ def tolerance_of(dtype: torch.dtype) -> float:
     return max(TOLERANCE, HALF_TOLERANCE * torch.finfo(dtype).eps)
 
 
+def gap_between(found: torch.Tensor, expected: torch.Tensor) -> float:
+    """Largest difference of logits ``found`` from those ``expected``, in units of the scale of these, at least 1."""
+    expected = expected.float()
+    return float((found.float() - expected).abs().max() / expected.abs().max().clamp_min(1))
+
+
 @torch.no_grad()
 def largest_gap(task: Task, choice: Choice, smaller: nn.Module) -> float:
     """Largest difference between the logits of ``smaller`` and of the gated model, in units of their scale.
@@ -34,12 +40,10 @@ def largest_gap(task: Task, choice: Choice, smaller: nn.Module) -> float:
     batch = task.probe(8, next(choice.model.parameters()).device)
     with choice.gated() as whole:
         expected = task.logits(whole, batch)
-    tolerance = tolerance_of(expected.dtype)
-    expected = expected.float()
-    difference = (task.logits(smaller, batch).float() - expected).abs().max() / expected.abs().max().clamp_min(1)
-    if not difference <= tolerance:
+    difference = gap_between(task.logits(smaller, batch), expected)
+    if not difference <= tolerance_of(expected.dtype):
         raise NotExact(
             f"with {choice.removed} of {len(choice.mask)} units removed, gated and smaller model differ by "
             f"{difference:.1e} of the logits' scale"
         )
-    return float(difference)
+    return difference

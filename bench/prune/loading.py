@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from bench.measure.exactness import NotExact, tolerance_of
+from bench.measure.exactness import NotExact, gap_between, tolerance_of
 from methods.heads import load_pruned
 from tasks.contract import Task
 
@@ -19,13 +19,12 @@ def check_loading(task: Task, smaller: Any, folder: Path, plain: bool) -> None:
     plain: whether ``from_pretrained`` of transformers, which is checked then, has to load it as ``load_pruned`` does.
     """
     batch = task.probe(1, torch.device("cpu"))
-    expected = task.logits(smaller, batch).float()
+    expected = task.logits(smaller, batch)
     loads = {"load_pruned": load_pruned}
     if plain:
         loads["from_pretrained of transformers"] = lambda path: type(smaller).from_pretrained(path, dtype=smaller.dtype)
     for name, load in loads.items():
-        found = task.logits(load(folder).eval(), batch).float()
-        difference = float((found - expected).abs().max() / expected.abs().max().clamp_min(1))
+        difference = gap_between(task.logits(load(folder).eval(), batch), expected)
         if not difference <= tolerance_of(smaller.dtype):
             raise NotExact(
                 f"{name} loads a model whose logits differ from the smaller model's by {difference:.1e} of their scale"
