@@ -9,8 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from methods.checks.tiny import Batch
 from methods.gnorm import gnorm, weight_gradient_norm
 from methods.heads.surgery.shrink import shrink, working_copy
+from tests.methods.heads.conftest import Zoo
 
 PARTS = ("query", "key", "value")
 COMBINE = {
@@ -157,3 +159,12 @@ def test_a_model_that_reads_lower_blocks_elsewhere_keeps_nothing(tiny):
     model.bert.encoder.layer[0].register_forward_hook(lambda module, args, output: seen.append(output))
     view = replace(view, forward=lambda model, batch: model(**batch.inputs).logits * seen[-1].mean())
     torch.testing.assert_close(gnorm(replace(view, memory={})), gnorm(view), rtol=1e-9, atol=1e-15)
+
+
+def test_queries_that_are_scaled_in_place_of_one_text(tiny):
+    """A batch of one text has the memory of the projection's output itself in Longformer."""
+    zoo = Zoo()
+    model, inputs = zoo.model("longformer", dtype=torch.float64), zoo.batch("longformer")
+    texts = [Batch({name: rows[:1] for name, rows in inputs.items()}, torch.zeros(1, dtype=torch.long))]
+    view = tiny.view(model.requires_grad_(False), texts)
+    torch.testing.assert_close(gnorm(view), slow_gnorm(view, texts, "logits", "product"), rtol=1e-9, atol=1e-12)

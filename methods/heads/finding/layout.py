@@ -54,6 +54,7 @@ class Layout:
     tables: tuple[str, ...] = ()  # embeddings, where there are any, with one entry for every query head
     arguments: tuple[str, ...] = ()  # arguments of its forward, beside the usual ones, without an entry per head
     by_head: tuple[str, ...] = ()  # arguments with an entry for each query head of the unpruned model
+    in_mask: tuple[str, ...] = ()  # arguments that its mask holds already, and that its eager attention adds again
     numbers: tuple[str, ...] = ()  # integers that its forward reads and that do not depend on the number of heads
     totals: tuple[str, ...] = ()  # attributes with the width of all query heads, beside those of ``COUNTS``
     off: tuple[str, ...] = ()  # flags of the module that must not be set

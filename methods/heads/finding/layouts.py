@@ -195,6 +195,7 @@ LAYOUTS = (
         *("query_key_value", "query_key_value", "query_key_value", "dense"),
         order="groups",
         by_head=("alibi", "attention_mask"),
+        in_mask=("alibi",),
         needs_heads=True,
         classes=("FalconAttention",),
     ),

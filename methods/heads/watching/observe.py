@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,12 +9,12 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers.configuration_utils import PretrainedConfig
 
 from methods.heads.finding.head_map import HeadMap
 from methods.heads.finding.mlps import find_mlps
 from methods.heads.finding.site import Site
 from methods.heads.orders.fused import ROLES
+from methods.heads.watching.eager import eager_attention
 
 Tensors = dict[str, torch.Tensor]
 
@@ -57,7 +56,7 @@ def observed(
         raise ValueError("gradients cannot be observed under gradient checkpointing, which runs every site twice")
     with ExitStack() as stack:
         if attention is not None:
-            stack.enter_context(_eager(model))
+            stack.enter_context(eager_attention(model, [site for site in heads.sites if site.num_heads]))
         if gradients is not None:
             stack.enter_context(_frozen(model))
         for index, site in enumerate(heads.sites):
@@ -67,7 +66,6 @@ def observed(
             if attention is not None and site.layout.windows:
                 raise ValueError(f"{type(module).__name__} attends within windows and has no maps of all tokens")
             if attention is not None:
-                stack.callback(module.register_forward_pre_hook(_ask_for_attention, with_kwargs=True).remove)
                 stack.callback(module.register_forward_hook(_attention_hook(index, attention)).remove)
             if context is not None:
                 output = model.get_submodule(site.output)
@@ -82,22 +80,6 @@ def observed(
 
 
 @contextmanager
-def _eager(model: nn.Module) -> Iterator[None]:
-    """Inside, run eager attention, the only implementation that returns its probabilities."""
-    # The configuration of every module: set_attn_implementation misses some in models composed of two others.
-    owned: list[Any] = [vars(module).get("config") for module in model.modules()]
-    configs = [config for config in owned if isinstance(config, PretrainedConfig)]
-    former = [(config, config._attn_implementation_internal) for config in configs]
-    try:
-        for config in configs:
-            config._attn_implementation_internal = "eager"
-        yield
-    finally:
-        for config, implementation in former:
-            config._attn_implementation_internal = implementation
-
-
-@contextmanager
 def _frozen(model: nn.Module) -> Iterator[None]:
     """Inside, no parameter requires a gradient."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -108,16 +90,6 @@ def _frozen(model: nn.Module) -> Iterator[None]:
     finally:
         for parameter in trained:
             parameter.requires_grad_(True)
-
-
-def _ask_for_attention(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
-    """Set ``output_attentions`` for modules that have their own argument for it (MPNet)."""
-    signature = inspect.signature(type(module).forward)
-    if "output_attentions" not in signature.parameters:
-        return None
-    bound = signature.bind(module, *args, **kwargs)
-    bound.arguments["output_attentions"] = True
-    return bound.args[1:], bound.kwargs
 
 
 def _attention_hook(index: int, callback: Callable[[int, torch.Tensor], None]) -> Callable:
@@ -217,7 +189,7 @@ def _watch_gradients(
 
             call.hooks |= dict.fromkeys(keys, weakref.ref(receive))
             output.register_hook(receive)
-            return output.clone() if site.layout.scales_in_place and output.is_leaf else output
+            return output.clone() if site.layout.scales_in_place else output
 
         return hook
 
