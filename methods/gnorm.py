@@ -56,7 +56,11 @@ def gnorm(
     importance = [torch.empty(0, dtype=torch.float64)]
     for index, site in enumerate(view.heads.sites):
         if site.num_heads:
-            query, key, value = (totals[index, part] / count for part in PARTS)
+            # Where cross attention has no heads left, no gradient reaches the encoder.
+            nothing = (torch.zeros(site.heads_of(part), dtype=torch.float64) for part in PARTS)
+            query, key, value = (
+                totals.get((index, part), zeros) / count for part, zeros in zip(PARTS, nothing, strict=True)
+            )
             shared = (norm.repeat_interleave(site.queries_per_group) for norm in (key, value))
             importance.append(view.per_unit(index, COMBINE[combine](query, *shared)))
     return torch.cat(importance)

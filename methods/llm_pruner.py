@@ -82,7 +82,9 @@ def _moments(view: View, weights: Sequence[Tensor], squared: bool) -> tuple[list
     squares = [torch.zeros_like(mean) for mean in means]
     with _differentiated(weights):
         for batch in _texts(view) if squared else view.batches:
-            for place, gradient in enumerate(torch.autograd.grad(view.loss(batch).sum(), weights)):
+            # Projections of a layer without heads, and an encoder that no cross attention reads, have no gradient.
+            gradients = torch.autograd.grad(view.loss(batch).sum(), weights, materialize_grads=True)
+            for place, gradient in enumerate(gradients):
                 wide = gradient.double().cpu()
                 means[place] += wide / view.examples
                 if squared:

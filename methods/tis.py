@@ -39,7 +39,9 @@ def _products(view: View, batch: Batch) -> dict[int, Tensor]:
     with observed(view.model, view.heads, context=keep):
         loss = view.loss(batch).sum()
     products: dict[int, Tensor] = {}
-    for site, z, gradient in zip(sites, contexts, torch.autograd.grad(loss, contexts), strict=True):
+    # An encoder has no gradient where cross attention has no heads left.
+    gradients = torch.autograd.grad(loss, contexts, materialize_grads=True)
+    for site, z, gradient in zip(sites, contexts, gradients, strict=True):
         wide = torch.promote_types(z.dtype, torch.float32)
         product = torch.einsum("bthd,bthd->bh", z.detach().to(wide), gradient.to(wide))
         products[site] = products.get(site, torch.zeros_like(product)) + product

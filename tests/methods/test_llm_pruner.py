@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from methods.checks.tiny import Batch
+from methods.heads import gated, remove_heads
 from methods.llm_pruner import llm_pruner
 from tests.methods.activations import of_units
+from tests.methods.heads.conftest import Zoo
 
 VARIANTS = [("first", "sum"), ("second", "sum"), ("mixed", "sum"), ("vector", "sum"), ("first", "max")]
 VARIANTS += [("first", "product")]
@@ -69,3 +72,16 @@ def test_terms_of_each_weight(tiny, architecture, order, combine):
     torch.testing.assert_close(
         found, slow(view, gradients_of(view, tiny.alone(sentences)), order, combine), rtol=1e-6, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("family", ["bert", "deberta", "gpt2", "opt"])
+def test_a_layer_without_heads(tiny, family):
+    """Scores of the heads that are left are those of the whole model in which the others are zero."""
+    zoo = Zoo()
+    batches = [Batch(zoo.batch(family), torch.tensor([0, 1, 2, 1]))]
+    view = tiny.view(zoo.model(family, dtype=torch.float64).requires_grad_(False), batches)
+    kept = view.heads.site_of_unit > 0
+    smaller = tiny.view(remove_heads(view.model, kept, view.heads), batches)
+    with gated(view.model, kept, view.heads):
+        expected = llm_pruner(view)[kept]
+    torch.testing.assert_close(llm_pruner(smaller), expected, rtol=1e-9, atol=1e-12)
