@@ -6,7 +6,7 @@ from collections import Counter
 from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from methods.calibration.once import once
 from methods.contract.view import View
@@ -33,7 +33,8 @@ def multiplication_costs(view: View) -> tuple[Tensor, dict[str, float]]:
 
     A weight takes one for each token, and a query head two times its width for each pair of tokens: one for the score
     and one for the value. All calls of tied layers count. In an encoder-decoder all lengths are taken to be those of
-    the source. Runs the first batch forward, to see how often each feed-forward layer is called.
+    the source, and positions that go through layers of their own (DeBERTa) to be as many as the tokens. Runs the first
+    batch forward, to see how often each feed-forward layer is called.
     """
     calls: Counter[str] = Counter()
     widths: list[int] = []
@@ -65,16 +66,28 @@ def multiplication_costs(view: View) -> tuple[Tensor, dict[str, float]]:
 
 
 def _weights(view: View, site: Site, heads: tuple[int, ...], biases: bool) -> int:
-    """Weights that go with these query heads of ``site``."""
+    """Weights that go with these query heads of ``site``; with ``biases``, all of its parameters that do."""
     groups = Counter(head // site.queries_per_group for head in heads)
     whole = sum(count == site.queries_per_group for count in groups.values())
     number = {"query": len(heads), "key": whole, "value": whole}
-    total = len(site.per_head) * len(heads) if biases else 0
+    total = len(heads) * _parameters_of_head(view, site) if biases else 0
+    for path in site.followers:
+        linear = _linear(view, path)
+        inputs, outputs = features(linear)
+        total += len(heads) * outputs // site.num_heads * (inputs + (biases and linear.bias is not None))
     for role in ROLES:
         if not site.keeps(role) and not (role == "value" and site.layout.order == "same"):
             linear = _linear(view, site.projections[role])
             total += number[role] * site.widths[role] * (features(linear)[0] + (biases and linear.bias is not None))
     return total + len(heads) * site.head_dim * features(_linear(view, site.output))[1]
+
+
+def _parameters_of_head(view: View, site: Site) -> int:
+    """Entries that one query head has in parameters of the site beside its linear layers."""
+    module = view.model.get_submodule(site.name)
+    tables = (module._modules.get(name) for name in site.layout.tables)
+    entries = len(site.per_head) + len(site.layout.biases) * site.head_dim
+    return entries + sum(table.num_embeddings for table in tables if isinstance(table, nn.Embedding))
 
 
 def _weights_of_neuron(view: View, mlp: Mlp, biases: bool) -> int:

@@ -8,8 +8,10 @@ import transformers as t
 from torch.utils.flop_counter import FlopCounterMode
 
 from methods.calibration.part_costs import multiplication_costs, parameter_costs
+from methods.checks.tiny import Batch
 from methods.contract.choice import Choice
 from methods.heads import count_parameters, find_mlps
+from tests.methods.heads.conftest import Zoo
 
 GPT2 = {"vocab_size": 30, "n_embd": 16, "n_layer": 2, "n_head": 4, "num_labels": 3, "pad_token_id": 0}
 PHI3 = {"vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 12}
@@ -75,3 +77,13 @@ def test_multiplications_are_those_that_the_smaller_model_lacks(tiny, kind):
     whole = multiplications(view.model)
     for part, choice in choices(view):
         assert whole - multiplications(choice.smaller()) == pytest.approx(cost_of(costs, part))
+
+
+@pytest.mark.parametrize("family", ["deberta", "deberta-v2", "longformer", "umt5"])
+def test_parameters_beside_the_projections_count(tiny, family):
+    """Projections of positions and for global attention, biases of queries and values, and embeddings of distances."""
+    zoo = Zoo()
+    view = tiny.view(zoo.model(family), [Batch(zoo.batch(family), torch.zeros(4, dtype=torch.long))])
+    costs, whole = parameter_costs(view), count_parameters(view.model)["model"]
+    for part, choice in choices(view):
+        assert whole - count_parameters(choice.smaller())["model"] == cost_of(costs, part)
