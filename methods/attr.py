@@ -1,9 +1,12 @@
 """Self-attention attribution: integrated gradients over a layer's attention maps (Hao et al. 2021)."""
 
+from collections import defaultdict
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
+from torch.utils.hooks import RemovableHandle
 
 from methods import AtLeast, Batch, View, scorer
 from methods.calibration.padding import real_entries
@@ -26,15 +29,14 @@ def attr(
 
     F is the probability of the right class, or exp(-loss) for other tasks; A holds the attention maps of all heads of
     one layer, (H, T, T), in cross attention (H, T, S); other layers run unchanged. Padded queries and keys do not
-    count. Tied layers are attributed
-    one at a time and averaged; a unit has the mean of its heads. Takes ``steps`` forward and backward passes per layer.
-    Returns (units,).
+    count. Tied layers are attributed one at a time and averaged; a unit has the mean of its heads. Takes ``steps``
+    forward and backward passes per layer. Returns (units,).
 
     Source: Hao, Dong, Wei & Xu, "Self-Attention Attribution: Interpreting Information Interactions Inside Transformer",
     AAAI 2021.
     """
-    # Contexts are linear in A: alpha A has the context alpha z, and dF/dA[t,s] = <dF/dz[t], v[s]>. As A and V do not
-    # depend on alpha, gradients at contexts are averaged over alpha first, and one product with V gives the map.
+    # Contexts are linear in A: alpha A has the context alpha z, and dF/dA[t,s] = <dF/dz[t], dz[t]/dA[t,s]>. As what is
+    # weighted by A does not depend on alpha, gradients at contexts are averaged over alpha first, and then taken to A.
     alphas = [(step + (variant == "right")) / steps for step in range(steps)]
     totals = [torch.zeros(size, dtype=torch.float64) for size in view.heads.shape]
     for batch in view.batches:
@@ -68,57 +70,53 @@ def _gradient(view: View, batch: Batch, site: Site, call: int, alpha: float) -> 
         logits = view.logits(batch)
     finally:
         hook.remove()
-    right = view.loss_of_logits(_wide(logits), batch).neg().exp()
-    (gradient,) = torch.autograd.grad(right.sum(), contexts[call])
-    return _wide(gradient)
+    losses = view.loss_of_logits(_wide(logits), batch)  # (B,)
+    if not losses.requires_grad:  # an encoder that no head of cross attention reads
+        return torch.zeros_like(_wide(contexts[call]))
+    (gradient,) = torch.autograd.grad(losses.sum(), contexts[call], materialize_grads=True)
+    # dF = -exp(-loss) dloss. The factor comes last, as half precision has no room for small gradients.
+    return _wide(gradient) * losses.detach().neg().exp().neg()[:, None, None]
 
 
 def _largest_attributions(view: View, batch: Batch, gradients: dict[int, list[Tensor]]) -> list[tuple[int, Tensor]]:
     """Largest entry of Attr of each head, (B, H), with the index of its site, for each call. Empties ``gradients``."""
-    values: dict[int, Tensor] = {}  # of the current call, (B, S, groups, d_h)
-    gates: dict[int, Tensor] = {}  # of contexts, where there are, (B, T, H, d_h)
+    seen: dict[int, dict[str, Tensor]] = defaultdict(dict)  # of the current call: rows of A, and z
     largest: list[tuple[int, Tensor]] = []
 
-    def attribute(index: int, rows: Tensor) -> None:
-        site = view.heads.sites[index]
-        v = _wide(values.pop(index)).repeat_interleave(site.queries_per_group, 2)  # (B, S, H, d_h)
-        at_contexts = gradients[index].pop(0)
-        if site.layout.output_gate:
-            at_contexts = at_contexts * _wide(gates.pop(index)).sigmoid()
-        gradient = torch.einsum("bthd,bshd->bhts", at_contexts, v)  # dF/dA
-        queries, keys = real_entries(batch, site, rows)
-        pairs = (queries[:, :, None] & keys[:, None, :])[:, None]  # (B, 1, T, S)
-        largest.append((index, (rows * gradient).masked_fill(~pairs, -torch.inf).amax((2, 3))))
+    def keep(name: str) -> Callable[[int, Tensor], None]:
+        def callback(index: int, values: Tensor) -> None:
+            seen[index][name] = values
+            if len(seen[index]) == 2:  # either may come first
+                attribute(index, **seen.pop(index))
 
-    hooks = [_keep_values(view, index, values) for index in gradients]
-    hooks += [_keep_gates(view, index, gates) for index in gradients if view.heads.sites[index].layout.output_gate]
-    try:
-        with torch.no_grad(), observed(view.model, view.heads, attention=attribute):
+        return callback
+
+    def attribute(index: int, rows: Tensor, contexts: Tensor) -> None:
+        at_contexts = gradients[index].pop(0)
+        scale = at_contexts.abs().amax().clamp_min(torch.finfo(at_contexts.dtype).tiny)  # for half precision
+        (gradient,) = torch.autograd.grad(contexts, rows, (at_contexts / scale).to(contexts.dtype))  # dF/dA
+        queries, keys = real_entries(batch, view.heads.sites[index], rows)
+        pairs = (queries[:, :, None] & keys[:, None, :])[:, None]  # (B, 1, T, S)
+        attributions = (_wide(rows) * _wide(gradient) * scale).detach()
+        largest.append((index, attributions.masked_fill(~pairs, -torch.inf).amax((2, 3))))
+
+    with torch.enable_grad(), observed(view.model, view.heads, attention=keep("rows"), context=keep("contexts")):
+        hooks = [hook for index in gradients for hook in _graph_inside(view, view.heads.sites[index])]
+        try:
             view.logits(batch)
-    finally:
-        for hook in hooks:
-            hook.remove()
+        finally:
+            for hook in hooks:
+                hook.remove()
     return largest
 
 
-def _keep_values(view: View, index: int, values: dict[int, Tensor]):
-    """Hook a site to store its value vectors in ``values``."""
-    site = view.heads.sites[index]
-
-    def keep(module, args, output):
-        values[index] = site.of_heads("value", output)
-
-    return view.model.get_submodule(site.projections["value"]).register_forward_hook(keep)
-
-
-def _keep_gates(view: View, index: int, gates: dict[int, Tensor]):
-    """Hook a site to store what the gates of its contexts are the sigmoid of."""
-    site = view.heads.sites[index]
-
-    def keep(module, args, output):
-        gates[index] = site.of_heads("query", output)[..., site.head_dim :]
-
-    return view.model.get_submodule(site.projections["query"]).register_forward_hook(keep)
+def _graph_inside(view: View, site: Site) -> list[RemovableHandle]:
+    """Hook a site so that its contexts have a graph to its attention map, which begins and ends inside it."""
+    queries, output = (view.model.get_submodule(path) for path in (site.projections["query"], site.output))
+    return [
+        queries.register_forward_hook(lambda module, args, projected: projected.detach().requires_grad_().clone()),
+        output.register_forward_pre_hook(lambda module, args: (args[0].detach(), *args[1:])),
+    ]
 
 
 def _wide(values: Tensor) -> Tensor:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import itertools
 import sys
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import torch
 import transformers as t
 
 from methods.attr import attr
-from methods.heads import gated
+from methods.checks.tiny import Batch
+from methods.heads import gated, observed
+from tests.methods.heads.conftest import Zoo
+from tests.methods.heads.small_models import build, randomize
 from tests.methods.translating import FAMILIES, translating
 
 SIZES = {"vocab_size": 30, "pad_token_id": 0, "bos_token_id": None, "eos_token_id": None}
@@ -153,3 +158,92 @@ def test_heads_removed_before_stay_removed(tiny, architecture, monkeypatch):
         actual = attr(view, steps=2)
         expected = slow_attr(view, tiny.alone(sentences), 2, 1, Scaled(view.model, monkeypatch))
     torch.testing.assert_close(actual[kept], expected[kept], rtol=1e-4, atol=1e-8)
+
+
+# Modules that change what the value projection gives before attention weighs it, or contexts afterwards.
+CHANGED_VALUES = ["deberta", "roformer", "mimo_v2_flash", "afmoe", "gemma4_text", "lfm3"]
+
+
+@contextmanager
+def at_contexts(view, site, change):
+    """Inside, replace the contexts of a site by ``change`` of them, (B, T, H * d_h)."""
+    output = view.model.get_submodule(site.output)
+    hook = output.register_forward_pre_hook(lambda module, args: (change(args[0]), *args[1:]))
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def with_graph(model):
+    """Inside, every embedding begins a graph, so that attention maps and contexts have one though the model has none"""
+    embeddings = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
+    hooks = [each.register_forward_hook(lambda *call: call[-1].detach().requires_grad_()) for each in embeddings]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def attr_by_graphs(view, texts, steps):
+    """As ``slow_attr``, with the gradient at the map from the graph between the map and the context of the module."""
+    sums = torch.zeros(len(view.heads), dtype=torch.float64)
+    for text in texts:
+        maps, contexts = {}, {}
+        with with_graph(view.model), observed(view.model, attention=maps.__setitem__, context=contexts.__setitem__):
+            view.logits(text)
+        for index, site in enumerate(view.heads.sites):
+            total = torch.zeros(())
+            for step in range(steps):
+                scaled = ((step + 1) / steps * contexts[index].flatten(-2)).detach().requires_grad_()
+                with at_contexts(view, site, lambda _, scaled=scaled: scaled):
+                    right = view.loss(text)[0].neg().exp()
+                total = total + torch.autograd.grad(right, scaled)[0] / steps
+            (gradient,) = torch.autograd.grad(contexts[index].flatten(-2), maps[index], total, retain_graph=True)
+            largest = (maps[index] * gradient)[0].detach().amax((1, 2))  # (H,)
+            sums += torch.cat(
+                [
+                    view.per_unit(other, largest.double() if other == index else torch.zeros(each.num_heads))
+                    for other, each in enumerate(view.heads.sites)
+                ]
+            )
+    return sums / len(texts)
+
+
+def hidden_states_as_logits(model, batch):
+    """Three fixed random sums of the last token's hidden state, of a model without a classifier: (B, 3)."""
+    hidden = model(**batch.inputs)[0][:, -1]
+    return hidden @ torch.randn(hidden.shape[-1], 3, generator=torch.Generator().manual_seed(5)).to(hidden) / 4
+
+
+@pytest.mark.parametrize("family", CHANGED_VALUES)
+def test_values_that_the_module_changes(tiny, family):
+    zoo = Zoo()
+    if family in zoo.families():
+        model, inputs = zoo.model(family), zoo.batch(family)
+    else:
+        model = build(family, True)
+        randomize(model)
+        ids = torch.randint(3, 48, (3, 6), generator=torch.Generator().manual_seed(1))
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    batch = Batch(inputs, torch.arange(len(inputs["input_ids"])) % 3)
+    view = tiny.view(model.requires_grad_(False), [batch])
+    if family not in zoo.families():
+        view = replace(view, forward=hidden_states_as_logits)
+    texts = []
+    for row, length in enumerate(inputs["attention_mask"].sum(1).tolist()):
+        one = {name: values[row : row + 1, :length] for name, values in inputs.items()}
+        texts.append(Batch(one, batch.labels[row : row + 1]))
+    torch.testing.assert_close(attr(view, steps=2), attr_by_graphs(view, texts, 2), rtol=1e-3, atol=1e-6)
+
+
+def test_half_precision_has_room_for_large_losses(tiny):
+    """Language models sum the loss over their tokens, so exp(-loss) is far below the numbers that float16 has."""
+    sentences = tiny.sentences(0, count=4)
+    views = [tiny.view(tiny.model("llama", 0, dtype), [tiny.batch(sentences)]) for dtype in (torch.float32, torch.half)]
+    views = [replace(view, loss_of_logits=lambda *a, own=view.loss_of_logits: own(*a) + 30) for view in views]
+    single, half = (attr(view, steps=2) for view in views)
+    assert half.count_nonzero() == len(half)
+    torch.testing.assert_close(half, single, rtol=0.1, atol=0.02 * single.max().item())
