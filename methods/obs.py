@@ -36,7 +36,7 @@ def obs(view: View, *, damping: Damping = 0.01) -> Tensor:
     Source: Kurtic, Frantar & Alistarh, "ZipLM: Inference-Aware Structured Pruning of Language Models", NeurIPS 2023,
     arXiv 2302.04089; Meng et al., "OSSCAR: One-Shot Structured Pruning in Vision and Language Models with Combinatorial
     Optimization", ICML 2024, arXiv 2403.12983. OSSCAR goes on to improve the choice by swaps, and ZipLM fits measured
-    latency; neither is done here. ``allocation=layer`` removes the same share of every layer.
+    latency; neither is done here. ``allocation=layer`` removes equally from every layer.
     """
     return _importance(view, _layers(view, damping))
 

@@ -38,6 +38,9 @@ class Schedule:
 
     The norm of a layer is for scores whose layers differ in scale. It should not be used where units are scored again,
     as the last unit of a layer then always scores 1 (or -1), so ``auto`` leaves it out there.
+
+    To remove equally from every layer is to take from the layer with the most units left, again and again. Layers with
+    equally many units lose the same share; of others, the larger ones lose more until all have as many.
     """
 
     recompute: Annotated[int, "score again after removing this many units, 1 is greedy; 0 scores once", AtLeast(0)] = 0
