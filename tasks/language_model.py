@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -48,7 +49,7 @@ WINDOW = 1024  # tokens of an evaluated document, assumed for the batch size
 LOGITS = 2**26  # logits in a batch, approximately: 256 MB in float32
 OUTCOME_CODE = (  # modules that outcomes depend on, besides this one
     *(checkpoint.__name__, encode.__name__),
-    *(f"tasks.harness.{name}" for name in ("outcomes", "data", "prepared", "run", "scorer", "segments")),
+    *(f"tasks.harness.{name}" for name in ("outcomes", "data", "loading", "prepared", "run", "scorer", "segments")),
     decoder.__name__,
 )
 DTYPES = ("float32", "bfloat16", "float16", "auto")
@@ -72,7 +73,7 @@ class LanguageModel(SeededTask):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the lm-eval tasks to evaluate on."""
-        from tasks.harness.prepared import names_in
+        from tasks.harness.loading import names_in
 
         given = self.spec.harness_tasks or ((OWN,) if self.spec.source else BUILT_IN)
         return tuple(dict.fromkeys(name for each in given for name in names_in(each)))
@@ -186,6 +187,7 @@ class LanguageModel(SeededTask):
     def open(self, seed: int, cache: Cache, device: torch.device) -> nn.Module:
         folder = self.place(seed, cache)
         self._tokenizer = checkpoint.load_tokenizer(folder)
+        self._lm_evals_tokenizer = copy.deepcopy(self._tokenizer)  # lm-eval gives one without padding token some other
         model: nn.Module = checkpoint.load_language_model(folder, self._dtype, self.spec.device_map)
         return (model if self.spec.device_map else model.to(device)).eval()
 
@@ -240,7 +242,7 @@ class LanguageModel(SeededTask):
         from tasks.harness.outcomes import outcomes
 
         with torch.no_grad(), _no_cache(model):
-            return outcomes(self.harness(model, self._tokenizer, self._batch_size(WINDOW)))
+            return outcomes(self.harness(model, self._lm_evals_tokenizer, self._batch_size(WINDOW)))
 
     def _batch_size(self, length: int) -> int:
         """Number of texts of ``length`` tokens whose logits together stay near ``LOGITS``."""
@@ -259,9 +261,13 @@ class LanguageModel(SeededTask):
         return self._encode([example.texts[0] for example in self.texts.test or self.texts.train], self._tokenizer)
 
     def _encode(self, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[Encoded]:
-        """Tokenized texts; every token has weight 1 in the loss."""
-        length = min(LENGTH, tokenizer.model_max_length)
+        """Tokenized texts; every token has weight 1 in the loss.
+
+        As in lm-eval, a text that begins with the token for beginnings does not get another one.
+        """
+        length, begin = min(LENGTH, tokenizer.model_max_length), tokenizer.bos_token_id
         ids = tokenizer(list(texts), truncation=True, max_length=length)["input_ids"]
+        ids = [each[1:] if begin is not None and each[:2] == [begin, begin] else each for each in ids]
         return [
             Encoded({"input_ids": each, "attention_mask": [1] * len(each), "weights": [1] * len(each)}, 0)
             for each in ids

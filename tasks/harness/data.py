@@ -76,6 +76,12 @@ class Local(NamedTuple):
         """Possible names of a folder with documents of ``task``."""
         return (task, f"lm_{task}2") if self.suffix else (task, f"{task}_val")
 
+    def find_plain(self, task: str, place: str, mirror: str) -> Path | None:
+        """The same, unless it is a folder as on the hub, which datasets reads: with its tables in folders."""
+        path = self.find(task, place, mirror)
+        on_hub = path is not None and path.is_dir() and path == source.resolve(place, mirror)
+        return None if path is None or (on_hub and not _files(path, self.suffix)) else path
+
     def find(self, task: str, place: str, mirror: str) -> Path | None:
         """Path in ``mirror`` of the documents of ``task``, which are ``place`` on the hub; None if there is none."""
         if not mirror:
@@ -140,12 +146,17 @@ def _held_out(path: Path, suffix: str) -> Path:
         return path
     if not path.is_dir():
         raise TaskError(f"{path}: no such file or folder")
-    files = [file for file in sorted(path.iterdir()) if file.suffix.lower() in ((suffix,) if suffix else SUFFIXES)]
+    files = _files(path, suffix)
     for split in HELD_OUT:
         for file in files:
             if source.SPLIT_NAMES[split].search(file.stem):
                 return file
     raise TaskError(f"{path}: no {suffix or '/'.join(SUFFIXES)} file here is named test or validation")
+
+
+def _files(folder: Path, suffix: str) -> list[Path]:
+    """Files in ``folder`` itself that can hold documents, sorted."""
+    return [each for each in sorted(folder.iterdir()) if each.suffix.lower() in ((suffix,) if suffix else SUFFIXES)]
 
 
 def _splits(rows: dict[str, list[Row]]) -> DatasetDict:

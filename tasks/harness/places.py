@@ -11,7 +11,8 @@ from lm_eval.tasks import TaskManager
 
 from tasks.data.source import resolve
 from tasks.harness.data import LOCAL
-from tasks.harness.prepared import FOLDER, LM_EVAL, silenced
+from tasks.harness.loading import FOLDER, LM_EVAL
+from tasks.harness.prepared import silenced
 
 
 def hub_id(task: str) -> str:

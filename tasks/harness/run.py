@@ -17,7 +17,8 @@ from transformers import PreTrainedTokenizerBase
 
 from tasks.digest import digest_of
 from tasks.errors import TaskError, first_line
-from tasks.harness.prepared import PreparedTask, load, silenced
+from tasks.harness.loading import load
+from tasks.harness.prepared import PreparedTask, silenced
 from tasks.harness.scorer import Scorer, TokenCache
 from tasks.harness.segments import WIKITEXT, joined, segment_perplexity, segments_of
 
@@ -114,7 +115,7 @@ class Harness:
         return digest_of(of_tasks)
 
     def check(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Raise TaskError for what lm-eval cannot do with the documents, or with the positions that ``model`` has."""
+        """Raise TaskError for what lm-eval cannot do, or cannot do right, with the documents and with ``model``."""
         with silenced():
             scorer = Scorer(model, tokenizer, 1, self._cache)
             for name, task in self.tasks.items():
@@ -125,6 +126,12 @@ class Harness:
                         f"{name}: lm-eval cannot make requests of its documents (num_fewshot: "
                         f"{task.config.num_fewshot}): {type(error).__name__}: {first_line(error)}"
                     ) from error
+                for number, doc in enumerate(islice(task.eval_docs, self.limit)):
+                    if not task.target_among_choices(doc):
+                        raise TaskError(
+                            f"{name}: the target of document {number} is none of its choices: any answer would count "
+                            "as wrong"
+                        )
                 for request in task.instances:
                     if request.request_type == "generate_until":
                         _check_answer(name, request, scorer)

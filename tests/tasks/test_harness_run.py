@@ -21,7 +21,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from methods.heads import HeadMap, remove_heads
 from tasks.builtin import abilities, decoder
 from tasks.errors import TaskError
-from tasks.harness import data, prepared
+from tasks.harness import data, loading
 from tasks.harness.outcomes import outcomes
 from tasks.harness.run import Harness, Result
 
@@ -59,7 +59,7 @@ def harness():
 
 def theirs(names, tokenizer, model, limit):
     """The same numbers from lm-eval's own ``simple_evaluate``."""
-    manager = TaskManager(include_path=prepared.FOLDER, include_defaults=False)
+    manager = TaskManager(include_path=loading.FOLDER, include_defaults=False)
     lm = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=64)
     return simple_evaluate(lm, tasks=list(names), task_manager=manager, limit=limit, bootstrap_iters=0)["results"]
 
@@ -278,7 +278,7 @@ def test_a_metric_behind_a_named_filter_counts(own_task, language_model):
 
 def test_complaints_are_one_clear_line(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        prepared, "_manager", lambda *_: TaskManager(include_path=prepared.FOLDER, include_defaults=False)
+        loading, "_manager", lambda *_: TaskManager(include_path=loading.FOLDER, include_defaults=False)
     )
     with pytest.raises(TaskError, match=r"headbench_copi: lm-eval has no such task; did you mean headbench_copy\?"):
         Harness(["headbench_copi"])
@@ -314,6 +314,69 @@ def test_a_mirror_has_hub_ids_by_their_places(tmp_path):
     assert list(task.eval_docs) == [{"goal": "g", "sol1": "a", "sol2": "b", "label": 1}]
 
 
+def as_on_the_hub(folder: Path, question: str) -> None:
+    """Write a copy of a data set as the hub has it: tables in a folder of their own, told by the README."""
+    (folder / "ARC-Easy").mkdir(parents=True, exist_ok=True)
+    row = {"question": question, "choices": {"text": ["the", "dog"], "label": ["A", "B"]}, "answerKey": "B"}
+    files = ""
+    for split in ("train", "test"):
+        datasets.Dataset.from_list([row]).to_parquet(folder / "ARC-Easy" / f"{split}-00000-of-00001.parquet")
+        files += f"  - split: {split}\n    path: ARC-Easy/{split}-*\n"
+    (folder / "README.md").write_text(f"---\nconfigs:\n- config_name: ARC-Easy\n  data_files:\n{files}---\n")
+
+
+def test_a_copy_as_on_the_hub_is_read_anew_when_it_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    for question in ("one", "two", "two words"):
+        as_on_the_hub(tmp_path / "mirror" / "allenai" / "ai2_arc", question)
+        (task,) = Harness(["arc_easy"], mirror=str(tmp_path / "mirror")).tasks.values()
+        assert [doc["question"] for doc in task.eval_docs] == [question]
+
+
+def test_a_folder_with_documents_is_not_taken_for_one_with_task_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "arc_easy").mkdir()
+    write(tmp_path / "arc_easy" / "test.jsonl", [{"question": "why", "choices": ["a", "b"], "label": 0}])
+    assert loading.names_in("arc_easy") == ["arc_easy"]
+    assert len(Harness(["arc_easy"], mirror=".").tasks["arc_easy"].eval_docs) == 1
+
+
+WRONG = """\
+task: wrong
+dataset_path: json
+dataset_kwargs: {data_files: {test: DATA}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: "{{q}}"
+doc_to_choice: [the, dog]
+doc_to_target: "{{target}}"
+metric_list: [{metric: acc, aggregation: mean, higher_is_better: true}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("targets", "ok"), [((0, 1), True), (("the", "dog"), True), ((0, 2), False), (("0", "cat"), False)]
+)
+def test_targets_that_are_no_choice_are_refused(tmp_path, language_model, targets, ok):
+    write(tmp_path / "data.jsonl", [{"q": "x", "target": target} for target in targets])
+    (tmp_path / "wrong.yaml").write_text(WRONG.replace("DATA", str(tmp_path / "data.jsonl")))
+    tokenizer, model = language_model
+    harness = Harness(["wrong"], folders=[str(tmp_path)])
+    if ok:
+        harness.check(model, tokenizer)
+        return
+    with pytest.raises(TaskError, match="wrong: the target of document 1 is none of its choices"):
+        harness.check(model, tokenizer)
+
+
+def test_a_fault_of_a_task_file_is_not_told_as_one_of_documents(tmp_path):
+    write(tmp_path / "data.jsonl", [{"q": "x", "target": 0}])
+    broken = WRONG.replace("DATA", str(tmp_path / "data.jsonl")).replace("{{q}}", "{{q")
+    (tmp_path / "wrong.yaml").write_text(broken)
+    with pytest.raises(TaskError, match=r"wrong: lm-eval cannot use .*wrong\.yaml \(TemplateSyntaxError"):
+        Harness(["wrong"], folders=[str(tmp_path)])
+
+
 @pytest.mark.slow
 @pytest.mark.data
 def test_real_tasks_give_the_numbers_of_lm_evals_command_line(real_data, tmp_path):
@@ -336,7 +399,7 @@ def test_real_tasks_give_the_numbers_of_lm_evals_command_line(real_data, tmp_pat
 
 def command_line(weights: Path, local: dict[str, str], folder: Path, limit: int):
     """Results of ``lm_eval`` itself, whose own YAML reads JSON of the original columns."""
-    manager = prepared._manager(list(local), [])
+    manager = loading._manager(list(local), [])
     for name, place in local.items():
         documents = data.local(place, name)["test"]
         rows = write(folder / f"{name}.jsonl", documents.select(range(min(limit or len(documents), len(documents)))))

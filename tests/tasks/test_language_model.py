@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoTokenizer
 
 from methods.heads import HeadMap, gated
 from tasks import language_model
@@ -164,3 +167,26 @@ def test_another_document_makes_another_fingerprint(tiny_language_model, tiny_te
     (copy / "test.txt").write_text((copy / "test.txt").read_text() + "\n\nthe king admired himself")
     changed = prints(copy)
     assert changed["data"][0] != prints(tiny_texts)["data"][0] and changed["data"][1] != prints(tiny_texts)["data"][1]
+
+
+def test_a_beginning_in_the_text_itself_is_the_only_one(tiny_language_model, tiny_texts):
+    """As lm-eval has it, also for tokenizers that put the token before each text."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_language_model)
+    begin, first = tokenizer.bos_token_id, tokenizer.bos_token
+    tokenizer._tokenizer.post_processor = TemplateProcessing(single=f"{first} $A", special_tokens=[(first, begin)])
+    task = LanguageModel(TaskSpec(task="harness", data=str(tiny_texts), model=str(tiny_language_model)))
+    plain, with_beginning = task._encode(["the dog", f"{first} the dog"], tokenizer)
+    assert plain.tokens == with_beginning.tokens
+    assert plain.tokens["input_ids"].count(begin) == 1 and plain.tokens["input_ids"][0] == begin
+
+
+def test_a_tokenizer_without_padding_token_is_saved_as_it_was(tiny_language_model, tiny_texts, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_language_model, folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.pad_token = None
+    tokenizer.save_pretrained(folder)
+    task = LanguageModel(TaskSpec(task="harness", data=str(tiny_texts), model=str(folder), limit=3))
+    task.evaluate(task.open(0, Cache(tmp_path / "cache"), CPU))
+    task.save_tokenizer(tmp_path / "saved")
+    assert AutoTokenizer.from_pretrained(tmp_path / "saved").pad_token is None

@@ -12,7 +12,7 @@ from lm_eval.tasks import TaskManager
 from transformers import AutoTokenizer, LlamaForCausalLM
 
 from methods.heads import HeadMap, remove_heads, save_pruned
-from tasks.harness import prepared
+from tasks.harness import loading
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
 
@@ -42,8 +42,8 @@ def settings(folder, name: str = "config.json", **changed) -> None:
 
 
 def test_an_unknown_task_is_told_with_the_nearest(refused, monkeypatch):
-    ours = TaskManager(include_path=prepared.FOLDER, include_defaults=False)  # an index of all takes long to make
-    monkeypatch.setattr(prepared, "_manager", lambda *_: ours)
+    ours = TaskManager(include_path=loading.FOLDER, include_defaults=False)  # an index of all takes long to make
+    monkeypatch.setattr(loading, "_manager", lambda *_: ours)
     said = refused("--harness-tasks", "headbench_copy,headbench_recal")
     assert said == "headbench_recal: lm-eval has no such task; did you mean headbench_recall?"
 

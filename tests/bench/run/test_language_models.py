@@ -17,7 +17,7 @@ from bench.__main__ import main
 from bench.records.arrays import read_outcomes
 from bench.records.storage.current import finished, read_current
 from methods.heads import load_pruned
-from tasks.harness import prepared
+from tasks.harness import loading
 
 TASKS = ("headbench_copy", "headbench_own_texts")
 
@@ -69,10 +69,10 @@ def by_lm_eval(model, folder: Path, texts: Path):
     """Results of ``lm_eval --model hf`` on a folder, or on a model that is loaded already."""
     tasks = folder.parent / "tasks"
     tasks.mkdir()
-    own = {"include": str(prepared.FOLDER / f"{TASKS[1]}.yaml"), "task": "own"}
+    own = {"include": str(loading.FOLDER / f"{TASKS[1]}.yaml"), "task": "own"}
     own |= {"dataset_kwargs": {"data": str(texts), "columns": ["text"], "mirror": "", "limit": 0}}
     (tasks / "own.yaml").write_text(json.dumps(own))  # which is YAML too
-    manager = TaskManager(include_path=[tasks, prepared.FOLDER], include_defaults=False)
+    manager = TaskManager(include_path=[tasks, loading.FOLDER], include_defaults=False)
     settings = {"tasks": [TASKS[0], "own"], "task_manager": manager, "bootstrap_iters": 0}
     if isinstance(model, Path):
         found = simple_evaluate("hf", model_args=f"pretrained={model}", batch_size=64, device="cpu", **settings)
