@@ -76,9 +76,9 @@ def _load(manager: TaskManager, name: str, mirror: str, own: Mapping[str, Any]) 
             "dataset_kwargs": {"path": str(path), "task": name},
             "training_split": None,  # only used for few-shot prompts
         }
-    elif place and mirror and (path := resolve(place, mirror)) != Path(place):
-        kwargs = {**(config.get("dataset_kwargs") or {}), "cache_dir": str(_cache_for(path))}
-        override = {"dataset_path": str(path), "dataset_kwargs": kwargs}
+    elif place and mirror and (copy := resolve(place, mirror)) != Path(place):
+        kwargs = {**(config.get("dataset_kwargs") or {}), "cache_dir": str(_cache_for(copy))}
+        override = {"dataset_path": str(copy), "dataset_kwargs": kwargs}
     # A group is lm-eval's way to load one of its tasks with some fields changed.
     member = {"task": name, "class": PreparedTask, **override}
     try:
