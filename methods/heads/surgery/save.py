@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -27,7 +26,7 @@ from methods.heads.surgery.neurons import remove_neurons
 from methods.heads.surgery.remove import keep_heads, replace_parameters
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel
+    from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel
 
 FORMAT = 1
 WEIGHTS, BUFFERS, PRUNING = "model.safetensors", "buffers.safetensors", "pruning.json"
@@ -52,7 +51,7 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> bool:
         "config": _without_places(model.config.to_dict()),
         "heads": {site.name: kept_heads(model.get_submodule(site.name), site) for site in find_sites(model)},
         "neurons": _widths(model),
-        "generation": model.generation_config.to_dict() if model.can_generate() else None,
+        "generation": _plain(model.generation_config) if model.can_generate() else None,
     }
     rebuilt = _shapes(_skeleton(pruning, "meta"))
     if odd := sorted(name for name, _ in rebuilt.items() ^ _shapes(model).items()):
@@ -95,7 +94,7 @@ def load_pruned(path: str | Path) -> PreTrainedModel:
         _fill(model, tensors)
         if pruning["generation"] is not None:
             model.generation_config = GenerationConfig.from_dict(pruning["generation"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except Exception as error:  # of any kind: a configuration that is damaged can fail anywhere in a model's code
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{path} is not a complete pruned model: {type(error).__name__}: {reason}") from error
     return model.eval()
@@ -108,6 +107,14 @@ def _without_places(config: dict[str, Any]) -> dict[str, Any]:
         for name, value in config.items()
         if name != "_name_or_path"
     }
+
+
+def _plain(settings: GenerationConfig) -> dict[str, Any]:
+    """All settings, with the biases of sequences of tokens as a list: JSON has no keys that are sequences."""
+    found = settings.to_dict()
+    if isinstance(biases := found.get("sequence_bias"), dict):
+        found["sequence_bias"] = [[list(tokens), bias] for tokens, bias in biases.items()]
+    return found
 
 
 def _widths(model: nn.Module) -> dict[str, int]:
@@ -129,7 +136,7 @@ def _skeleton(pruning: dict[str, Any], device: str) -> PreTrainedModel:
     from transformers import AutoConfig, PreTrainedModel
     from transformers.initialization import no_init_weights
 
-    model_class = getattr(transformers, pruning["class"])
+    model_class = getattr(transformers, pruning["class"], None)
     if not (isinstance(model_class, type) and issubclass(model_class, PreTrainedModel)):
         raise ValueError(f"{pruning['class']} is not a model class of transformers")
     options = dict(pruning["config"])

@@ -89,10 +89,12 @@ def test_uneven_shapes_do_not_load_without_us_by_mistake(zoo, tmp_path):
 def test_generation_settings_are_kept(tmp_path):
     sizes = {"vocab_size": 40, "hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4}
     model = t.LlamaForCausalLM(t.LlamaConfig(intermediate_size=20, tie_word_embeddings=True, **sizes)).eval()
-    model.generation_config.update(max_new_tokens=3, temperature=0.5)
+    model.generation_config.update(max_new_tokens=3, temperature=0.5, sequence_bias={(3, 4): 1.0})
     save_pruned(model, tmp_path / "model")
     loaded = load_pruned(tmp_path / "model")
-    assert loaded.generation_config.to_dict() == model.generation_config.to_dict()
+    settings = loaded.generation_config.to_dict() | {"sequence_bias": {(3, 4): 1.0}}
+    assert settings == model.generation_config.to_dict()
+    assert loaded.generation_config.sequence_bias == [[[3, 4], 1.0]]  # which transformers takes as well
     assert loaded.lm_head.weight is loaded.model.embed_tokens.weight
 
 
@@ -126,6 +128,11 @@ def site_heads(site):
     return range(first, first + site.num_heads // 2)
 
 
+# Each fails in a way of its own, in checks of configurations or in the code of models.
+WRONG_CONFIGURATIONS = [{"hidden_size": "x"}, {"hidden_size": 25}, {"num_attention_heads": 0}, {"vocab_size": -5}]
+WRONG_CONFIGURATIONS += [{"pad_token_id": 1000}]
+
+
 def test_saving_refuses_what_exists_and_loading_what_is_damaged(zoo, tmp_path):
     model = zoo.model("bert")
     path = tmp_path / "model"
@@ -134,6 +141,12 @@ def test_saving_refuses_what_exists_and_loading_what_is_damaged(zoo, tmp_path):
         save_pruned(model, path)
     with pytest.raises(ValueError, match=r"cannot be rebuilt .* pooler"):
         save_pruned(t.BertModel(model.config, add_pooling_layer=False), tmp_path / "without pooler")
+
+    class Mine(t.BertModel):
+        pass
+
+    with pytest.raises(ValueError, match="Mine is not a model class of transformers"):
+        save_pruned(Mine(model.config), tmp_path / "mine")
     with pytest.raises(ValueError, match="not a complete pruned model"):
         load_pruned(tmp_path / "nowhere")
     model.save_pretrained(tmp_path / "foreign")
@@ -148,6 +161,7 @@ def test_saving_refuses_what_exists_and_loading_what_is_damaged(zoo, tmp_path):
         {"heads": {**pruning["heads"], site: [0, 9]}},
         {"heads": {**pruning["heads"], site: [0]}},
         {"neurons": {}, "config": {}},
+        *({"config": {**pruning["config"], **wrong}} for wrong in WRONG_CONFIGURATIONS),
     ):
         (path / "pruning.json").write_text(json.dumps({**pruning, **damage}))
         with pytest.raises(ValueError, match="not a complete pruned model") as error:
