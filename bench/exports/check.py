@@ -41,12 +41,12 @@ def _shortened(inputs: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
 
 
 def _gap(model: Any, runner: Runner, inputs: Mapping[str, Tensor]) -> float:
-    if not runner.has_cache:
+    if not model.can_generate() or model.config.is_encoder_decoder:
         return _difference(model(**inputs).logits, runner.logits(inputs))
     mask = inputs["attention_mask"]
     expected = model(**inputs, position_ids=positions(mask), use_cache=False).logits[mask.bool()]
     found = [runner.logits(inputs)]
-    if mask.shape[1] > 1:
+    if runner.has_cache and mask.shape[1] > 1:  # without any head there is nothing to keep
         found.append(runner.logits_in_parts(inputs, mask.shape[1] // 2))
     return largest([_difference(expected, each[mask.bool()]) for each in found])
 

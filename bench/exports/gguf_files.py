@@ -24,6 +24,7 @@ from bench.records.errors import InputError
 from methods.heads import load_pruned
 from methods.heads.finding.mlps import find_mlps
 from methods.heads.finding.sites import find_sites
+from tasks.models.cache import system_errors
 
 UNEVEN = "deci"  # the architecture in llama.cpp
 FAMILIES = ("llama", "mistral")  # model types that its converter stores as ``llama``
@@ -61,8 +62,7 @@ def write_gguf(checkpoint: Path, like: Path, out: Path) -> Written:
         raise InputError(f"{out}: exists already: give another file")
     if not like.is_file():
         raise InputError(f"{like}: no such file (expected the GGUF file of the unpruned model)")
-    unreadable = f"{like}: not a GGUF file that can be read"
-    with in_one_line(unreadable):
+    with in_one_line(f"{like}: not a GGUF file that can be read"):
         before = GGUFReader(like)
         # An empty array says nothing, and cannot be written.
         fields = {name: field.contents() for name, field in before.fields.items() if field.data}
@@ -74,7 +74,11 @@ def write_gguf(checkpoint: Path, like: Path, out: Path) -> Written:
     shape = _shape_of(model)
     check_same_model(model, shape.head_dim, fields, before, like)
     weights = dict(_weights(model, before, places, shape, like))
-    with in_one_line(unreadable), tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
+    with (
+        system_errors(out),
+        in_one_line(f"{out}: the GGUF file cannot be written"),
+        tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder,
+    ):
         made = Path(folder) / out.name
         _write(made, before, fields, shape, weights)
         made.rename(out)
@@ -119,10 +123,13 @@ def _shape_of(model: Any) -> Shape:
     heads = [site.num_heads for site in sites]
     if not heads[0]:
         raise InputError("the first layer has no head, and llama.cpp loads no such model: prune with --uniform")
+    neurons = [mlp.width for mlp in find_mlps(model)]
+    if 0 in neurons:
+        raise InputError(f"layer {neurons.index(0)} has no neuron, of which llama.cpp's graph leaves out its heads too")
     return Shape(
         heads=heads,
         key_value_heads=[site.num_key_value_heads if site.num_heads else 0 for site in sites],
-        neurons=[mlp.width for mlp in find_mlps(model)],
+        neurons=neurons,
         head_dim=sites[0].head_dim,
     )
 

@@ -13,6 +13,7 @@ import numpy as np
 from bench.records.errors import InputError
 
 EVEN = "llama"  # the architecture in llama.cpp
+USUAL_BASE = 10000.0  # of the frequencies of positions
 FREQUENCIES = "rope_freqs.weight"  # by which frequencies of a Llama 3 are divided; made from its configuration
 
 
@@ -41,7 +42,8 @@ def check_same_model(model: Any, head_dim: int, fields: Mapping[str, Any], file:
         "rope.freq_base": rope["rope_theta"],
     }
     for name, ours in expected.items():
-        theirs = _number(fields, f"{EVEN}.{name}", ours, like)
+        missing = USUAL_BASE if name == "rope.freq_base" else ours  # llama.cpp's own, where the file says nothing
+        theirs = _number(fields, f"{EVEN}.{name}", missing, like)
         if not np.isclose(ours, theirs, rtol=1e-5):
             raise InputError(f"{like}: {EVEN}.{name} is {theirs:g}, that of the checkpoint {ours:g}: another model")
     _check_rope(rope, head_dim, fields, file, like)

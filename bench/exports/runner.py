@@ -29,7 +29,7 @@ class Runner:
         onnxruntime = onnx_runtime()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # errors are raised as well
         with in_one_line(REFUSED, INSTEAD):
             self._sessions = [
                 onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"]) for file in files

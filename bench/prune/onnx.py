@@ -46,7 +46,8 @@ def export_onnx(task: Task, smaller: Any, pruned: Pruned, folder: Path, int8: bo
         versions.append([quantized(file) for file in versions[0]])
         runners.append(Runner(versions[1]))
     twins = [in_place_of(smaller, runner) for runner in runners]
-    called = "encoder-decoder" if len(versions[0]) > 1 else "cache" if runners[0].has_cache else "classifier"
+    decoder = "cache" if smaller.can_generate() else "classifier"
+    called = "encoder-decoder" if len(versions[0]) > 1 else decoder
     return Onnx(
         opset=OPSET,
         names=tuple(tuple(file.name for file in files) for files in versions),

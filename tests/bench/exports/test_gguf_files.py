@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sys
 from itertools import product
@@ -202,6 +203,13 @@ def other_theta(tmp_path: Path, model) -> Path:
     return write_unpruned(tmp_path / "like.gguf", model)
 
 
+def without_theta(tmp_path: Path, model) -> Path:
+    """As converters write it that do not find the base in the configuration."""
+    path = write_unpruned(tmp_path / "like.gguf", model)
+    path.write_bytes(path.read_bytes().replace(b"llama.rope.freq_base", b"llama.rope.freq_bass"))
+    return path
+
+
 def more_words(tmp_path: Path, model) -> Path:
     return write_unpruned(tmp_path / "like.gguf", model.resize_token_embeddings(80) and model)
 
@@ -227,6 +235,7 @@ ODD = {
     "of another architecture": (lambda t, m: write_unpruned(t / "like.gguf", m, architecture="qwen2"), "qwen2"),
     "quantised": (lambda t, m: write_unpruned(t / "like.gguf", m, "Q8_0"), "quantised (Q8_0)"),
     "of another base": (other_theta, "rope.freq_base is 500000"),
+    "without its base": (without_theta, "rope.freq_base is 10000, that of the checkpoint 500000"),
     "with more words": (more_words, "token_embd.weight is (80, 64)"),
     "with a tensor less": (one_less, "lacks blk.1.ffn_up.weight"),
     "not one": (text, "not a GGUF file"),
@@ -252,6 +261,8 @@ ODD = {
 def test_a_file_that_does_not_fit_is_refused(tmp_path, what):
     make, said = ODD[what]
     smaller = pruned(llama(2), MASKS["uneven"][2])
+    if what == "without its base":
+        smaller.config.rope_parameters["rope_theta"] = 5e5
     like = make(tmp_path, llama(2))
     with pytest.raises(InputError) as refused:
         write_gguf(smaller, like, tmp_path / "out.gguf")
@@ -263,8 +274,11 @@ def test_models_that_llama_cpp_would_not_run_are_refused(tmp_path):
     model = llama(4)
     like = write_unpruned(tmp_path / "like.gguf", model)
     gpt2 = GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=16))
-    first_empty = pruned(model, [0] * 4 + [1] * 8)
-    for odd, said in ((gpt2, "Llama and Mistral"), (first_empty, "first layer"), (llama(4, mlp_bias=True), "a bias")):
+    odd_ones = [(gpt2, "Llama and Mistral"), (llama(4, mlp_bias=True), "a bias")]
+    odd_ones.append((pruned(model, [0] * 4 + [1] * 8), "first layer"))
+    no_neuron = {f"model.layers.{layer}.mlp": range((96, 0, 96)[layer]) for layer in range(3)}
+    odd_ones.append((remove_neurons(model, no_neuron), "layer 1 has no neuron"))
+    for odd, said in odd_ones:
         with pytest.raises(InputError, match=said):
             write_gguf(odd, like, tmp_path / "out.gguf")
     too_large = llama(4)
@@ -280,6 +294,18 @@ def test_models_that_llama_cpp_would_not_run_are_refused(tmp_path):
     with pytest.raises(InputError, match="too large for the 16 bits"):
         write_gguf(too_large, half, tmp_path / "out.gguf")
     assert {each.name for each in tmp_path.iterdir()} == {"like.gguf", "half.gguf"}
+
+
+def test_a_disk_that_is_full_is_told_of_the_new_file(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    like = write_unpruned(tmp_path / "like.gguf", llama(2))
+    monkeypatch.setattr("bench.exports.gguf_files._write", fail)
+    with pytest.raises(OSError, match="No space left") as found:
+        write_gguf(pruned(llama(2), MASKS["uneven"][2]), like, tmp_path / "out.gguf")
+    assert found.value.filename == str(tmp_path / "out.gguf")
+    assert {each.name for each in tmp_path.iterdir()} == {"like.gguf"}
 
 
 def test_the_verb(tmp_path, capfd, complaint, monkeypatch):

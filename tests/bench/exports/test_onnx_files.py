@@ -7,11 +7,13 @@ import math
 import numpy as np
 import pytest
 import torch
+import transformers as t
 
 from bench.exports.check import largest, largest_gap
 from bench.exports.onnx_files import OPSET, write_onnx
 from bench.exports.runner import Runner, in_place_of
-from methods.heads import HeadMap
+from bench.records.errors import InputError
+from methods.heads import HeadMap, remove_heads
 
 SIZES = {"batch", "sequence", "past_sequence", "encoder_sequence", "sequence + past_sequence"}
 
@@ -169,6 +171,33 @@ def test_a_difference_is_found(exported, texts):
         bias.weight.add_(0.1)
         assert largest_gap(model, runner, inputs) > 1e-3
         bias.weight.sub_(0.1)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_language_model_without_any_head(uneven, onnx, texts, tmp_path, family):
+    """It has no cache, and takes positions all the same."""
+    model = uneven(family)
+    model = remove_heads(model, torch.zeros(len(HeadMap.of(model)), dtype=torch.bool))
+    runner = Runner(write_onnx(model, ("input_ids", "attention_mask"), tmp_path / "onnx"))
+    assert largest_gap(model, runner, texts(3, 7, "right")) < 1e-5
+
+
+def test_a_model_that_torch_makes_no_graph_of_is_refused_in_one_line(onnx, tmp_path, capfd):
+    rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}  # a branch that depends on what it is given
+    sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 20}
+    config = t.LlamaConfig(vocab_size=40, rope_parameters=rope, max_position_embeddings=32, **sizes)
+    with pytest.raises(InputError, match="torch makes no graph of LlamaForCausalLM"):
+        write_onnx(t.LlamaForCausalLM(config).eval(), ("input_ids", "attention_mask"), tmp_path / "onnx")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_onnx_runtime_does_not_run_is_told_once(exported, texts, capfd):
+    _, files = exported
+    inputs = texts(2, 5, "right")
+    inputs["input_ids"] = inputs["input_ids"] + 1000  # words that there are none of
+    with pytest.raises(InputError, match="ONNX Runtime"):
+        Runner(files).logits(inputs)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_what_is_no_number_is_the_largest_difference():
