@@ -25,7 +25,8 @@ PLAIN = """\
 All layers have the same shape, so `from_pretrained` of transformers loads it as well, without headbench.
 """
 UNEVEN = """\
-`from_pretrained` of transformers does not load it: its configuration cannot describe these numbers of heads.
+`from_pretrained` of transformers does not load it: its configuration cannot describe these numbers of heads and
+neurons.
 """
 
 

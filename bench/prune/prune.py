@@ -89,7 +89,7 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
     keep = _units_to_keep(options, heads)
     if keep is not None:
         check_enough(options.keep, keep, heads)
-        if options.uniform:
+        if options.uniform and options.method.options.get("parts") != "neurons":
             check_expressible(untrained, heads, keep)
     _check_biases(options, untrained, heads)
     if own := task.own_data:
@@ -137,7 +137,7 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         left_alone=tuple(view.heads.left_alone),
         own_number=keep is None,
     )
-    text = _save(smaller, task, pruned, out, options.export)
+    text = _save(smaller, task, pruned, out, options)
     print(text.partition("## Load it")[0].rstrip())
     print(f"\nSaved: {options.out}")
     return 0
@@ -231,14 +231,23 @@ def _check_biases(options: PruneOptions, model: nn.Module, heads: HeadMap) -> No
             )
 
 
-def _save(smaller: Any, task: Task, pruned: Pruned, out: Path, export: Export | None) -> str:
-    """Write checkpoint, exports, tokenizer and card to a temporary folder, then make it ``out``; the card."""
+def _save(smaller: Any, task: Task, pruned: Pruned, out: Path, options: PruneOptions) -> str:
+    """Write checkpoint, exports, tokenizer and card to a temporary folder, then make it ``out``; the card.
+
+    Raises InputError, with nothing written, for a checkpoint that should be uniform and is not.
+    """
     place = out if out.exists() else out.parent  # the same file system in any case
     with tempfile.TemporaryDirectory(dir=place, prefix=".headbench-") as temporary, system_errors(out):
         folder = Path(temporary) / "whole"
         plain = save_pruned(smaller.cpu(), folder)
+        if options.uniform and not plain:
+            raise InputError(
+                f"--uniform: the configuration of {type(smaller).__name__} has no place for the numbers of neurons "
+                "that are left: leave --uniform out"
+            )
         check_loading(task, smaller, folder, plain)
-        onnx = export_onnx(task, smaller, pruned, folder, int8=export == "onnx-int8") if export else None
+        int8 = options.export == "onnx-int8"
+        onnx = export_onnx(task, smaller, pruned, folder, int8=int8) if options.export else None
         text = card(pruned, out.name, plain, onnx)
         task.save_tokenizer(folder)
         head = front_matter(task, smaller, pruned, out.name, plain, bool(onnx))

@@ -24,8 +24,8 @@ def with_allocation(method: MethodSpec, allocation: str) -> MethodSpec:
     """
     if "allocation" not in method.options:
         raise InputError(
-            f"--uniform: {method.name} itself decides how many heads each layer keeps; use a method that scores heads "
-            "(a scorer in `headbench list methods`)"
+            f"--uniform: {method.name} itself decides how many heads each layer keeps; use a method with the option "
+            "allocation, as all scorers have it (`headbench list methods`)"
         )
     return replace(method, options={**method.options, "allocation": allocation})
 
@@ -41,14 +41,14 @@ def even_units_to_keep(text: str, heads: HeadMap) -> int:
             f"--uniform: attention modules of this model have from {min(heads.shape)} to {max(heads.shape)} units: "
             "leave --uniform out"
         )
+    kept = units_to_keep(text, len(heads))
     if "." in text or text.endswith("%"):
         return units_to_keep(text, units) * modules
-    kept = units_to_keep(text, len(heads))
     if kept % modules:
-        below = kept - kept % modules
+        near = [each for each in range(modules, len(heads) + 1, modules) if abs(each - kept) < 2 * modules][:2]
         raise InputError(
             f"--keep {text}: with --uniform, the number of units must be a multiple of the {modules} attention "
-            f"modules, such as {below or below + modules} or {below + (1 if below else 2) * modules}"
+            f"modules, such as {' or '.join(map(str, near))}"
         )
     return kept
 
@@ -60,7 +60,7 @@ def check_expressible(model: nn.Module, heads: HeadMap, keep: int) -> None:
     """
     modules, units = len(heads.shape), heads.shape[0]
     wanted = keep // modules
-    if wanted == units or _expressible(model, heads, wanted):
+    if _expressible(model, heads, wanted):
         return
     possible = [str(each) for each in range(1, units) if _expressible(model, heads, each)]
     name, site = type(model).__name__, heads.sites[0]
@@ -69,10 +69,12 @@ def check_expressible(model: nn.Module, heads: HeadMap, keep: int) -> None:
             f"--uniform: the configuration of {name} cannot say {wanted} units in every attention module; of {units} "
             f"it can say {', '.join(possible)}"
         )
+    lacks = f"a smaller number of heads of width {site.head_dim}"
+    if not _expressible(model, heads, units):  # not even as it is
+        lacks = "the numbers of heads and neurons that its layers have already"
     raise InputError(
-        f"--uniform: the configuration of {name} has no place for a smaller number of heads of width {site.head_dim}, "
-        "so from_pretrained could not build the model: leave --uniform out and load it with "
-        "methods.heads.load_pruned, or add --export onnx"
+        f"--uniform: the configuration of {name} has no place for {lacks}, so from_pretrained could not build the "
+        "model: leave --uniform out and load it with methods.heads.load_pruned, or add --export onnx"
     )
 
 

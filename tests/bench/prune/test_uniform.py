@@ -13,7 +13,7 @@ from transformers.integrations.heterogeneity.configuration_utils import Ambiguou
 
 from bench.prune.uniform import check_expressible, even_units_to_keep
 from bench.records.errors import InputError
-from methods.heads import HeadMap, load_pruned
+from methods.heads import HeadMap, load_pruned, remove_neurons
 
 STOCK = """
 import torch
@@ -109,3 +109,27 @@ def test_transformers_builds_no_model_whose_layers_have_numbers_of_their_own(nam
     model(config(**sizes, **more))
     with pytest.raises(AmbiguousGlobalPerLayerAttributeError, match="num_attention_heads"):
         model(config(**sizes, **more, per_layer_config={1: fewer}))
+
+
+def test_a_checkpoint_that_no_configuration_describes_is_refused_though_nothing_goes():
+    model = remove_neurons(llama(8), {f"model.layers.{layer}.mlp": range(20 - layer) for layer in range(3)})
+    for keep in (24, 12):
+        with pytest.raises(InputError, match="no place for the numbers of heads and neurons that its layers have"):
+            check_expressible(model, HeadMap.of(model), keep)
+
+
+@pytest.mark.parametrize(
+    ("heads", "keep", "said"), [(4, "1.5", "from 0 to 12"), (4, "4", "such as 3 or 6$"), (1, "1", "such as 3$")]
+)
+def test_numbers_that_cannot_be_kept_are_told_with_those_that_can(heads, keep, said):
+    with pytest.raises(InputError, match=said):
+        even_units_to_keep(keep, HeadMap.of(llama(heads)))
+
+
+def test_neurons_alone_are_removed_where_heads_could_not_be(prune, tmp_path):
+    flags = ("--method", "amp-mlp", "--keep", "0.5", "--uniform")
+    assert prune(*flags) == 0
+    assert "Load it" in (tmp_path / "small" / "README.md").read_text()
+    config = json.loads((tmp_path / "small" / "config.json").read_text())
+    smaller = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "small")
+    assert config["intermediate_size"] == smaller.config.intermediate_size
