@@ -16,7 +16,10 @@ def _split_list(value: Any, info: ValidationInfo) -> Any:
     """``"a,b"`` or a list as a tuple; a name with a comma is in double quotes."""
     if not isinstance(value, str):
         return tuple(value) if isinstance(value, list) else value
-    names = next(csv.reader([value], skipinitialspace=True), [])
+    try:
+        names = next(csv.reader([value], skipinitialspace=True), [])
+    except csv.Error as error:  # a line break, or a text that is too long
+        raise ValueError(f"{error} (a name with a line break or a comma is in double quotes)") from error
     if not names or not all(names):
         title = TaskSpec.model_fields[str(info.field_name)].title
         raise ValueError(f"expected {title}, or {title},{title}")

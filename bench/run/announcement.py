@@ -80,22 +80,27 @@ def announce(
     if (jobs or timing) and is_packed(Store(options.out).folder):
         print(f"  {options.out} is packed: `headbench unpack {options.out}` before the run, or another folder by --out")
     if options.dry_run:
-        lines = [*estimated(jobs, states, estimator, engine, options.device), *shown(states)]
+        lines = [*estimated(jobs, states, estimator, engine, options), *shown(states)]
         print(*(f"  {line}" for line in lines), sep="\n")
     sys.stdout.flush()
 
 
 def estimated(
-    jobs: Sequence[TrainJob | CellJob], states: Mapping[Cell, str], estimator: Estimator, engine: Engine, device: str
+    jobs: Sequence[TrainJob | CellJob],
+    states: Mapping[Cell, str],
+    estimator: Estimator,
+    engine: Engine,
+    options: RunOptions,
 ) -> Iterator[str]:
     """Lines on what the ``jobs`` need and take on given models, of methods that have no record on that model yet.
 
     ``states`` tells which have one. The last line is the time of all jobs, where the ``estimator`` does not know it.
     There are none without the GPU.
     """
+    device, threads = options.device, options.cluster.cpus if options.cluster else 1
     if device == "cuda" and not torch.cuda.is_available():  # it is that of a cluster's nodes
         return
-    speed = cache(partial(flops_per_second, device))
+    speed = cache(partial(flops_per_second, device, threads))
     known = {_method_on_model(cell) for cell, state in states.items() if state in MEASURED}
     cells = [job.cell for job in jobs if isinstance(job, CellJob) and _method_on_model(job.cell) not in known]
     models = Counter(job.cell.task for job in jobs if isinstance(job, TrainJob))
@@ -110,9 +115,10 @@ def estimated(
         yield from (f"  {line}" for line in each.lines())
     unknown = {job.cell.task for job in jobs if estimator.seconds(job) is None}
     if unknown and unknown <= {each.task.spec for each in found}:
-        total = sum(each.seconds for each in found if each.task.spec in unknown)
-        total += sum(estimator.seconds(job) or 0.0 for job in jobs)
-        yield f"  in all about {duration(total / engine.slots)} on {engine} ({device})"
+        estimates = [each for each in found if each.task.spec in unknown]
+        total = sum(each.seconds for each in estimates) + sum(estimator.seconds(job) or 0.0 for job in jobs)
+        seconds = max(total / engine.slots, *(each.seconds_in_a_row for each in estimates))
+        yield f"  in all about {duration(seconds)} on {engine} ({device})"
 
 
 def _method_on_model(cell: Cell) -> tuple[str, str, str, str]:

@@ -9,6 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 from bench import signals
 from bench.records.errors import CorruptRecord, InputError, OtherProtocol
 from bench.records.schema import FailedRecord, Record
@@ -90,6 +92,8 @@ def _engine(options: RunOptions, root: Path, estimator: Estimator, stack: ExitSt
         return LocalEngine(options.jobs or cores(), fresh)
     local = not options.cluster.address
     slots = options.jobs or max(1, cores() // options.cluster.cpus)
+    if local and options.cluster.gpus:
+        slots = min(slots, max(1, int(torch.cuda.device_count() / options.cluster.gpus + 1e-6)))
     if options.no_cache and not local:
         raise InputError("--no-cache is for this machine: on a cluster, set HEADBENCH_CACHE on its nodes instead")
     if local and options.dry_run:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from functools import cache
+from glob import escape
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -54,7 +55,8 @@ def _is_cached(kind: Kind, name: str, configuration: str) -> bool:
 
     owner, _, last = name.rpartition("/")
     prepared = "___".join(filter(None, (owner, camelcase_to_snakecase(last))))
-    cached = Path(datasets.config.HF_DATASETS_CACHE).expanduser().glob(f"{prepared}/{configuration or '*'}/*/*")
+    version = f"{escape(prepared)}/{escape(configuration) or '*'}/*/*"
+    cached = Path(datasets.config.HF_DATASETS_CACHE).expanduser().glob(version)
     return any(path.is_dir() for path in cached)
 
 

@@ -30,7 +30,7 @@ TABLE, FIGURE = (Path(__file__).with_suffix(suffix) for suffix in (".csv", ".svg
 SLOTS = (4, 8, 16, 32, 64, 128, 256, 512)
 OF_A_NODE = 4  # slots
 SEEDS, COST_SLOTS = (1, 3, 10), (4, 32, 128)  # of the table of costs
-TASKS = ("mnli", "language-id", "sentiment", "harness")
+TASKS = ("classification", "mnli", "language_id", "harness")
 
 
 class Placed(NamedTuple):

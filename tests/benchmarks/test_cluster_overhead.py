@@ -28,11 +28,11 @@ def test_a_cell_costs_at_most_30_ms_more_on_a_cluster_and_the_driver_does_not_gr
     assert ray - local < 0.030 and grown < 32 * 2**20
 
 
-def test_the_schedule_takes_at_most_a_tenth_longer_than_the_bound(monkeypatch, benchmark, tell):
+def test_the_schedule_takes_at_most_an_eighth_longer_than_the_bound(monkeypatch, benchmark, tell):
     monkeypatch.syspath_prepend(ROOT / "docs" / "studies")
     import cluster_growth
 
     found = benchmark.pedantic(cluster_growth.growth, rounds=1)
     worst = max(each.makespan / each.bound for each in found)
     tell("longest makespan over the bound", worst)
-    assert worst < 1.1
+    assert worst < 1.125

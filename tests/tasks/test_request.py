@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tasks.request import TaskSpec
 
 
@@ -21,3 +23,9 @@ def test_local_paths_are_cut_to_their_last_part(tmp_path, monkeypatch):
     assert kept["mirror"] == tmp_path.name and kept["harness_tasks"] == ["piqa", "t"]
     hub = TaskSpec(task="mnli", data="org/name:part", model="org/model", limit=3)
     assert hub.without_folders() == hub.model_dump(mode="json")
+
+
+def test_names_in_a_list_may_have_commas_and_line_breaks_in_quotes():
+    assert TaskSpec(task="mnli", data="d", text='"b, c","Review\nText"').text == ("b, c", "Review\nText")
+    with pytest.raises(ValueError, match=r"new-line character .* \(a name with a line break or a comma is in double"):
+        TaskSpec(task="mnli", data="d", text="Review\nText")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
@@ -69,4 +70,5 @@ def _curves(each: Comparison, place: int) -> list[PaperCurve]:
             y=tuple(row.figures[place] for row in of_method),
         )
         for key, of_method in rows.items()
+        if any(not math.isnan(row.figures[place]) for row in of_method)
     ]

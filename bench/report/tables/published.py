@@ -13,6 +13,7 @@ import numpy as np
 from bench.analysis.costs import forward_speedup, generation_speedup, level_index
 from bench.analysis.curves import parameters_removed
 from bench.analysis.machines import machines
+from bench.analysis.naming import count
 from bench.analysis.quality import ACCURACY
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.tables.markdown import aligned, literal
@@ -63,7 +64,7 @@ class Comparison:
         where = ", ".join(filter(None, [f"arXiv {paper.arxiv}", table.table, page]))
         metrics = [column for column in table.figures if column.kind == METRIC]
         means = [f"*mean*: over the {len(metrics)} tasks."] if MEAN in table.columns else []
-        over = [f"Measured accuracies are means over {len(self.tasks)} tasks."] if table.over_tasks else []
+        over = [f"Measured accuracies are means over {count(len(self.tasks), 'task')}."] if table.over_tasks else []
         mixed = not self.one_machine and any(column.kind in (GENERATION, FORWARD) for column in table.figures)
         words = [
             f"Rows marked *published* are from {paper.paper} ({where}), of {table.model}; they were not measured here.",

@@ -16,6 +16,7 @@ from bench.run.estimates.passes import SHARED, Calibration, over_calibration, ov
 from bench.run.estimates.shapes import Shape, data_of, shape_of, tested_tokens
 from bench.suites.cells import Cell, open_task
 from bench.suites.parse import MethodSpec
+from methods import METHODS
 from tasks.contract import Task
 from tasks.language_model import LanguageModel
 from tasks.models.seeded import SeededTask
@@ -34,6 +35,7 @@ class Work(NamedTuple):
     calibration: Calibration | None  # passes over the calibration set; None if they are not known
     trainings: int
     steps: int  # of each training
+    batch: int  # texts in a step
     test: int  # passes over the test split
 
 
@@ -82,6 +84,12 @@ class Expectation:
             self.models * self._to_train + sum(self._texts(self.work(cell.method)) for cell in self.cells) + shared
         ) * self._per_text
 
+    @property
+    def seconds_in_a_row(self) -> float:
+        """Of the longest cell after the training of its model, which no number of processes makes shorter."""
+        longest = max((self._texts(self.work(cell.method)) for cell in self.cells), default=0.0)
+        return (longest + self._to_train * bool(self.models)) * self._per_text
+
     @cached_property
     def memory(self) -> Memory:
         """What one process holds, without Python, libraries and data."""
@@ -89,13 +97,13 @@ class Expectation:
         neurons = any(method.options.get("parts") in ("both", "neurons") for method in methods)
         texts = min(shape.batch[0], self.calibration)
         found = Memory(shape.weights, shape.narrowed(neurons), texts, shape.activations(texts))
-        by_method = any(self.work(method).trainings for method in methods)
+        by_method = max(map(self._held, methods), default=0)
         if not (self.models or by_method):
             return found
         weights_too = bool(self.models) or any(map(trains_weights, methods))
         trained = min(self._recipe.batch_size, len(data_of(self.task).train) - self.task.held_out)
         return found._replace(
-            copies=(COPIES * weights_too + by_method) * shape.weights,  # a method trains a copy of the task's model
+            copies=(COPIES * weights_too + by_method) * shape.weights,
             trained_texts=trained,
             trained_activations=shape.activations(trained, trains=True),
         )
@@ -107,6 +115,13 @@ class Expectation:
         pool = held_out if held_out and wanted.calibration_from == "held-out" else len(data_of(self.task).train)
         return min(wanted.calibration, pool)
 
+    def _held(self, method: MethodSpec) -> int:
+        """How many copies of the task's model ``method`` holds at once that it trains, or has trained."""
+        number = self.work(method).trainings
+        if METHODS[method.name].base != "voita":  # which keeps one for each level until it has the last
+            return min(1, number)
+        return min(number, len(self.cells[0].removed))
+
     def work(self, method: MethodSpec) -> Work:
         """What a cell of ``method`` takes."""
         removed, heads = self.cells[0].removed, self.shape.heads
@@ -114,7 +129,8 @@ class Expectation:
         recipe, number = self._recipe, trainings(method, removed, len(heads))
         epochs = method.options.get("epochs") or EPOCHS * self.cells[0].training
         steps = recipe.shortened(epochs / EPOCHS).max_steps if number else 0
-        return Work(passes, number, steps, over_test(method, removed))
+        batch = method.options.get("batch_size") or recipe.batch_size
+        return Work(passes, number, round(steps * recipe.batch_size / batch), batch, over_test(method, removed))
 
     def lines(self) -> Iterator[str]:
         """What is expected, as text."""
@@ -165,7 +181,7 @@ class Expectation:
     def _texts(self, work: Work) -> float:
         """Passes forward of one text that take as long as ``work``, where its passes are known."""
         forward, backward, _ = work.calibration or Calibration(0, 0)
-        trained = work.trainings * work.steps * self._recipe.batch_size * BOTH
+        trained = work.trainings * work.steps * work.batch * BOTH
         return (forward + (BOTH - 1) * backward) * self.calibration + trained + work.test * self.texts_tested
 
     def _told(self, texts: float) -> str:

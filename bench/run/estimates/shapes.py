@@ -27,6 +27,7 @@ from tasks.models.seeded import SeededTask
 from tasks.models.train import fine_tuning
 from tasks.translation import Translation
 
+ANSWER = 256  # tokens of an answer at most, where a task of lm-eval does not say it
 SAMPLE = 100  # texts of a split that are tokenized to see how long they are
 SIDE, SECONDS = 1024, 0.2  # of square matrices, and of multiplying them, to see how fast a device is
 
@@ -190,7 +191,9 @@ def tested_tokens(task: SeededTask, shape: Shape) -> float:
         each.build_all_requests(limit=task.spec.limit or None)
         some = each.instances[:: max(1, len(each.instances) // SAMPLE)]
         texts = ["".join(part for part in request.args if isinstance(part, str)) for request in some]
-        total += mean(len(ids) for ids in tokenizer(texts)["input_ids"]) * len(each.instances)
+        answers = [part.get("max_gen_toks", ANSWER) for request in some for part in request.args if type(part) is dict]
+        lengths = [len(ids) for ids in tokenizer(texts)["input_ids"]]
+        total += (sum(lengths) + sum(answers)) / len(some) * len(each.instances)
     return total
 
 
@@ -206,10 +209,10 @@ def _lengths(examples: Sequence[Example], tokenizer: Any, most: int) -> Sequence
     return [len(example.tokens["input_ids"]) for example in encoded]
 
 
-def flops_per_second(device: str, dtype: torch.dtype) -> float:
-    """Floating-point operations in a second of one process, which has one thread of the processor, or the GPU."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def flops_per_second(device: str, threads: int, dtype: torch.dtype) -> float:
+    """Floating-point operations in a second of one process, which has some threads of the processor, or the GPU."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
     try:
         square = torch.ones(SIDE, SIDE, device=device, dtype=dtype)
         settled = torch.cuda.synchronize if device == "cuda" else lambda: None
@@ -221,5 +224,5 @@ def flops_per_second(device: str, dtype: torch.dtype) -> float:
             settled()
             number += 1
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
     return 2 * SIDE**3 * number / passed

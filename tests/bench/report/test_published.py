@@ -103,7 +103,7 @@ def test_means_of_a_paper_are_those_of_its_tasks():
 def test_each_published_row_is_followed_by_what_does_the_same_here(make):
     random = "random:allocation=layer,draws=3,parts=both"
     recovered = ("amp-recovered", "amp-recovered:batch_size=1", "amp-recovered:batch_size=1,choice=random")
-    labels = ("none", "amp", "inverse-amp", random, *recovered, "michel")
+    labels = ("none", "amp", "inverse-amp", random, "random-both", *recovered, "michel")
     table = rows(beside_published([make(label) for label in labels]))
     seven = [(row[1].replace("\\", ""), row[2]) for row in table if row[0] == "7 of 32"]
     assert seven == [
@@ -114,6 +114,7 @@ def test_each_published_row_is_followed_by_what_does_the_same_here(make):
         ("AMP, LLaMA-7B (published)", "–"),
         ("random (published)", "58.72"),
         ("amp-recovered:batch_size=1,choice=random", "43.00"),
+        ("random-both", "43.00"),
         (random, "43.00"),
         ("reversed (published)", "47.91"),
         ("inverse-amp", "43.00"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter, namedtuple
 
+import pytest
+
 from bench.__main__ import main
 from bench.run import announcement
 from bench.run.announcement import MOST, shown
@@ -73,7 +75,7 @@ def test_seeds_are_run_in_turn_also_where_less_is_left_of_one_task(place):
 
 
 def test_a_dry_run_estimates_a_model_that_no_record_knows(place, capsys, monkeypatch):
-    monkeypatch.setattr(announcement, "flops_per_second", lambda device, dtype: 1e3)
+    monkeypatch.setattr(announcement, "flops_per_second", lambda device, threads, dtype: 1e3)
     assert place.run("--methods", "none,michel", "--finetune", "--dry-run") == 0
     said = capsys.readouterr().out
     assert (
@@ -86,6 +88,19 @@ def test_a_dry_run_estimates_a_model_that_no_record_knows(place, capsys, monkeyp
     assert not place.cache.exists() and not place.out.exists()
 
 
+def test_no_number_of_processes_makes_a_training_and_its_longest_cell_shorter(place, capsys, monkeypatch):
+    monkeypatch.setattr(announcement, "flops_per_second", lambda device, threads, dtype: 1e3 * threads)
+    monkeypatch.setattr(announcement, "duration", lambda seconds: f"<{seconds:.0f}>")
+
+    def told(*flags: str) -> int:
+        assert place.run("--methods", "none,dsp-joint", "--finetune", "--dry-run", *flags) == 0
+        return int(re.search(r"in all about <(\d+)>", capsys.readouterr().out)[1])
+
+    one, many = told(), told("--jobs", "64")
+    assert one / 4 < many < one
+    assert told("--jobs", "64", "--engine", "ray", "--cpus-per-cell", "2") == pytest.approx(many / 2, rel=1e-2)
+
+
 def passes(said: str) -> list[str]:
     """The methods whose passes a dry run gives, in its order."""
     lines = said.partition("evaluations on the test split")[2].splitlines()[1:]
@@ -94,7 +109,7 @@ def passes(said: str) -> list[str]:
 
 def test_passes_are_given_of_methods_that_no_record_knows_on_that_model(place, capsys, monkeypatch):
     """A finished cell tells of the time of others on its model, and of the passes of its own method alone."""
-    monkeypatch.setattr(announcement, "flops_per_second", lambda device, dtype: 1e3)
+    monkeypatch.setattr(announcement, "flops_per_second", lambda device, threads, dtype: 1e3)
     wanted = ("--methods", "none,magnitude,michel,dsp-joint", "--dry-run")
     assert place.run(*wanted) == 0
     said = capsys.readouterr().out

@@ -14,8 +14,9 @@ import transformers as t
 from torch import nn
 
 from bench.suites import keys
-from bench.suites.keys import FINDING, heads_part, shared_code
+from bench.suites.keys import FINDING, heads_part, modules_of, shared_code
 from bench.suites.plugins import load_plugins
+from methods import METHODS
 from methods.heads import HeadMap
 from methods.heads.finding import match, verify
 from methods.heads.finding.layout import Layout, UnsupportedArchitecture
@@ -75,6 +76,7 @@ def test_code_that_gives_the_results_of_earlier_code_is_the_present_one():
     load_plugins()
     training = "tasks.models.train", "tasks.data.calibration", "tasks.seeds"  # of a model that is given
     asked = {shared_code(), digest.digest_of_source(*training), digest.digest_of_source(training[0])}
+    asked |= {digest.digest_of_source(*modules_of(each.function.__module__)) for each in METHODS.values()}
     for name in ("classification", "harness", "translation"):
         asked |= set(re.findall("[0-9a-f]{64}", repr(TASKS[name](TaskSpec(task=name)).fingerprints(0))))
     assert set(digest.SAME_RESULTS.values()) <= asked

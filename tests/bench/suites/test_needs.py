@@ -171,6 +171,14 @@ def test_what_was_downloaded_before_is_found_without_the_hub(offline, tmp_path, 
         look_for(own("org/model", "org/MyData"))
 
 
+@pytest.mark.parametrize("name", ["*", "a**b", "data/**", "org/set:[a"])
+def test_names_with_signs_of_patterns_find_no_other_set(offline, tmp_path, name):
+    (tmp_path / "datasets" / "org___set" / "default" / "0.0.0" / "made").mkdir(parents=True)
+    (tmp_path / "datasets" / "set" / "default" / "0.0.0" / "made").mkdir(parents=True)
+    assert not hub._is_cached("data", *name.partition(":")[::2])
+    assert hub._is_cached("data", "org/set", "")
+
+
 def test_the_hub_is_asked_for_what_is_not_here(online):
     online["org/model"] = repository(model_safetensors=3 * 10**9, config_json=10, model_bin=10**10)
     online["org/data"] = repository(train_parquet=10**9)

@@ -277,6 +277,10 @@ def test_memory_is_that_of_scores_or_of_a_training_whichever_is_more(tiny_model,
     assert trained.most == 6 * of.weights + of.activations(32, trains=True)
     gates, of = memory("dsp-pipelined")  # the weights stay as they are
     assert gates.most == 2 * of.weights + of.activations(32, trains=True)
+    kept, of = memory("voita")  # the models of the weights that some level takes so far
+    assert kept.copies == (4 + 6) * of.weights
+    few, of = memory("voita:most=3")
+    assert few.copies == (4 + 3) * of.weights
 
 
 def test_seconds_are_operations_over_speed(tiny_model, tiny_data):
@@ -290,6 +294,20 @@ def test_seconds_are_operations_over_speed(tiny_model, tiny_data):
     michel = 3 * held_out + len(data.test)  # scores on what is held out, and is tested at one level
     texts = models + 2 * michel + 2 * SHARED * len(data.test)
     assert expected.seconds == pytest.approx(texts * expected.shape.flops / 1000.0)
+    in_a_row = 3 * 32 * steps + 6 * len(data.validation) + michel  # one model and its longest cell
+    assert expected.seconds_in_a_row == pytest.approx(in_a_row * expected.shape.flops / 1000.0)
     assert isinstance(expected, Expectation) and f"{expected.shape.parameters:,} parameters" in "\n".join(
         expected.lines()
     )
+
+
+def test_steps_are_of_the_batches_that_a_method_takes(tiny_model, tiny_data):
+    spec = TaskSpec(task="classification", model=str(tiny_model), data=str(tiny_data))
+    methods = parse_methods("amp-recovered,amp-recovered:batch_size=1,amp-recovered:batch_size=16")
+    suite = Suite(name="s", tasks=(spec,), methods=methods, seeds=(0,))
+    (expected,) = expectations(plan(suite, "cpu"), {}, lambda dtype: 1e9)
+    usual, single, sixteen = map(expected.work, methods)
+    assert (usual.batch, single.batch, sixteen.batch) == (32, 1, 16)
+    assert single.steps == 32 * usual.steps and sixteen.steps == 2 * usual.steps
+    times = [expected._texts(work) for work in (usual, single, sixteen)]
+    assert times == pytest.approx([times[0]] * 3)
