@@ -27,8 +27,8 @@ def heat_maps(board: Board, task: TaskKey, labels: Sequence[str]) -> list[Pictur
     if all(head_figures.kept_shares(records, middle[label]) is None for label, records in cells.items()):
         return []
     caption = (
-        f"Heads kept with {100 * LEVEL:.0f} % of them removed, by method: one row per layer, the first at the top; the "
-        "fuller its colour, the larger the share of seeds (and draws) that keep the head."
+        f"Heads kept with {100 * LEVEL:.0f} % of them removed, by method: one row per attention module, the first at "
+        "the top; the fuller its colour, the larger the share of seeds (and draws) that keep the head."
     )
     draw = partial(head_figures.heat_maps, cells, f"{board.name(task)}: heads kept at {100 * LEVEL:.0f} %", LEVEL)
     return [picture(f"kept-{task_slug(task)}", "Heads kept", caption, draw)]

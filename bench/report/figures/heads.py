@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -53,8 +54,18 @@ def by_layer(units: np.ndarray, shape: Sequence[int]) -> list[np.ndarray]:
     return np.split(units, np.cumsum(shape)[:-1])
 
 
+def modules_of(record: FinishedRecord) -> Sequence[int | str]:
+    """Names of the attention modules: numbers of layers, or with the kind of attention where there are several."""
+    number: Counter[str] = Counter()
+    names: list[str] = []
+    for each in record.result.attention:
+        names.append(f"{each} {number[each]}")
+        number[each] += 1
+    return names or range(len(record.result.shape))
+
+
 def heat_maps(cells: Mapping[str, Sequence[FinishedRecord]], title: str, level: float) -> Figure:
-    """Heads kept at ``level`` by method: one row per layer; the darker, the more seeds keep the head.
+    """Heads kept at ``level`` by method: a row for each attention module; the darker, the more seeds keep the head.
 
     (Figure 5 of Greedy-Gnorm.)
     """
@@ -63,7 +74,7 @@ def heat_maps(cells: Mapping[str, Sequence[FinishedRecord]], title: str, level: 
         shares = kept_shares(records, count_at(level, records[0].result.units))
         if shares is not None:
             maps[label] = by_layer(shares, records[0].result.shape)
-    some = next(iter(maps.values()))
+    some, modules = next(iter(maps.values())), modules_of(next(iter(cells.values()))[0])
     wide, tall = max(map(len, some)), len(some)
     room = max(1.4, CELL * wide + 0.35)  # inches for a map and its name
     across = max(1, min(len(maps), int(7.6 / room)))
@@ -74,8 +85,9 @@ def heat_maps(cells: Mapping[str, Sequence[FinishedRecord]], title: str, level: 
     high = top + down * CELL * tall + (down - 1) * (name + 0.08) + 0.05
     figure = Figure(figsize=(across * room, high))
     apart = (name + 0.08) / (CELL * tall)
+    margin = 0.24 if isinstance(modules, range) else 0.55  # inches
     figure.subplots_adjust(
-        left=0.24 / (across * room), right=0.99, bottom=0.05 / high, top=1 - top / high, hspace=apart
+        left=margin / (across * room), right=0.99, bottom=0.05 / high, top=1 - top / high, hspace=apart
     )
     heading(figure, lines)
     _scale(figure, 0.05 + TITLE_ROW * len(lines))
@@ -84,7 +96,7 @@ def heat_maps(cells: Mapping[str, Sequence[FinishedRecord]], title: str, level: 
         axis.axis("off")
     for place, (axis, (label, layers)) in enumerate(zip(grid.flat, maps.items(), strict=False)):
         cell_map(axis, layers)
-        name_cells(axis, [], range(tall) if place % across == 0 else [], size=6)
+        name_cells(axis, [], modules if place % across == 0 else [], size=6)
         axis.set_title(in_two(label, 20), fontsize=8, loc="left", pad=3)
         axis.set_aspect("equal", anchor="NW")
     return figure
@@ -114,13 +126,19 @@ def kept_by_layer(records: Sequence[FinishedRecord]) -> tuple[list[int], np.ndar
 
 def layers_by_budget(records: Sequence[FinishedRecord], title: str) -> Figure:
     """Mean number of heads kept in each layer at each budget (Li et al. 2021, Figure 6), written in its cell."""
-    shape = records[0].result.shape
+    shape, modules = records[0].result.shape, modules_of(records[0])
     budgets, numbers = kept_by_layer(records)
-    figure, axis = canvas(title, "heads kept in all", "layer", (4.4, 0.85 + 0.24 * len(shape)))
+    named = not isinstance(modules, range)
+    wide = 4.9 if named else 4.4
+    figure, axis = canvas(
+        title, "heads kept in all", "attention module" if named else "layer", (wide, 0.85 + 0.24 * len(shape))
+    )
+    if named:
+        figure.subplots_adjust(left=1.05 / wide)
     size = 8 if len(budgets) <= 12 else 6
     filled = list(numbers / np.maximum(shape, 1)[:, None])  # a pruned model may have a layer without heads
     cell_map(axis, filled, lambda row, column: mean_heads(numbers[row, column]), size=size)
-    name_cells(axis, budgets, range(len(shape)), size)
+    name_cells(axis, budgets, modules, size)
     return figure
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
+
+from safetensors import safe_open
 
 from bench.analysis.naming import count
 from bench.records.errors import InputError
@@ -23,7 +26,8 @@ MB = 1e6
 def disk_use(jobs: Sequence[TrainJob | CellJob], cache: Path, out: Path) -> str:
     """What ``jobs`` will write, as text; empty where no model that the user gave is trained, and it is little.
 
-    A trained model takes as much as the one that it starts from. Raises InputError where that does not fit.
+    A trained model takes as much as the one that it starts from would in float32. Raises InputError where that does
+    not fit.
     """
     trained = [_weights(job.cell) for job in jobs if isinstance(job, TrainJob)]
     models = sum(trained)
@@ -45,10 +49,15 @@ def disk_use(jobs: Sequence[TrainJob | CellJob], cache: Path, out: Path) -> str:
 
 
 def _weights(cell: Cell) -> int:
-    """Bytes of the model that the training for ``cell`` starts from; 0 for one that comes with headbench."""
+    """Bytes in float32 of the model that training for ``cell`` starts from; 0 for one that comes with headbench."""
     task = open_task(cell.task)
     folder = task.folder if isinstance(task, SeededTask) else None
-    return sum(file.stat().st_size for file in folder.glob("*.safetensors")) if folder else 0
+    return sum(map(_in_float32, folder.glob("*.safetensors"))) if folder else 0
+
+
+def _in_float32(file: Path) -> int:
+    with safe_open(file, "numpy") as tensors:
+        return 4 * sum(prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
 
 
 def records_of(cells: Sequence[Cell]) -> float:

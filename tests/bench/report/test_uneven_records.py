@@ -10,7 +10,7 @@ import pytest
 from bench.records.storage.store import Store
 from bench.report.area_orders import area_orders
 from bench.report.board import read
-from bench.report.figures.heads import layers_by_budget
+from bench.report.figures.heads import heat_maps, layers_by_budget
 from bench.report.leaderboard import summary
 from bench.report.standing import standing, words
 from bench.report.tables.metrics import metric_tables
@@ -31,6 +31,18 @@ def test_a_layer_may_have_no_heads(write):
     board = read(write("michel", 60))
     (record,) = board.records.values()
     layers_by_budget([change(record, result={"shape": [8, 0]})], "layers")
+
+
+def test_modules_of_several_kinds_are_named_by_them(write):
+    (record,) = read(write("michel", 60)).records.values()
+    kinds = ["encoder", "encoder", "decoder", "cross", "decoder", "cross"]
+    changed = change(record, result={"shape": [2, 1, 1, 2, 1, 1], "attention": kinds})
+    names = ["encoder 0", "encoder 1", "decoder 0", "cross 0", "decoder 1", "cross 1"]
+    for figure in (layers_by_budget([changed], "layers"), heat_maps({"michel": [changed]}, "heads", 0.5)):
+        axis = next(each for each in figure.axes if each.get_yticklabels())
+        assert [label.get_text() for label in axis.get_yticklabels()] == names
+        figure.canvas.draw()
+        assert all(label.get_window_extent().x0 >= figure.bbox.x0 for label in axis.get_yticklabels())
 
 
 def test_seeds_may_have_models_of_other_sizes(write, make_record):

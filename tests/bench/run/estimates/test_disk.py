@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from safetensors.numpy import load_file
+from transformers import AutoModelForSequenceClassification
 
 from bench.records.storage.store import Store
 from bench.run.estimates.disk import RECORD, disk_use, records_of
-from bench.run.jobs import CellJob
+from bench.run.jobs import CellJob, TrainJob
 from bench.suites.cells import plan
 from bench.suites.parse import parse_methods
 from bench.suites.plugins import load_plugins
@@ -35,3 +38,18 @@ def test_what_is_kept_of_each_example_is_counted(task, tmp_path, tiny_model, tin
     assert kept - padded <= records_of(cells) - RECORD <= kept
     assert path.stat().st_size < RECORD
     assert not disk_use([job], Cache(tmp_path).root, tmp_path)  # no model is trained
+
+
+def test_models_are_trained_and_kept_in_float32(tmp_path, tiny_model, tiny_data):
+    half = tmp_path / "half"
+    shutil.copytree(tiny_model, half)
+    AutoModelForSequenceClassification.from_pretrained(tiny_model).half().save_pretrained(half)
+    assert (half / "model.safetensors").stat().st_size < 0.6 * (tiny_model / "model.safetensors").stat().st_size
+    told = []
+    for model in (tiny_model, half):
+        spec = TaskSpec(task="classification", model=str(model), data=str(tiny_data), finetune=True)
+        wanted = {"levels": (0, 1), "seeds": (0, 1), "calibration": 4}
+        cells = plan(Suite(name="tiny", tasks=(spec,), methods=parse_methods("none"), **wanted), "cpu")
+        jobs = [TrainJob(cell, tmp_path / "cache") for cell in cells]
+        told.append(disk_use(jobs, tmp_path / "cache", tmp_path))
+    assert told[0] == told[1] and "MB for 2 models" in told[0]
