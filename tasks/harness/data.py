@@ -76,18 +76,19 @@ class Local(NamedTuple):
         """Possible names of a folder with documents of ``task``."""
         return (task, f"lm_{task}2") if self.suffix else (task, f"{task}_val")
 
-    def find_plain(self, task: str, place: str, mirror: str) -> Path | None:
-        """The same, unless it is a folder as on the hub, which datasets reads: with its tables in folders."""
-        path = self.find(task, place, mirror)
-        on_hub = path is not None and path.is_dir() and path == source.resolve(place, mirror)
-        return None if path is None or (on_hub and not _files(path, self.suffix)) else path
-
     def find(self, task: str, place: str, mirror: str) -> Path | None:
         """Path in ``mirror`` of the documents of ``task``, which are ``place`` on the hub; None if there is none."""
         if not mirror:
             return None
         places = [source.resolve(place, mirror), *(Path(mirror) / name for name in self.names(task))]
         return next((path for path in places if path.exists()), None)
+
+    def find_plain(self, task: str, place: str, mirror: str) -> Path | None:
+        """As ``find``, but for a copy of the hub's folder, with its tables in folders there, which datasets reads."""
+        path = self.find(task, place, mirror)
+        if path is not None and path.is_dir() and path == source.resolve(place, mirror):
+            return path if _file_of_a_split(path, self.suffix) else None
+        return path
 
 
 def _hellaswag(row: Row) -> Row:
@@ -146,17 +147,16 @@ def _held_out(path: Path, suffix: str) -> Path:
         return path
     if not path.is_dir():
         raise TaskError(f"{path}: no such file or folder")
-    files = _files(path, suffix)
-    for split in HELD_OUT:
-        for file in files:
-            if source.SPLIT_NAMES[split].search(file.stem):
-                return file
+    if file := _file_of_a_split(path, suffix):
+        return file
     raise TaskError(f"{path}: no {suffix or '/'.join(SUFFIXES)} file here is named test or validation")
 
 
-def _files(folder: Path, suffix: str) -> list[Path]:
-    """Files in ``folder`` itself that can hold documents, sorted."""
-    return [each for each in sorted(folder.iterdir()) if each.suffix.lower() in ((suffix,) if suffix else SUFFIXES)]
+def _file_of_a_split(folder: Path, suffix: str) -> Path | None:
+    """The file in ``folder`` itself to test on; None if there is none."""
+    files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in ((suffix,) if suffix else SUFFIXES)]
+    named = (file for split in HELD_OUT for file in files if source.SPLIT_NAMES[split].search(file.stem))
+    return next(named, None)
 
 
 def _splits(rows: dict[str, list[Row]]) -> DatasetDict:

@@ -322,6 +322,7 @@ def as_on_the_hub(folder: Path, question: str) -> None:
     for split in ("train", "test"):
         datasets.Dataset.from_list([row]).to_parquet(folder / "ARC-Easy" / f"{split}-00000-of-00001.parquet")
         files += f"  - split: {split}\n    path: ARC-Easy/{split}-*\n"
+    (folder / "dataset_infos.json").write_text("{}")
     (folder / "README.md").write_text(f"---\nconfigs:\n- config_name: ARC-Easy\n  data_files:\n{files}---\n")
 
 
