@@ -69,7 +69,7 @@ def announce(
         after = f" after training {count(training, 'model')}" if training else ""
         cells = count(len(jobs) - training, "cell")
         print(f"  to do: {cells}{after}, {about}on {engine} ({options.device})")
-    if disk := disk_use(jobs, root, options.out):
+    if disk := disk_use(jobs, root, options.out, "TMPDIR" if options.no_cache else "HEADBENCH_CACHE"):
         print(f"  disk: {disk}")
     if not options.no_cache:
         print(f"  trained models: {root} ({Cache(root).size() / 2**20:.1f} MB)")

@@ -23,11 +23,11 @@ STATISTICS = 4 * (10 + 18)  # bytes of a sentence's numbers of BLEU and of chrF,
 MB = 1e6
 
 
-def disk_use(jobs: Sequence[TrainJob | CellJob], cache: Path, out: Path) -> str:
+def disk_use(jobs: Sequence[TrainJob | CellJob], cache: Path, out: Path, variable: str = "HEADBENCH_CACHE") -> str:
     """What ``jobs`` will write, as text; empty where no model that the user gave is trained, and it is little.
 
-    A trained model takes as much as the one that it starts from would in float32. Raises InputError where that does
-    not fit.
+    A trained model takes as much as the one that it starts from would in float32. variable: of the environment, that
+    says where ``cache`` is. Raises InputError where that does not fit.
     """
     trained = [_weights(job.cell) for job in jobs if isinstance(job, TrainJob)]
     models = sum(trained)
@@ -43,7 +43,7 @@ def disk_use(jobs: Sequence[TrainJob | CellJob], cache: Path, out: Path) -> str:
         together = sum(size for other, size in places.items() if _disk(other) == _disk(place))
         if together > (free := shutil.disk_usage(_existing(place)).free):
             raise InputError(
-                f"disk: {text} are needed, {free / MB:,.0f} MB are free: make room, or set HEADBENCH_CACHE or --out"
+                f"disk: {text} are needed, {free / MB:,.0f} MB are free: make room, or set {variable} or --out"
             )
     return text
 

@@ -150,9 +150,10 @@ def test_what_records_know_is_not_estimated(place, capsys):
 
 def test_a_disk_that_is_too_small_ends_the_run_before_it_trains(place, capsys, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: Usage(10**9, 10**9, 1000))
-    for flags in ((), ("--dry-run",)):
+    for flags, variable in (((), "HEADBENCH_CACHE"), (("--dry-run",), "HEADBENCH_CACHE"), (("--no-cache",), "TMPDIR")):
         assert place.run("--methods", "none", "--finetune", *flags) == 2
-        assert "are needed, 0 MB are free: make room" in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert "are needed, 0 MB are free: make room, or set " + variable in error, error
     assert not place.cache.exists() and place.files() == {}
     assert place.run("--methods", "none", "--dry-run") == 0  # trains nothing
 
