@@ -23,7 +23,7 @@ SAME_RESULTS: dict[str, str] = {
     # Language models: pruned models of another kind, and tasks that lm-eval cannot score, are refused, and only
     # classifiers are given classes; the side of padding, and examples in prompts, give other keys; texts that begin
     # with the token for beginnings, of which no records were made.
-    "cdd038ae57897864e6b5b8c810ef8d3d3705f7bffe506a464928fcfe5f8b8f01": (
+    "06d14a20054eeda4550d6ba550262e676e166045a6d76d5766d7cf34af6da3a8": (
         "b6225145c0aefddb3f6abd7c7bfa3ec9fb8aeab668e3a4c050413d7021a3ec92"
     ),
     # Translation: likewise.

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from tasks.errors import TaskError
-from tasks.harness.prepared import accuracy_metric
+from tasks.harness.prepared import accuracy_metric, check_right_or_wrong
 from tasks.harness.run import Result
 from tasks.outcomes import Outcomes
 
@@ -27,11 +26,7 @@ def outcomes(results: Mapping[str, Result]) -> Outcomes:
     for name, result in results.items():
         if metric := accuracy_metric(result.values):
             for number, value in enumerate(result.values[metric]):
-                if value not in (0, 1):
-                    raise TaskError(
-                        f"{name}: its {metric} of document {number} is {value:.3g}, neither right nor wrong: such "
-                        "tasks cannot be compared here"
-                    )
+                check_right_or_wrong(name, metric, number, value)
             correct[name] = torch.tensor([bool(value) for value in result.values[metric]])
         else:
             scored = torch.tensor(result.values[LIKELIHOODS], dtype=torch.float64)  # (M, 2)

@@ -77,6 +77,12 @@ class PreparedTask(ConfigurableTask):
         places = range(len(choices))
         return any(each in (choices if isinstance(each, str) else places) for each in _listed(target))
 
+    def values_of_a_guess(self, doc: Any, requests: int) -> dict[str, Any]:
+        """Metrics of ``doc`` if the likelihoods that so many requests ask for were ever lower; none without choices."""
+        if self.OUTPUT_TYPE != "multiple_choice":
+            return {}
+        return super().process_results(doc, [(-1.0 - place, False) for place in range(requests)])
+
     def guessing_accuracy(self, doc: Any) -> float:
         """Expected accuracy of guessing on ``doc``: 1 / number of choices."""
         return 1 / len(self.doc_to_choice(doc)) if self.OUTPUT_TYPE == "multiple_choice" else 0.0
@@ -96,6 +102,15 @@ def accuracy_metric(metrics: Iterable[str]) -> str | None:
     """
     by_name = {metric.partition(",")[0]: metric for metric in reversed(list(metrics))}  # the first of several filters
     return next((by_name[name] for name in ACCURACY if name in by_name), None)
+
+
+def check_right_or_wrong(task: str, metric: str, document: int, value: Any) -> None:
+    """Raise TaskError for a document that is right in part."""
+    if value not in (0, 1):
+        raise TaskError(
+            f"{task}: its {metric} of document {document} is {value:.3g}, neither right nor wrong: such tasks cannot "
+            "be compared here"
+        )
 
 
 def _listed(value: Any) -> list[Any]:

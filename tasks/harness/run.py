@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,7 @@ from transformers import PreTrainedTokenizerBase
 from tasks.digest import digest_of
 from tasks.errors import TaskError, first_line
 from tasks.harness.loading import load
-from tasks.harness.prepared import PreparedTask, silenced
+from tasks.harness.prepared import PreparedTask, accuracy_metric, check_right_or_wrong, silenced
 from tasks.harness.scorer import Scorer, TokenCache
 from tasks.harness.segments import WIKITEXT, joined, segment_perplexity, segments_of
 
@@ -126,12 +127,15 @@ class Harness:
                         f"{name}: lm-eval cannot make requests of its documents (num_fewshot: "
                         f"{task.config.num_fewshot}): {type(error).__name__}: {first_line(error)}"
                     ) from error
+                requests = Counter(request.doc_id for request in task.instances)
                 for number, doc in enumerate(islice(task.eval_docs, self.limit)):
                     if not task.target_among_choices(doc):
                         raise TaskError(
                             f"{name}: the target of document {number} is none of its choices: any answer would count "
                             "as wrong"
                         )
+                    if metric := accuracy_metric(values := task.values_of_a_guess(doc, requests[number])):
+                        check_right_or_wrong(name, metric, number, values[metric])
                 for request in task.instances:
                     if request.request_type == "generate_until":
                         _check_answer(name, request, scorer)

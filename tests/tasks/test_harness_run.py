@@ -370,6 +370,18 @@ def test_targets_that_are_no_choice_are_refused(tmp_path, language_model, target
         harness.check(model, tokenizer)
 
 
+def test_documents_that_are_right_in_part_are_refused_before_a_model_is_measured(tmp_path, language_model):
+    write(tmp_path / "data.jsonl", [{"q": "x", "target": 0}])
+    text = WRONG.replace("DATA", str(tmp_path / "data.jsonl")) + "process_results: !function shares.of\n"
+    (tmp_path / "wrong.yaml").write_text(text)
+    (tmp_path / "shares.py").write_text(
+        "def of(doc, results):\n    return {'acc': results[0][0] / sum(r[0] for r in results)}\n"
+    )
+    tokenizer, model = language_model
+    with pytest.raises(TaskError, match=r"wrong: its acc of document 0 is 0.333, neither right nor wrong"):
+        Harness(["wrong"], folders=[str(tmp_path)], trust=True).check(model, tokenizer)
+
+
 def test_a_fault_of_a_task_file_is_not_told_as_one_of_documents(tmp_path):
     write(tmp_path / "data.jsonl", [{"q": "x", "target": 0}])
     broken = WRONG.replace("DATA", str(tmp_path / "data.jsonl")).replace("{{q}}", "{{q")
