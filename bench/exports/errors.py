@@ -1,7 +1,8 @@
-"""What cannot be exported, in one line."""
+"""What other libraries say of an export: errors in one line, logs not at all."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,3 +27,14 @@ def in_one_line(what: str, instead: str = "") -> Iterator[None]:
         reason = next((line.strip() for line in plain.splitlines() if line.strip()), "")
         end = f": {instead}" if instead else ""
         raise InputError(f"{what} ({type(error).__name__}: {reason}){end}") from error
+
+
+@contextmanager
+def without_logs(level: int) -> Iterator[None]:
+    """Inside, no library logs anything of ``level`` or below."""
+    disabled = logging.root.manager.disable
+    logging.disable(level)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from bench.exports.errors import in_one_line
+from bench.exports.errors import in_one_line, without_logs
 from bench.exports.onnx_runtime import onnx_runtime
 
 
@@ -19,12 +19,8 @@ def quantized(file: Path) -> Path:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     smaller = file.with_name(f"{file.stem}_int8{file.suffix}")
-    disabled = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # it recommends to run a program before, which changes nothing here
     what = f"--export onnx-int8: ONNX Runtime does not quantise {file.name}"  # it may fail above 2 GB
-    try:
-        with in_one_line(what, "use --export onnx"):
-            quantize_dynamic(file, smaller, weight_type=QuantType.QInt8)
-    finally:
-        logging.disable(disabled)
+    quiet = without_logs(logging.WARNING)  # it recommends to run a program before, which changes nothing here
+    with in_one_line(what, "use --export onnx"), quiet:
+        quantize_dynamic(file, smaller, weight_type=QuantType.QInt8)
     return smaller

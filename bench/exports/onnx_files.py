@@ -16,7 +16,7 @@ import torch
 from transformers import PreTrainedModel
 
 from bench.exports.empty_layers import leave_out_empty_layers
-from bench.exports.errors import in_one_line
+from bench.exports.errors import in_one_line, without_logs
 from bench.exports.graphs import Graph, graphs_of
 from bench.records.errors import InputError
 
@@ -92,11 +92,6 @@ def _forget_sources(model: Any) -> None:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Inside, torch neither warns of what it lacks, or deprecates itself, nor prints the graph that it gives up."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.ERROR)
-    try:
-        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
+    with without_logs(logging.ERROR), warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
