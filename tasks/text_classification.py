@@ -19,7 +19,8 @@ from tasks.data import calibration as calibrating
 from tasks.data import encode
 from tasks.data.dataset import SPLITS, Dataset, Example
 from tasks.data.encode import Batch, Encoded
-from tasks.data.source import load, short_name, where_of
+from tasks.data.location import short_name
+from tasks.data.source import load, where_of
 from tasks.data.splits import UnknownLabel, limited
 from tasks.digest import digest_of_files, digest_of_source
 from tasks.errors import TaskError

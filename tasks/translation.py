@@ -19,7 +19,8 @@ from tasks.contract import task
 from tasks.data import calibration as calibrating
 from tasks.data.dataset import Dataset, Example
 from tasks.data.encode import Batch
-from tasks.data.source import load_pairs, name_of, short_name
+from tasks.data.location import short_name
+from tasks.data.source import load_pairs, name_of
 from tasks.data.splits import limited
 from tasks.digest import digest_of_files, digest_of_source
 from tasks.errors import TaskError

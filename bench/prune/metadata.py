@@ -12,7 +12,8 @@ from huggingface_hub.utils import validate_repo_id
 
 from bench.analysis.quality import ACCURACY, BLEU
 from tasks.contract import Task
-from tasks.data.source import PREFIX, is_path
+from tasks.data.location import is_path
+from tasks.data.packages import PREFIX
 from tasks.request import TaskSpec
 
 if TYPE_CHECKING:

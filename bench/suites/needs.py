@@ -10,8 +10,8 @@ from bench.records.errors import InputError, InputErrors
 from bench.suites import hub
 from bench.suites.suite import Suite
 from tasks.contract import TASKS
+from tasks.data.location import file_of, is_path, local, resolve
 from tasks.data.packages import PREFIX
-from tasks.data.source import file_of, is_path, local, resolve
 from tasks.errors import TaskError
 from tasks.language_model import LanguageModel
 from tasks.models.checkpoint import locate

@@ -2,94 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tasks.data.dataset import SPLITS, Dataset
-from tasks.data.hub import is_saved, saved, streamed
 from tasks.data.labels import as_numbers, is_unicode, label_of, short
-from tasks.data.packages import PREFIX, folder_in_package
-from tasks.data.readers import ROW, SUFFIXES, Located, class_names, read
+from tasks.data.location import resolve, short_name
+from tasks.data.parts import SHOWN, Data, Part, origins, parts_of
+from tasks.data.readers import ROW
 from tasks.data.splits import Row, UnknownLabel, disjoint
 from tasks.errors import TaskError
-
-_WORDS = {
-    "train": "train(ing)?",
-    "validation": "val(id(ate|ation)?)?|dev(el|elopment)?|eval(s|uation)?",
-    "test": "test(s|ing)?",
-}
-# Whole words in a name, so that neither "devices" nor "testimonials" is a split; digits may follow.
-SPLIT_NAMES = {
-    split: re.compile(rf"(?<![a-z])({words})(set|split|data)?(?![a-z])", re.IGNORECASE)
-    for split, words in _WORDS.items()
-}
-SHOWN = 4  # most names in a remark
-Data = str | Mapping[str, str]  # a file, a folder or an id; or a file for each split
-
-
-class Part(NamedTuple):
-    """One file, or one split of the library ``datasets``."""
-
-    split: str | None  # one of SPLITS, "all" for undivided data, None if its name says nothing
-    name: str  # of the file in its folder, or of the split
-    classes: list[str]  # names of its integer labels, if it has them
-    rows: Iterable[Located]
-    header: str = ""  # where its columns are named, if not in every row
-
-
-def resolve(name: str, mirror: str = "") -> Path:
-    """The local path of ``name``: itself, or its copy in the mirror (``ORG/NAME``, ``ORG--NAME`` or ``NAME``).
-
-    A configuration, ``NAME:CONFIGURATION``, is a folder in that copy; ``pypi:PACKAGE`` is the model folder in an
-    installed package. A path that does not exist means that ``name`` has to come from the hub. Raises TaskError for a
-    mirror that is not a folder, and for a package without a model.
-    """
-    if name.startswith(PREFIX):
-        return folder_in_package(name)
-    given = Path(name).expanduser()
-    if given.exists() or not mirror:
-        return given
-    if not Path(mirror).is_dir():
-        raise TaskError(f"--mirror {mirror}: no such folder")
-    name, _, configuration = name.partition(":")
-    places = [Path(mirror) / place / configuration for place in (name, name.replace("/", "--"), name.split("/")[-1])]
-    return next((place for place in places if place.exists()), given)
-
-
-def local(data: str, mirror: str = "") -> Path | None:
-    """The file or folder of ``data``; None where it has to come from the hub.
-
-    Raises TaskError for a file or folder that is not there, and as ``resolve`` does.
-    """
-    path = resolve(data, mirror)
-    if path.exists():
-        return path
-    if path.suffix.lower() in SUFFIXES or is_path(data):
-        raise TaskError(f"{data}: no such file or folder")
-    return None
-
-
-def file_of(name: str, split: str, mirror: str) -> Path:
-    """The path of the file ``name`` of one split. Raises TaskError."""
-    path = resolve(name, mirror)
-    if not path.is_file():
-        raise TaskError(f"--{split} {name}: {'expected a file, not a folder' if path.is_dir() else 'no such file'}")
-    return path
-
-
-def is_path(name: str) -> bool:
-    """Whether ``name`` can only be a path: no hub id looks like that."""
-    return name.startswith((".", "/", "~")) or name.count("/") > 1
-
-
-def short_name(path_or_id: str) -> str:
-    """A path, an id or a package without what leads to it: the same wherever a copy of it is."""
-    path = Path(path_or_id.removeprefix(PREFIX)).expanduser()
-    return path.name if path.name not in ("", "..") else path.resolve().name
 
 
 def load(data: Data, columns: Sequence[str], label: str, *, labels: Sequence[str] = (), mirror: str = "") -> Dataset:
@@ -103,7 +28,7 @@ def load(data: Data, columns: Sequence[str], label: str, *, labels: Sequence[str
     known: list[str] = []
     dropped: Counter[str] = Counter()
     places: dict[str | int, str] = {}
-    parts = _parts(data, mirror, columns, label)
+    parts = parts_of(data, mirror, columns, label)
     for part in parts:
         if part.split:
             known = known or part.classes
@@ -117,7 +42,7 @@ def load(data: Data, columns: Sequence[str], label: str, *, labels: Sequence[str
     except TaskError as error:
         unlabelled = "; ".join(_unlabelled(Counter({"-1": dropped["-1"]}), ()))
         raise TaskError("; ".join(filter(None, (str(error), unlabelled)))) from error
-    return replace(found, remarks=(*_origins(parts), *_unlabelled(dropped, found.labels), *found.remarks))
+    return replace(found, remarks=(*origins(parts), *_unlabelled(dropped, found.labels), *found.remarks))
 
 
 def load_texts(data: Data, columns: Sequence[str], mirror: str = "", *, only_train: bool = False) -> Dataset:
@@ -129,7 +54,7 @@ def load_texts(data: Data, columns: Sequence[str], mirror: str = "", *, only_tra
     """
     rows: dict[str, list[Row]] = {}
     empty = 0
-    parts = _parts(data, mirror, columns)
+    parts = parts_of(data, mirror, columns)
     for part in parts:
         for where, row in part.rows if part.split else ():
             _check_columns(part, where, row, {"--text": columns})
@@ -140,7 +65,7 @@ def load_texts(data: Data, columns: Sequence[str], mirror: str = "", *, only_tra
                 empty += 1
     dropped = [f"{empty} {'row' if empty == 1 else 'rows'} without text dropped"] if empty else []
     found = disjoint(name_of(data, mirror), rows, ("text",), where_of(data), only_train=only_train)
-    return replace(found, remarks=(*_origins(parts), *dropped, *found.remarks))
+    return replace(found, remarks=(*origins(parts), *dropped, *found.remarks))
 
 
 def load_pairs(data: Data, columns: Sequence[str], mirror: str = "") -> Dataset:
@@ -153,7 +78,7 @@ def load_pairs(data: Data, columns: Sequence[str], mirror: str = "") -> Dataset:
     what was dropped. Raises TaskError, in one line, for anything that cannot be used.
     """
     rows: dict[str, list[Row]] = {}
-    parts = _parts(data, mirror, columns)
+    parts = parts_of(data, mirror, columns)
     for part in parts:
         for where, row in part.rows if part.split else ():
             inside: Any = row.get("translation")
@@ -175,7 +100,7 @@ def load_pairs(data: Data, columns: Sequence[str], mirror: str = "") -> Dataset:
         if not kept:
             raise TaskError(f"{where_of(data)}: the {split} split is empty: all its texts are in a later split too")
         left[split] = kept
-    return replace(found, **left, remarks=(*_origins(parts), *found.remarks, *repeats))
+    return replace(found, **left, remarks=(*origins(parts), *found.remarks, *repeats))
 
 
 def name_of(data: Data, mirror: str = "") -> str:
@@ -191,64 +116,6 @@ def where_of(data: Data) -> str:
     return data if isinstance(data, str) else " + ".join(data.values())
 
 
-def _parts(data: Data, mirror: str, columns: Sequence[str], label: str = "") -> list[Part]:
-    """The parts of ``data``, not read yet; ``columns`` of texts and, if there is one, the label are all they need.
-
-    Raises TaskError if none of them belongs to a split.
-    """
-    if not isinstance(data, str):
-        return [_of_file(split, file_of(file, split, mirror), columns, label) for split, file in data.items()]
-    path = local(data, mirror)
-    if path is None:
-        parts = [Part(_split_of(split[0]), *split) for split in streamed(data, label)]
-    elif path.is_file():
-        return [_of_file("all", path, columns, label)]
-    elif is_saved(path):
-        parts = [Part(_split_of(split[0]) if split[0] else "all", *split) for split in saved(path, data, label)]
-    else:
-        parts = [
-            _of_file(_split_of(name), path / name, columns, label)._replace(name=name) for name in _data_files(path)
-        ]
-        if not any(part.split for part in parts):
-            raise TaskError(f"{data}: no {'/'.join(SUFFIXES)} file here is named train, validation (dev) or test")
-    if not any(part.split for part in parts):
-        found = _listed([part.name for part in parts])
-        raise TaskError(f"{data}: no split here is named train, validation (dev) or test; found: {found}")
-    return parts
-
-
-def _data_files(folder: Path) -> list[str]:
-    """Names of the data files in ``folder``, sorted, without hidden ones, which notebooks and file managers leave."""
-    files = [file for file in sorted(folder.rglob("*")) if file.suffix.lower() in SUFFIXES and file.is_file()]
-    names = [file.relative_to(folder) for file in files]
-    return [str(name) for name in names if not any(part.startswith(".") for part in name.parts)]
-
-
-def _of_file(split: str | None, file: Path, columns: Sequence[str], label: str) -> Part:
-    header = {".csv": f"{file}: header", ".parquet": str(file)}.get(file.suffix.lower(), "")
-    return Part(split, file.name, class_names(file, label), read(file, (*columns, label) if label else columns), header)
-
-
-def _split_of(name: str) -> str | None:
-    """The split that a file's name or, if it says nothing, the name of a folder around it stands for."""
-    for word in reversed(Path(name).with_suffix("").parts):
-        for split, pattern in SPLIT_NAMES.items():
-            if pattern.search(word):
-                return split
-    return None
-
-
-def _origins(parts: Sequence[Part]) -> list[str]:
-    """Remarks on the files, or splits of a data set, that were read, and on those that were not."""
-    remarks = [f"read from {part.name}" for part in parts if part.split == "all" and part.name]
-    for split in SPLITS:
-        names = [part.name for part in parts if part.split == split]
-        remarks += [f"{split} is {_listed(names)}"] if names not in ([], [split]) else []
-    endings = {Path(part.name).suffix for part in parts if part.split}  # a README.txt beside tables is not data
-    unread = [part.name for part in parts if part.split is None and Path(part.name).suffix in endings]
-    return [*remarks, f"not read, as the name is of no split: {_listed(unread)}"] if unread else remarks
-
-
 def _unlabelled(dropped: Counter[str], classes: Sequence[str]) -> list[str]:
     """Remarks on rows without a label, which leave ``classes`` if any."""
     remaining = ", ".join(classes) if len(classes) <= SHOWN else f"{len(classes)} classes"
@@ -259,12 +126,6 @@ def _unlabelled(dropped: Counter[str], classes: Sequence[str]) -> list[str]:
         for kind in meaning
         if dropped[kind]
     ]
-
-
-def _listed(names: Sequence[str]) -> str:
-    """``names`` as text, with at most ``SHOWN`` of them."""
-    shown = " + ".join(names[:SHOWN])
-    return shown + f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
 
 
 def _rows(

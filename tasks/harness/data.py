@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 from datasets import Dataset, DatasetDict
 
 from tasks.builtin.abilities import documents
-from tasks.data import source
+from tasks.data.location import resolve
+from tasks.data.parts import SPLIT_NAMES, Data
 from tasks.data.readers import SUFFIXES, read, whole_text
+from tasks.data.source import load_texts
 from tasks.data.splits import limited
 from tasks.errors import TaskError
 
@@ -43,9 +45,9 @@ def texts(**_: Any) -> DatasetDict:
     return _splits({split: [{"text": each.text} for each in documents()[split][:TEXTS]] for split in HELD_OUT})
 
 
-def own(data: source.Data, columns: Sequence[str], mirror: str, limit: int, **_: Any) -> DatasetDict:
+def own(data: Data, columns: Sequence[str], mirror: str, limit: int, **_: Any) -> DatasetDict:
     """The user's texts: the test split that ``tasks.data.source.load_texts`` reads. Raises TaskError."""
-    texts = source.load_texts(data, columns, mirror)
+    texts = load_texts(data, columns, mirror)
     texts = limited(texts, limit) if limit else texts
     return _splits({"test": [{"text": example.texts[0]} for example in texts.test]})
 
@@ -80,13 +82,13 @@ class Local(NamedTuple):
         """Path in ``mirror`` of the documents of ``task``, which are ``place`` on the hub; None if there is none."""
         if not mirror:
             return None
-        places = [source.resolve(place, mirror), *(Path(mirror) / name for name in self.names(task))]
+        places = [resolve(place, mirror), *(Path(mirror) / name for name in self.names(task))]
         return next((path for path in places if path.exists()), None)
 
     def find_plain(self, task: str, place: str, mirror: str) -> Path | None:
         """As ``find``, but for a copy of the hub's folder, with its tables in folders there, which datasets reads."""
         path = self.find(task, place, mirror)
-        if path is not None and path.is_dir() and path == source.resolve(place, mirror):
+        if path is not None and path.is_dir() and path == resolve(place, mirror):
             return path if _file_of_a_split(path, self.suffix) else None
         return path
 
@@ -155,7 +157,7 @@ def _held_out(path: Path, suffix: str) -> Path:
 def _file_of_a_split(folder: Path, suffix: str) -> Path | None:
     """The file in ``folder`` itself to test on; None if there is none."""
     files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in ((suffix,) if suffix else SUFFIXES)]
-    named = (file for split in HELD_OUT for file in files if source.SPLIT_NAMES[split].search(file.stem))
+    named = (file for split in HELD_OUT for file in files if SPLIT_NAMES[split].search(file.stem))
     return next(named, None)
 
 

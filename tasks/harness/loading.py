@@ -11,7 +11,7 @@ import datasets
 import lm_eval.tasks
 from lm_eval.tasks import TaskManager
 
-from tasks.data.source import resolve
+from tasks.data.location import resolve
 from tasks.digest import digest_of
 from tasks.errors import TaskError, first_line
 from tasks.harness import data

@@ -9,7 +9,7 @@ from typing import Any
 
 from lm_eval.tasks import TaskManager
 
-from tasks.data.source import resolve
+from tasks.data.location import resolve
 from tasks.harness.data import LOCAL
 from tasks.harness.loading import FOLDER, LM_EVAL
 from tasks.harness.prepared import silenced

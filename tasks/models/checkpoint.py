@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from tasks.data.encode import padding_id
-from tasks.data.source import is_path, resolve
+from tasks.data.location import is_path, resolve
 from tasks.errors import TaskError, first_line
 
 if TYPE_CHECKING:  # slow to import

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tasks.data.source import resolve
+from tasks.data.location import resolve
 from tasks.errors import TaskError, first_line
 from tasks.models import checkpoint
 

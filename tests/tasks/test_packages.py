@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tasks.data.location import resolve, short_name
 from tasks.data.packages import folder_in_package
-from tasks.data.source import resolve, short_name
 from tasks.errors import TaskError
 
 

@@ -13,7 +13,8 @@ import pyarrow.parquet
 import pytest
 
 from tasks.data.dataset import SPLITS, Dataset
-from tasks.data.source import load, load_pairs, load_texts, resolve, short_name
+from tasks.data.location import resolve, short_name
+from tasks.data.source import load, load_pairs, load_texts
 from tasks.data.splits import limited
 from tasks.errors import TaskError
 

@@ -16,8 +16,8 @@ from bench.records.errors import InputError
 from bench.run.cluster.contents import Content, Files, digest_of_content, files_in, read, trained, write
 from bench.suites.cells import open_task
 from bench.suites.needs import needs_of_task
+from tasks.data.location import resolve, short_name
 from tasks.data.packages import PREFIX
-from tasks.data.source import resolve, short_name
 from tasks.models.cache import Cache, damage
 from tasks.models.seeded import SeededTask
 from tasks.models.vocabularies import model_files

@@ -1,0 +1,101 @@
+"""The files of a data set, or its splits in the library ``datasets``, and which split each belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tasks.data.dataset import SPLITS
+from tasks.data.hub import is_saved, saved, streamed
+from tasks.data.location import file_of, local
+from tasks.data.readers import SUFFIXES, Located, class_names, read
+from tasks.errors import TaskError
+
+_WORDS = {
+    "train": "train(ing)?",
+    "validation": "val(id(ate|ation)?)?|dev(el|elopment)?|eval(s|uation)?",
+    "test": "test(s|ing)?",
+}
+# Whole words in a name, so that neither "devices" nor "testimonials" is a split; digits may follow.
+SPLIT_NAMES = {
+    split: re.compile(rf"(?<![a-z])({words})(set|split|data)?(?![a-z])", re.IGNORECASE)
+    for split, words in _WORDS.items()
+}
+SHOWN = 4  # most names in a remark
+Data = str | Mapping[str, str]  # a file, a folder or an id; or a file for each split
+
+
+class Part(NamedTuple):
+    """One file, or one split of the library ``datasets``."""
+
+    split: str | None  # one of SPLITS, "all" for undivided data, None if its name says nothing
+    name: str  # of the file in its folder, or of the split
+    classes: list[str]  # names of its integer labels, if it has them
+    rows: Iterable[Located]
+    header: str = ""  # where its columns are named, if not in every row
+
+
+def parts_of(data: Data, mirror: str, columns: Sequence[str], label: str = "") -> list[Part]:
+    """The parts of ``data``, not read yet; ``columns`` of texts and, if there is one, the label are all they need.
+
+    Raises TaskError if none of them belongs to a split.
+    """
+    if not isinstance(data, str):
+        return [_of_file(split, file_of(file, split, mirror), columns, label) for split, file in data.items()]
+    path = local(data, mirror)
+    if path is None:
+        parts = [Part(_split_of(split[0]), *split) for split in streamed(data, label)]
+    elif path.is_file():
+        return [_of_file("all", path, columns, label)]
+    elif is_saved(path):
+        parts = [Part(_split_of(split[0]) if split[0] else "all", *split) for split in saved(path, data, label)]
+    else:
+        parts = [
+            _of_file(_split_of(name), path / name, columns, label)._replace(name=name) for name in _data_files(path)
+        ]
+        if not any(part.split for part in parts):
+            raise TaskError(f"{data}: no {'/'.join(SUFFIXES)} file here is named train, validation (dev) or test")
+    if not any(part.split for part in parts):
+        found = _listed([part.name for part in parts])
+        raise TaskError(f"{data}: no split here is named train, validation (dev) or test; found: {found}")
+    return parts
+
+
+def origins(parts: Sequence[Part]) -> list[str]:
+    """Remarks on the files, or splits of a data set, that were read, and on those that were not."""
+    remarks = [f"read from {part.name}" for part in parts if part.split == "all" and part.name]
+    for split in SPLITS:
+        names = [part.name for part in parts if part.split == split]
+        remarks += [f"{split} is {_listed(names)}"] if names not in ([], [split]) else []
+    endings = {Path(part.name).suffix for part in parts if part.split}  # a README.txt beside tables is not data
+    unread = [part.name for part in parts if part.split is None and Path(part.name).suffix in endings]
+    return [*remarks, f"not read, as the name is of no split: {_listed(unread)}"] if unread else remarks
+
+
+def _data_files(folder: Path) -> list[str]:
+    """Names of the data files in ``folder``, sorted, without hidden ones, which notebooks and file managers leave."""
+    files = [file for file in sorted(folder.rglob("*")) if file.suffix.lower() in SUFFIXES and file.is_file()]
+    names = [file.relative_to(folder) for file in files]
+    return [str(name) for name in names if not any(part.startswith(".") for part in name.parts)]
+
+
+def _of_file(split: str | None, file: Path, columns: Sequence[str], label: str) -> Part:
+    header = {".csv": f"{file}: header", ".parquet": str(file)}.get(file.suffix.lower(), "")
+    return Part(split, file.name, class_names(file, label), read(file, (*columns, label) if label else columns), header)
+
+
+def _split_of(name: str) -> str | None:
+    """The split that a file's name or, if it says nothing, the name of a folder around it stands for."""
+    for word in reversed(Path(name).with_suffix("").parts):
+        for split, pattern in SPLIT_NAMES.items():
+            if pattern.search(word):
+                return split
+    return None
+
+
+def _listed(names: Sequence[str]) -> str:
+    """``names`` as text, with at most ``SHOWN`` of them."""
+    shown = " + ".join(names[:SHOWN])
+    return shown + f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
