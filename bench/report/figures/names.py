@@ -12,7 +12,7 @@ from bench.report.figures.canvas import short
 from bench.report.figures.picture import MUTED, PAPER
 
 # Where a name may stand beside its point: points of the page to the right and up, and its alignment.
-BESIDE = [(6, 0, "left"), (-6, 0, "right"), (0, 8, "center"), (0, -8, "center")]
+BESIDE = [(6, 0, "left"), (-6, 0, "right"), (0, 9, "center"), (0, -9, "center")]
 BESIDE += [(x, y, "left" if x > 0 else "right") for x in (6, -6) for y in (8, -8)]
 LETTER, LINE = 5.0, 9.0  # width of a letter and height of a name, in points of the page
 

@@ -18,14 +18,26 @@ def definition(package: str, name: str) -> str:
 
 @cache
 def _definitions(package: str) -> dict[str, str]:
-    """Docstrings by every name that is a string in a decorator: the registered name and those of variants."""
+    """Docstrings by registered name, which a decorator begins with, and by the names of its variants."""
     found: dict[str, str] = {}
     spec = find_spec(package)  # a top-level package is only located
     for folder in (spec and spec.submodule_search_locations) or ():
         for path in sorted(Path(folder).glob("*.py")):
             for node in ast.parse(path.read_text(encoding="utf-8")).body:
                 if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                    strings = (each for decorator in node.decorator_list for each in ast.walk(decorator))
-                    names = [s.value for s in strings if isinstance(s, ast.Constant) and isinstance(s.value, str)]
+                    names = (name for decorator in node.decorator_list for name in _names(decorator))
                     found |= dict.fromkeys(names, ast.get_docstring(node) or "")
     return found
+
+
+def _names(decorator: ast.expr) -> list[str]:
+    """The names that a decorator registers."""
+    if not isinstance(decorator, ast.Call):
+        return []
+    variants = (each.value for each in decorator.keywords if each.arg == "variants")
+    keys = (key for each in variants if isinstance(each, ast.Dict) for key in each.keys)
+    return [
+        each.value
+        for each in (*decorator.args[:1], *keys)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]

@@ -21,7 +21,7 @@ from bench.report.figures import gallery, lines
 from bench.report.figures import ranks as rank_figures
 from bench.report.figures.canvas import short
 from bench.report.figures.heads import kept_by_layer, kept_shares, open_gates
-from bench.report.figures.picture import PAPER, picture
+from bench.report.figures.picture import PAPER, SERIES, picture
 from bench.report.figures.traces import course, kept_in_words
 from bench.report.standing import standing
 from bench.report.tables.table import Cell, Heading, Table, latex, name, number, to_csv
@@ -173,6 +173,22 @@ def test_a_picture_opens_in_each_of_its_forms():
     assert made.files["pdf"].startswith(b"%PDF-") and b"CreationDate" not in made.files["pdf"]
     assert Image.open(io.BytesIO(made.files["png"])).size == (210, 105)
     assert "#" not in made.inline and 'width="192"' in made.inline
+
+
+def test_a_bitmap_keeps_the_colours_of_thin_lines_beside_many_shades():
+    def draw() -> Figure:
+        figure = Figure(figsize=(4, 3))
+        axis = figure.subplots()
+        axis.imshow(np.linspace(0, 1, 400)[:, None], extent=(0, 1, 0, 1), aspect="auto", cmap="Blues")
+        for number, colour in enumerate(SERIES):
+            axis.plot([0.1, 0.9], [0.1 + 0.12 * number] * 2, color=colour, linewidth=2)
+        return figure
+
+    content = io.BytesIO(picture("name", "title", "alt", draw, ("png",)).files["png"])
+    shown = np.array(Image.open(content).convert("RGB")).reshape(-1, 3).astype(int)
+    for colour in SERIES:
+        wanted = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+        assert abs(shown - wanted).max(1).min() <= 4, colour
 
 
 SIGNS = st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=20)

@@ -56,3 +56,12 @@ def test_bars_and_shifts_take_their_room(drawn):
     assert (shifted[0] - alone[0], shifted[1]) == (5.0, alone[1])
     beside = NamedPoint("random", 0.56, 0.2, bar=(0.0, 1.0))  # where the name stood
     assert drawn([NamedPoint("ae", 0.5, 0.5), beside])[0][0].xyann != alone
+
+
+@pytest.mark.parametrize("up", [1, -1])
+def test_a_name_stands_above_or_below_its_point_where_there_is_room_nowhere_else(drawn, up):
+    sides = [NamedPoint("random", 0.5 + side * dx, 0.5, bar=(-0.2, 1.2)) for side in (1, -1) for dx in (0.045, 0.09)]
+    below = NamedPoint("random", 0.5, 0.5 - up * 0.06)
+    texts = drawn([NamedPoint("a", 0.5, 0.5), *sides, below])[0]
+    own = next(text for text in texts if text.get_text() == "a")
+    assert own.get_ha() == "center" and up * own.xyann[1] > 0
