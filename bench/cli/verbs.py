@@ -112,6 +112,7 @@ def check(options: argparse.Namespace) -> int:
 def leaderboard(options: argparse.Namespace) -> int:
     """Write the leaderboard of a run again, and print it."""
     from bench.report import leaderboard
+    from bench.report.left_out import left_out
 
     if options.format == "csv" and options.sort != "area":
         raise InputError("--sort: csv has a line for each seed, in the order of tasks and methods")
@@ -134,9 +135,13 @@ def leaderboard(options: argparse.Namespace) -> int:
             leaderboard.put(board, texts)
         except OSError as error:  # records in a folder that is only readable are still shown
             print(f"headbench: not written to {options.folder}: {error.strerror}", file=sys.stderr)
-    if options.by or options.format in ("html", "latex"):  # the others have notes, or a line for each seed
-        for remark in leaderboard.remarks(board):
-            print(f"headbench: {remark}", file=sys.stderr)
+    said: list[str] = []  # of forms that do not say it: the others have notes, or a line for each seed
+    if options.by or options.format in ("html", "latex"):
+        said += leaderboard.remarks(board)
+    if options.format in ("html", "latex") and not options.by:
+        said += left_out(board)
+    for remark in said:
+        print(f"headbench: {remark}", file=sys.stderr)
     return 0
 
 

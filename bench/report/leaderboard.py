@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from bench.report import leaderboard_files
 from bench.report.area_orders import area_orders
 from bench.report.board import Board, read, with_results
 from bench.report.leaderboard_files import ABOUT, PICTURE, TABLE, TEXT
+from bench.report.left_out import methods_left_out
 from bench.report.notes import mixed_machines, mixed_settings
 from bench.report.tables.columns import COLUMNS, Column, columns_of
 from bench.report.tables.markdown import aligned, literal, table_in_markdown
@@ -185,27 +186,12 @@ def _overall(board: Board, sort: str = "area") -> str:
     parts += [_tables(per_seed[whole], over, sort, quality_in_short(averaged))]
     if orders := area_orders(board):
         parts += ["", orders]
-    if not whole.all():
-        missing = _by_seeds((label, seed) for label, *_, seed in per_seed[~whole].index)
-        parts += ["", f"Not shown, as some task is missing: {literal(missing)}."]
+    if missing := methods_left_out(board):
+        parts += ["", literal(missing)]
     if board.at_chance:
         excluded = {literal(", ".join(task)): quality for task, quality in board.at_chance.items()}
         parts += ["", exclusion_note(excluded, some_remain=bool(board.averaged))]
     return "\n".join(parts)
-
-
-def _by_seeds(cells: Iterable[tuple[str, int]]) -> str:
-    """``ae, amp (seeds 1, 2); michel (seed 2)``: methods and seeds, where methods with the same seeds are together."""
-    seeds: dict[str, set[int]] = {}
-    for label, seed in cells:
-        seeds.setdefault(label, set()).add(seed)
-    labels: dict[tuple[int, ...], list[str]] = {}
-    for label in sorted(seeds):
-        labels.setdefault(tuple(sorted(seeds[label])), []).append(label)
-    return "; ".join(
-        f"{', '.join(some)} ({'seed' if len(of) == 1 else 'seeds'} {', '.join(map(str, of))})"
-        for of, some in labels.items()
-    )
 
 
 def _tables(per_seed: pd.DataFrame, over: Mapping[str, Mapping[str, Over]], sort: str, quality: str) -> str:

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from bench.analysis.excluded_tasks import exclusion_note
 from bench.analysis.kinds import KINDS, kind
 from bench.analysis.naming import by_reason, count, seeds_in_words
 from bench.analysis.stats.across import FEWEST, Estimate, Scores, iqm, mean_of_tasks, seed_bootstrap, task_means
@@ -17,8 +16,10 @@ from bench.analysis.stats.tiers import Tiers, tiers
 from bench.analysis.summary import mean_and_spread
 from bench.records.schema import TaskKey
 from bench.report.board import Board, removes_heads
+from bench.report.left_out import tasks_left_out
 
 MARGIN = 0.5  # points of normalised area (chance 0, unpruned 100) below which methods are practically equal
+PRACTICALLY_EQUAL = f"{MARGIN:g} points of area (of 100)"
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Standing:
     scores: Scores  # for each task normalised areas, (methods, seeds)
     area: Estimate  # mean over tasks, (methods,)
     iqm: Estimate  # interquartile mean over tasks, (methods,)
+    controls: frozenset[str]  # those of the labels that are controls
     tiers: Mapping[str, Tiers]  # by kind; indices are places among its labels
     ranking: Ranking | None  # blocks are the tasks or, of one task, its seeds; None with a single method
     unranked: dict[str, str]  # methods that remove heads, and why they are not among ``labels``
@@ -80,10 +82,11 @@ def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
         scores=scores,
         area=seed_bootstrap(mean_of_tasks, scores),
         iqm=seed_bootstrap(iqm, scores),
+        controls=frozenset(label for label in order if board.any_of(label).cell.control),
         tiers={own: parted for own, (_, parted) in ordered.items()},
         ranking=_ranking(scores),
         unranked=unranked,
-        left_out=_left_out(board, tasks),
+        left_out=tasks_left_out(board, tasks),
     )
 
 
@@ -91,7 +94,7 @@ def why_none(board: Board, tasks: Sequence[TaskKey]) -> str:
     """Why no method is ranked, in sentences."""
     if not any(removes_heads(board.any_of(label)) for label in board.labels):
         return "No method here removes heads and nothing else, so none is ranked."
-    low = _left_out(board, tasks)
+    low = tasks_left_out(board, tasks)
     if all(task in board.at_chance for task in tasks):
         return f"{low} So no method is ranked."
     said = ["No method that removes heads has a result in every seed of every task, so none is ranked.", low]
@@ -126,11 +129,6 @@ def _complete(
     return seeds, found, unranked
 
 
-def _left_out(board: Board, tasks: Sequence[TaskKey]) -> str:
-    low = {board.name(task): board.at_chance[task] for task in tasks if task in board.at_chance}
-    return exclusion_note(low, some_remain=len(low) < len(tasks))
-
-
 def _scores(found: dict[str, list[np.ndarray]], order: Sequence[str]) -> list[np.ndarray]:
     """For each task (methods, seeds)."""
     return [np.stack(rows) for rows in zip(*(found[label] for label in order), strict=True)]
@@ -163,7 +161,7 @@ def _alone(found: Standing) -> list[str]:
 
 def _best(found: Standing) -> list[str]:
     place, area = found.largest(found.labels), found.area
-    best = found.labels[place]
+    best = found.labels[place] + (", a control," if found.labels[place] in found.controls else "")
     numbers = sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})
     seeds = count(numbers[0], "seed") if len(numbers) == 1 else f"{numbers[0]} to {numbers[1]} seeds per task"
     if area.low is None or area.high is None:
@@ -191,10 +189,10 @@ def _by_tier(found: Standing) -> list[str]:
     if not alike and len(found.kinds[own]) == 1:
         return ["No other ranked method is of its kind."]
     if not alike:
-        return [f"Each other ranked method{of_kind} was shown to keep less, by more than {MARGIN:g} points."]
+        return [f"Each other ranked method{of_kind} was shown to keep less, by more than {PRACTICALLY_EQUAL}."]
     return [
         f"{count(alike, 'other method')} in its tier cannot be distinguished from it, or "
-        f"{'keeps' if alike == 1 else 'keep'} less by at most {MARGIN:g} points."
+        f"{'keeps' if alike == 1 else 'keep'} less by at most {PRACTICALLY_EQUAL}."
     ]
 
 

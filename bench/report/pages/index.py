@@ -12,6 +12,7 @@ from bench.report.area_orders import area_orders
 from bench.report.board import Board, removes_heads, role
 from bench.report.figures import gallery, head_gallery, lines
 from bench.report.files import Files, files_of
+from bench.report.left_out import methods_left_out
 from bench.report.pages.render import render
 from bench.report.standing import MARGIN, Standing, why_none, words
 from bench.report.tables import details, overview
@@ -47,6 +48,7 @@ def index(
         lead=" ".join([_size(board), *lead(board, found)]),
         main=main,
         table=table,
+        missing=methods_left_out(board),
         orders=area_orders(board),
         errors=CHANCE_ERRORS,
         margin=MARGIN,
@@ -73,20 +75,24 @@ def main_table(board: Board, found: Standing | None, sort: str = "area") -> Tabl
 
 
 def lead(board: Board, found: Standing | None) -> list[str]:
-    """What the standing says, with the best of other kinds than the best method's; or why there is no standing."""
+    """What the standing says, with the best apart from controls, of all and of each kind; or why there is none."""
     if found is None:
         return [why_none(board, board.tasks)]
-    sentences = words(found)
-    for own, what in UNTRAINED.items():
-        of_kind = [label for label in found.labels if role(board.any_of(label)) == own]
-        if of_kind and (place := found.largest(of_kind)) != found.largest(found.labels):
+    sentences, named = words(found), {found.largest(found.labels)}
+    roles = {label: role(board.any_of(label)) for label in found.labels}
+    groups = {"": [label for label in found.labels if label not in found.controls]}
+    groups |= {what: [label for label in found.labels if roles[label] == own] for own, what in UNTRAINED.items()}
+    for what, labels in groups.items():
+        if labels and (place := found.largest(labels)) not in named:
+            named.add(place)
             area = f"{found.area.value[place]:.3f}"
             if found.area.low is not None and found.area.high is not None:
                 area += f" ({found.area.low[place]:.3f} to {found.area.high[place]:.3f})"
             random = board.controls(found.labels[place]).get("random", "")
             value = f"{found.area.value[found.labels.index(random)]:.3f}" if random in found.labels else ""
             beside = f"; {random} has {value}" if value else ""
-            sentences.append(f"Of the methods that {what}, {found.labels[place]} has the largest area, {area}{beside}.")
+            which = f"Of the methods that {what}, controls apart" if what else "Controls apart"
+            sentences.append(f"{which}, {found.labels[place]} has the largest area, {area}{beside}.")
     return sentences
 
 

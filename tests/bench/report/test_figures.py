@@ -180,8 +180,8 @@ def test_a_bitmap_keeps_the_colours_of_thin_lines_beside_many_shades():
         figure = Figure(figsize=(4, 3))
         axis = figure.subplots()
         axis.imshow(np.linspace(0, 1, 400)[:, None], extent=(0, 1, 0, 1), aspect="auto", cmap="Blues")
-        for number, colour in enumerate(SERIES):
-            axis.plot([0.1, 0.9], [0.1 + 0.12 * number] * 2, color=colour, linewidth=2)
+        for height, colour in zip((0.1, 0.25, 0.4, 0.55, 0.7, 0.85), SERIES, strict=True):
+            axis.plot([0.1, 0.9], [height] * 2, color=colour, linewidth=2)
         return figure
 
     content = io.BytesIO(picture("name", "title", "alt", draw, ("png",)).files["png"])

@@ -177,6 +177,18 @@ def test_a_remark_on_mixed_settings_stands_under_the_table_of_a_run(make_record,
     assert summary(tmp_path).splitlines()[-1].startswith("- classification, data, model: records of several settings: ")
 
 
+@pytest.mark.parametrize("form", ["html", "latex", "md"])
+def test_methods_that_lack_a_task_are_named_beside_every_form(make_record, tmp_path, capsys, form):
+    for data, labels in (("data", ("m", "n", "o")), ("other", ("m", "n"))):
+        for label in labels:
+            record = make_record(label=label, cell={"data": data})
+            Store(tmp_path).write(f"t-{data}/{label}/seed0", record, OUTCOMES)
+    assert main(["leaderboard", str(tmp_path), "--format", form]) == 0
+    told = capsys.readouterr()
+    assert "Not shown, as some task is missing: o (seed 0)." in (told.out if form == "md" else told.err)
+    assert bool(told.err) == (form != "md")
+
+
 @pytest.mark.parametrize("flags", [["--format", "html"], ["--format", "latex"], ["--by", "schedule"]])
 def test_a_remark_on_mixed_settings_stands_beside_a_table_without_notes(make_record, tmp_path, capsys, flags):
     scheduled = {"label": "m", "cell": {"options": {"allocation": "global"}}}

@@ -35,8 +35,8 @@ def test_only_ranked_methods_are_said_to_keep_less(run, write):
         for seed in range(5):
             write("ae", 99, seed, data)
     assert said(read(folder)).endswith(
-        "Each other ranked method was shown to keep less, by more than 0.5 points. Not ranked: ae (no result for "
-        "seed 5 on classification (alpha, model), classification (beta, model))."
+        "Each other ranked method was shown to keep less, by more than 0.5 points of area (of 100). Not ranked: ae (no "
+        "result for seed 5 on classification (alpha, model), classification (beta, model))."
     )
 
 
@@ -102,7 +102,24 @@ def test_tiers_are_those_of_a_kind_and_its_best_is_named(write):
     assert [found.tier(label) for label in found.labels] == [1, 1, 2, 1]
     assert lead(board, found)[0].startswith("voita has the largest area")
     assert lead(board, found)[1] == "No other ranked method is of its kind."
-    assert f"leave the weights alone, michel has the largest area, {found.area.value[0]:.3f}" in lead(board, found)[-1]
+    best = f"leave the weights alone, controls apart, michel has the largest area, {found.area.value[0]:.3f}"
+    assert best in lead(board, found)[-1]
+
+
+def test_controls_are_told_as_such_and_set_apart(write):
+    for seed in range(6):
+        write("michel-retrained", 95 + seed / 10, seed, "alpha", trained=0.1, control=True)
+        write("dsp-joint", 90 + seed / 10, seed, "alpha", trained=0.1)
+        write("michel", 80 + seed / 10, seed, "alpha")
+        folder = write("oracle-greedy", 85 + seed / 10, seed, "alpha", control=True)
+    board = read(folder)
+    found = standing(board, board.tasks)
+    assert found is not None
+    text = " ".join(lead(board, found))
+    assert text.startswith("michel-retrained, a control, has the largest area, ")
+    assert "Controls apart, dsp-joint has the largest area, " in text
+    assert "Of the methods that leave the weights alone, controls apart, michel has the largest area, " in text
+    assert text.count("has the largest area") == 3
 
 
 def test_a_task_at_chance_is_left_out_by_name(run):

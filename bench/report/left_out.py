@@ -1,0 +1,42 @@
+"""What a table of means over tasks leaves out, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bench.analysis.excluded_tasks import exclusion_note, rows_to_average
+from bench.records.schema import TaskKey
+from bench.report.board import Board
+
+
+def left_out(board: Board) -> list[str]:
+    """What belongs under a table of means over all tasks: the methods and tasks that are not in it."""
+    return [sentence for sentence in (methods_left_out(board), tasks_left_out(board, board.tasks)) if sentence]
+
+
+def methods_left_out(board: Board) -> str:
+    """The methods that lack one of the tasks that are averaged, with the seeds that lack it; empty if none does."""
+    table = rows_to_average(board.table)
+    tasks = table.groupby(["label", "seed"]).size()
+    lacking = tasks.index[tasks < table.groupby(["task", "data", "model"]).ngroups]
+    return f"Not shown, as some task is missing: {_by_seeds(lacking)}." if len(lacking) else ""
+
+
+def tasks_left_out(board: Board, tasks: Sequence[TaskKey]) -> str:
+    """Those of ``tasks`` whose unpruned model is not better than chance; empty if none is."""
+    low = {board.name(task): board.at_chance[task] for task in tasks if task in board.at_chance}
+    return exclusion_note(low, some_remain=len(low) < len(tasks))
+
+
+def _by_seeds(cells: Iterable[tuple[str, int]]) -> str:
+    """``ae, amp (seeds 1, 2); michel (seed 2)``: methods and seeds, where methods with the same seeds are together."""
+    seeds: dict[str, set[int]] = {}
+    for label, seed in cells:
+        seeds.setdefault(label, set()).add(seed)
+    labels: dict[tuple[int, ...], list[str]] = {}
+    for label in sorted(seeds):
+        labels.setdefault(tuple(sorted(seeds[label])), []).append(label)
+    return "; ".join(
+        f"{', '.join(some)} ({'seed' if len(of) == 1 else 'seeds'} {', '.join(map(str, of))})"
+        for of, some in labels.items()
+    )
