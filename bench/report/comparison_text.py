@@ -36,7 +36,8 @@ def _whole(comparison: Comparison) -> str:
     """A sentence on the whole difference: its size, what it is of, how certain it is, and over how many seeds."""
     a, b, overall, where = comparison.a, comparison.b, comparison.overall, comparison.where
     winner, loser = (a, b) if overall.mean >= 0 else (b, a)
-    points = f"{abs(overall.mean):.1f} points"
+    digits = _digits(overall) if _shown(overall, comparison) else 1
+    points = f"{abs(overall.mean):.{digits}f} points"
     kept = f"{winner} kept {points} more {comparison.quality} than {loser}"
     if points == "0.0 points":
         kept = f"{a} and {b} kept as much {comparison.quality}"
@@ -47,7 +48,7 @@ def _whole(comparison: Comparison) -> str:
             f"In {these} {kept} {where}, but so few cannot show a difference at the {100 * comparison.alpha:g} % "
             f"level: {_seeds((overall.seeds_needed,) * len(overall.seeds))} are needed."
         )
-    interval = _interval(overall, comparison.alpha, turned=winner == b and points != "0.0 points")
+    interval = _interval(overall, comparison.alpha, digits, turned=winner == b and points != "0.0 points")
     if _shown(overall, comparison):
         return f"{winner} keeps {points} more {comparison.quality} than {loser} {where}, {interval}; {seeds}."
     return f"No difference was shown: {kept} {where}, {interval}, p = {p_in_words(overall.p)}; {seeds}."
@@ -79,7 +80,8 @@ def _by_task(comparison: Comparison, overall: Difference) -> list[str]:
         sentences.append(f"The same was shown on each of the {_number(len(same))} tasks.")
     for task in other:
         winner = _winner(comparison, task.difference.mean)
-        sentences.append(f"On {task.name} {winner} keeps {abs(task.difference.mean):.1f} points more.")
+        size = f"{abs(task.difference.mean):.{_digits(task.difference)}f}"
+        sentences.append(f"On {task.name} {winner} keeps {size} points more.")
     if none and (said or other or overall.p is None):
         sentences.append(f"No difference was shown on {_list(none)}.")
     elif none:
@@ -148,10 +150,15 @@ def _figures(d: Difference) -> list[str]:
     return [fixed(d.mean, 1, "+"), interval, f"needs {d.seeds_needed} seeds" if d.p is None else p_in_words(d.p)]
 
 
-def _interval(d: Difference, alpha: float, turned: bool) -> str:
+def _digits(d: Difference) -> int:
+    """Decimals of a difference that was shown: one, or as many as tell it from 0."""
+    return next((digits for digits in range(1, 8) if round(d.mean, digits)), 1)
+
+
+def _interval(d: Difference, alpha: float, digits: int, turned: bool) -> str:
     low, high = d.interval or (float("nan"), float("nan"))
     low, high = (-high, -low) if turned else (low, high)
-    return f"{100 * (1 - alpha):g} % interval {fixed(low, 1)} to {fixed(high, 1)}"
+    return f"{100 * (1 - alpha):g} % interval {fixed(low, digits)} to {fixed(high, digits)}"
 
 
 def _shown(d: Difference, comparison: Comparison) -> bool:

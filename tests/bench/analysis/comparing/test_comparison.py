@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -170,6 +171,20 @@ def test_methods_that_are_the_same_but_for_their_names(keep):
     six = text(compare(folder, "michel", "ae"))
     assert six.startswith("No difference was shown: michel and ae kept as much accuracy on average")
     assert "95 % interval 0.0 to 0.0, p = 1.000" in six and "-0.0" not in six
+
+
+@pytest.mark.parametrize(("sign", "winner", "loser"), [(1, "michel", "ae"), (-1, "ae", "michel")])
+def test_a_difference_that_was_shown_is_never_told_as_none(keep, sign, winner, loser):
+    for seed in range(6):
+        keep("ae", [0.9, 0.7, 0.5], seed=seed)
+        folder = keep("michel", [0.9, 0.8, 0.5], seed=seed)
+    found = compare(folder, "michel", "ae")
+    differences = tuple(sign * each for each in (0.012, 0.02, 0.03, 0.04, 0.053, 0.061))
+    overall = replace(found.overall, mean=0.036 * sign, by_task=(differences,))
+    small = replace(found, overall=overall)
+    said = words(small)
+    assert said.startswith(f"{winner} keeps 0.04 points more accuracy than {loser} ")
+    assert "95 % interval 0.01 to 0.06; six seeds" in said
 
 
 def test_another_level_of_the_tests(keep):
