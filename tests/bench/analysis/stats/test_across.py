@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from itertools import product
+from statistics import mean
 
 import numpy as np
 import pytest
@@ -119,6 +121,26 @@ def test_the_tail_is_that_of_student():
     assert got.high[0] == pytest.approx(values.mean() - norm.ppf(tail) * values.std(ddof=1) / 20, abs=0.3)
 
 
+@pytest.mark.parametrize("seeds", [5, 6])
+def test_of_few_seeds_of_one_task_every_draw_is_taken(seeds):
+    values = np.random.default_rng(seeds).normal(size=(2, seeds))
+    got = seed_bootstrap(mean_of_tasks, [values])
+    means = [
+        [mean(one[place] for place in places) for places in product(range(seeds), repeat=seeds - 1)] for one in values
+    ]
+    tail = norm.cdf(t.ppf(0.025, seeds - 1))
+    assert got.low == pytest.approx(np.quantile(means, tail, axis=1))
+    assert got.high == pytest.approx(np.quantile(means, 1 - tail, axis=1))
+
+
+def test_ends_do_not_depend_on_chance():
+    """Of six seeds on each of four tasks, two runs of draws agree within a twentieth of the interval."""
+    some = list(np.random.default_rng(0).random((4, 20, 6)))
+    one, other = seed_bootstrap(mean_of_tasks, some), seed_bootstrap(mean_of_tasks, some, seed=1)
+    wide = one.high - one.low
+    assert max(np.abs(one.low - other.low) / wide) < 0.05 and max(np.abs(one.high - other.high) / wide) < 0.05
+
+
 @pytest.mark.parametrize("few", [1, 4])
 def test_few_seeds_have_a_value_and_no_interval(few):
     some = [np.array([[0.5], [0.7]]).repeat(few, 1), np.array([[0.1], [0.3]]).repeat(9, 1)]
@@ -146,7 +168,7 @@ def test_draws_are_the_same_however_many_are_in_memory(monkeypatch):
     some = list(np.random.default_rng(0).random((3, 4, 10)))
     for statistic in (iqm, improvement, lambda *drawn: improvement_over(*drawn, 2)):
         together = seed_bootstrap(statistic, some)
-        monkeypatch.setattr(across, "TOGETHER", 120 * 7)  # 1000 draws by sevens
+        monkeypatch.setattr(across, "TOGETHER", 120 * 7)  # draws by sevens
         apart = seed_bootstrap(statistic, some)
         for one, other in ((together.low, apart.low), (together.high, apart.high)):
             assert one == pytest.approx(other, rel=1e-12)
@@ -154,7 +176,7 @@ def test_draws_are_the_same_however_many_are_in_memory(monkeypatch):
 
 
 def test_the_random_state_is_fixed():
-    some = [np.random.default_rng(0).random((3, 5))]
+    some = [*np.random.default_rng(0).random((2, 3, 5))]
     first, again, other = seed_bootstrap(iqm, some), seed_bootstrap(iqm, some), seed_bootstrap(iqm, some, seed=1)
     assert (first.low == again.low).all() and (first.low != other.low).any()
 
@@ -163,6 +185,6 @@ def test_a_full_leaderboard_takes_seconds():
     """25 methods, three tasks, ten seeds, a thousand draws of the dearest statistic: a second or so."""
     some = list(np.random.default_rng(0).random((3, 25, 10)))
     begin = time.process_time()
-    got = seed_bootstrap(improvement, some)
+    got = seed_bootstrap(improvement, some, draws=1000)
     assert got.low is not None and got.low.shape == (25, 25)
     assert time.process_time() - begin < 10
