@@ -15,6 +15,7 @@ from matplotlib.path import Path
 from bench.report.figures.picture import INK, SERIES
 
 SIZE = (4.4, 3.7)  # inches
+LEFT, RIGHT = 0.7, 0.12  # inches beside an axis: for its ticks and what it is called, and for the last tick
 LEGEND_ROW = 0.175  # inches
 TITLE_ROW, LETTER = 0.16, 0.073  # inches of a line of a title, and of one of its letters
 LONGEST = 28  # characters of a name in a figure
@@ -26,11 +27,11 @@ def canvas(title: str, x: str, y: str, size: tuple[float, float] = SIZE) -> tupl
 
     A title of several lines makes it higher.
     """
-    lines = wrapped(title, size[0])
+    lines = wrapped(title, size[0] - LEFT - RIGHT)
     wide, high = size[0], size[1] + TITLE_ROW * (len(lines) - 1)
     figure = Figure(figsize=(wide, high))
     top = 0.25 + TITLE_ROW * (len(lines) - 1)
-    figure.subplots_adjust(left=0.55 / wide, right=1 - 0.12 / wide, bottom=0.5 / high, top=1 - top / high)
+    figure.subplots_adjust(left=LEFT / wide, right=1 - RIGHT / wide, bottom=0.5 / high, top=1 - top / high)
     axis = figure.subplots()
     axis.set_title("\n".join(lines), loc="left", color=INK)
     axis.set_xlabel(x)

@@ -9,6 +9,8 @@ import numpy as np
 
 from bench.analysis.budgets import fronts_of, random_points
 from bench.analysis.curves import curve
+from bench.analysis.naming import count
+from bench.analysis.points import Point
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board, keeps_all
 from bench.report.figures import curves as curve_figures
@@ -24,7 +26,6 @@ from bench.report.scopes import Scope
 from bench.report.standing import Standing
 
 MAIN = (*FORMS, "png")  # also for places that cannot show an SVG
-BANDS = "with bands of one standard deviation over seeds."
 NORMALISED = "quality: 0 chance, 1 unpruned"
 Limits = tuple[float | None, float | None] | None
 Axis = tuple[str, Limits, Callable[[FinishedRecord], lines.Points | None]]
@@ -43,8 +44,10 @@ Looks = Mapping[str, lines.Look]
 
 def areas(board: Board, found: Standing) -> Picture:
     """The main figure."""
-    bars = "the standard deviation" if found.area.low is None else "95 % intervals"
-    caption = f"Area by method, with {bars} over seeds; bands part the tiers, dotted lines mark random choice."
+    bars = ", with the standard deviation over seeds" if found.area.low is None else ", with 95 % intervals over seeds"
+    if max(map(len, found.seeds)) == 1:
+        bars = ""
+    caption = f"Area by method{bars}; bands part the tiers, dotted lines mark random choice."
     return picture("areas", "Area by method", caption, partial(rank_figures.areas, board, found), MAIN)
 
 
@@ -52,11 +55,12 @@ def overall_curves(board: Board, looks: Looks) -> list[Picture]:
     """Mean over tasks, against each of ``AXES``; latency apart for each machine."""
     pictures = []
     scale = QualityAxis(NORMALISED, 0.0)
+    title = "Mean over tasks" if len(board.tasks) > 1 else board.name(board.tasks[0])
     for axis, suffix, where, part in _axes(board, AXES):
         what, limits, points = AXES[axis]
         if drawn := lines.overall(part, points):
-            draw = partial(curve_figures.curves, drawn, looks, "Mean over tasks", what, scale, limits)
-            caption = f"Quality against {what}{where}: mean over tasks, {BANDS}"
+            draw = partial(curve_figures.curves, drawn, looks, title, what, scale, limits)
+            caption = f"Quality against {what}{where}: {title[0].lower()}{title[1:]}{_bands(board)}."
             pictures.append(picture(f"overall-{axis}{suffix}", f"Quality against {what}", caption, draw, MAIN))
     return pictures
 
@@ -69,9 +73,14 @@ def task_curves(board: Board, task: TaskKey, looks: Looks) -> Iterator[Picture]:
         what, limits, points = TASK_AXES[axis]
         if drawn := lines.of_task(part, task, points):
             draw = partial(curve_figures.curves, drawn, looks, name, what, scale, limits)
-            caption = f"{name}: {scale.name} against {what}{where}, {BANDS}"
+            caption = f"{name}: {scale.name} against {what}{where}{_bands(board)}."
             forms = FORMS if axis == "heads" else ("svg",)
             yield picture(f"{axis}{suffix}-{task_slug(task)}", f"Quality against {what}", caption, draw, forms)
+
+
+def _bands(board: Board) -> str:
+    several = any(len(board.seeds(task)) > 1 for task in board.tasks)
+    return ", with bands of one standard deviation over seeds" if several else ""
 
 
 def _axes(board: Board, axes: Iterable[str]) -> list[tuple[str, str, str, Board]]:
@@ -113,9 +122,10 @@ def fronts(scope: Scope) -> list[Picture]:
         timed = [point for point in points if batch is None or batch in point.speedups]
         random = random_points(found) if batch is None else {}
         members = "; ".join(f"{own}: {', '.join(dict.fromkeys(p.label for p in on))}" for own, on in of_kinds.items())
+        dotted = ", and dotted ones are random choice of that kind" if random else ""
         caption = (
-            f"{scope.name}: points of {scope.quality} lost against {what}, with 95 % intervals over seeds; the lines "
-            "join the methods of a kind that no other one beats, and dotted ones are random choice of that kind. "
+            f"{scope.name}: points of {scope.quality} lost against {what}{_intervals(timed)}; the lines join the "
+            f"methods of a kind that no other one beats{dotted}. "
             f"Beyond {front_figures.LINEAR} points the scale is logarithmic. On the lines: {members}."
         )
         title = f"{what}, % of the unpruned model's"
@@ -123,6 +133,10 @@ def fronts(scope: Scope) -> list[Picture]:
         forms = FORMS if batch is None and len(found.tasks) > 1 else ("svg",)
         pictures.append(picture(f"front-{axis}-{scope.slug}", f"Points lost against {what}", caption, draw, forms))
     return pictures
+
+
+def _intervals(points: Sequence[Point]) -> str:
+    return ", with 95 % intervals over seeds" if any(point.lost.low is not None for point in points) else ""
 
 
 def critical(found: Standing | None, name: str, blocks: str) -> list[Picture]:
@@ -135,7 +149,7 @@ def critical(found: Standing | None, name: str, blocks: str) -> list[Picture]:
         "with Holm's correction, at 5 %)."
     )
     if ranks.blocks < ranks.needed:
-        caption += f" {ranks.blocks} {blocks} cannot show any pair to differ; {ranks.needed} are needed."
+        caption += f" {count(ranks.blocks, blocks)} cannot show any pair to differ; {ranks.needed} are needed."
     return [picture(name, "Critical differences", caption, partial(rank_figures.critical_differences, found, blocks))]
 
 
@@ -166,7 +180,7 @@ def boxes(board: Board, task: TaskKey, label: str, look: lines.Look, forms: Sequ
     drawn = picture(
         f"random-{slug(label)}-{task_slug(task)}",
         f"{label} against random removal",
-        f"{board.name(task)}: {label} (line, with a band of one standard deviation over seeds) against random removal "
+        f"{board.name(task)}: {label} (line{_bands(board).replace('bands', 'a band')}) against random removal "
         "(boxes: middle half of all seeds and draws) at each level.",
         partial(curve_figures.boxes, board.of(task, random), line, look, board.name(task), random, scale),
         forms,

@@ -12,6 +12,7 @@ from bench.analysis.budgets import front
 from bench.analysis.comparing.controls import chooses_at_random
 from bench.analysis.costs import cost_in_passes
 from bench.analysis.kinds import KINDS, RECOVERED, TRAINED
+from bench.analysis.naming import count
 from bench.report.board import Board, role
 from bench.report.figures.canvas import canvas, short
 from bench.report.figures.lines import FIRST, MARKERS
@@ -36,7 +37,8 @@ def areas(board: Board, found: Standing) -> Figure:
     """
     rows = len(found.labels) + 1.6 * len(found.kinds)
     left, bottom = 0.25 + 0.075 * max(len(short(label)) for label in found.labels), 0.62
-    wide, tall = 3.6 + left, 1.0 + LINE * rows
+    caption = _caption(found)
+    wide, tall = max(3.6 + left, 0.2 + 0.062 * len(caption)), 1.0 + LINE * rows
     figure, axis = canvas("", "area: mean normalised quality over all shares removed", "", (wide, tall))
     figure.subplots_adjust(left=left / wide, right=1 - 0.5 / wide, bottom=bottom / tall, top=1 - 0.35 / tall)
     y = 0.0
@@ -57,16 +59,21 @@ def areas(board: Board, found: Standing) -> Figure:
     axis.grid(axis="x", color=FAINT, linewidth=0.5)
     axis.set_axisbelow(True)
     axis.tick_params(axis="y", length=0)
-    bars = "standard deviation over" if found.area.low is None else "95 % intervals over"
-    seeds = "–".join(map(str, sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})))
-    tasks = f"{len(found.seeds)} task{'s' * (len(found.seeds) > 1)}"
-    caption = f"0 chance, 1 unpruned; mean over {tasks}; bars: {bars} {seeds} seed{'s' * (seeds != '1')}"
     axis.annotate(
         caption, (0.5, 0), xycoords="figure fraction", xytext=(0, 4), textcoords="offset points", ha="center",
         color=MUTED, fontsize=8,
     )  # fmt: skip
     _kinds(figure, axis)
     return figure
+
+
+def _caption(found: Standing) -> str:
+    seeds = sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})
+    tasks = f"; mean over {len(found.seeds)} tasks" if len(found.seeds) > 1 else ""
+    over = f"{'–'.join(map(str, seeds))} seed{'s' * (seeds != [1])}"
+    if seeds != [1]:
+        over = f"bars: {'standard deviation' if found.area.low is None else '95 % intervals'} over {over}"
+    return f"0 chance, 1 unpruned{tasks}; {over}"
 
 
 def _areas(axis: Axes, board: Board, found: Standing, members: Sequence[str], top: float) -> None:
@@ -100,13 +107,13 @@ def _areas(axis: Axes, board: Board, found: Standing, members: Sequence[str], to
 def critical_differences(found: Standing, blocks: str) -> Figure:
     """Mean ranks on a line, best at the left; a bar joins methods not shown to differ (Demšar 2006, Figure 1).
 
-    blocks: what methods are ranked on, tasks or seeds.
+    blocks: what methods are ranked on, a task or a seed.
     """
     ranks = found.ranking
     assert ranks is not None
     order = np.argsort(ranks.ranks, kind="stable")
-    count, bars = len(order), len(ranks.cliques)
-    half = (count + 1) // 2
+    number, bars = len(order), len(ranks.cliques)
+    half = (number + 1) // 2
     top = 0.35 + 0.12 * bars
     height = top + LINE * half + 0.75
     room = 0.45 + 0.075 * max(len(short(label)) for label in found.labels)  # inches for a name and its rank
@@ -114,17 +121,19 @@ def critical_differences(found: Standing, blocks: str) -> Figure:
     figure = Figure(figsize=(wide, height))
     axis = figure.add_axes((room / wide, 0, 2.9 / wide, 1))
     axis.set_ylim(-(height - 0.75), 0.75)  # inches, the line of ranks at 0
-    axis.set_xlim(1, count)
+    axis.set_xlim(1, number)
     axis.axis("off")
-    axis.plot([1, count], [0, 0], color=MUTED, linewidth=0.9, clip_on=False)
-    for tick in sorted({1, count, *range(5, count - 1, 5)}):
+    axis.plot([1, number], [0, 0], color=MUTED, linewidth=0.9, clip_on=False)
+    for tick in sorted({1, number, *range(5, number - 1, 5)}):
         axis.plot([tick, tick], [0, 0.06], color=MUTED, linewidth=0.9)
         axis.text(tick, 0.09, str(tick), ha="center", va="bottom", fontsize=8)
-    axis.text((1 + count) / 2, 0.42, f"mean rank over {ranks.blocks} {blocks} (1 is best)", ha="center", fontsize=8.5)
+    axis.text(
+        (1 + number) / 2, 0.42, f"mean rank over {count(ranks.blocks, blocks)} (1 is best)", ha="center", fontsize=8.5
+    )
     for row, place in enumerate(order):
         left = row < half
-        y = -(top + LINE * (row if left else count - 1 - row))
-        edge, side = (1, "right") if left else (count, "left")
+        y = -(top + LINE * (row if left else number - 1 - row))
+        edge, side = (1, "right") if left else (number, "left")
         rank = ranks.ranks[place]
         axis.plot([rank, rank, edge], [0, y, y], color=MUTED, linewidth=0.6, clip_on=False)
         name = short(found.labels[place])
@@ -134,9 +143,9 @@ def critical_differences(found: Standing, blocks: str) -> Figure:
             shown, (edge, y), xytext=(pad, 0), textcoords="offset points", ha=side, va="center", fontsize=8.5,
             annotation_clip=False,
         )  # fmt: skip
-    for number, clique in enumerate(ranks.cliques):
+    for line, clique in enumerate(ranks.cliques):
         ends = [ranks.ranks[place] for place in clique]
-        y = -(0.14 + 0.12 * number)
+        y = -(0.14 + 0.12 * line)
         axis.plot([min(ends), max(ends)], [y, y], color=INK, linewidth=3, solid_capstyle="butt")
     return figure
 

@@ -36,7 +36,7 @@ def index(
     if found:
         main.insert(0, gallery.areas(board, found))
         overall.append(gallery.profile(found, looks))
-        ranks += gallery.critical(found, "critical-differences", "tasks" if len(found.seeds) > 1 else "seeds")
+        ranks += gallery.critical(found, "critical-differences", "task" if len(found.seeds) > 1 else "seed")
         ranks.append(gallery.pareto(board, found))
         if (random := lines.control(board)) in found.labels:
             others.insert(0, details.improvements(found, random, "across-tasks"))

@@ -33,14 +33,15 @@ def task_page(
     has_heads: whether there is a page of heads to link to. published: tables on this task, which it links to.
     """
     file, found = task_slug(task), standing(board, [task])
-    table = overview.standings(board, [task], found, file, f"{board.name(task)}, by kind, tier and area", "../")
+    order = "by kind, tier and area" if found else "by kind"
+    table = overview.standings(board, [task], found, file, f"{board.name(task)}, {order}", "../")
     metrics = details.sub_tasks(board, task)
     first = [label for label in looks if label != lines.control(board) and board.of(task, label)][:2]
     drawn = [*gallery.task_curves(board, task, looks)]
     drawn += [each for label in first for each in gallery.boxes(board, task, label, looks[label])]
     drawn += [head_gallery.layers(board, task, label) for label in first if board.of(task, label)[0].result.shape]
     drawn += gallery.traces(board, task)
-    heads = gallery.critical(found, f"critical-differences-{file}", "seeds")
+    heads = gallery.critical(found, f"critical-differences-{file}", "seed")
     heads += head_gallery.heat_maps(board, task, found.labels) if found else []
     both = agreement(board, task)
     agreed = [head_gallery.agreements(board, task, both)] if both else []
@@ -88,7 +89,7 @@ def _facts(board: Board, task: TaskKey) -> list[tuple[str, str]]:
         (f"unpruned {quality_name(records[0])}", f"{100 * sum(base) / len(base):.1f} %"),
         ("chance", f"{100 * result.chance:.1f} %"),
         ("test examples", ", ".join(f"{name} {size}" for name, size in result.parts.items()) or "texts only"),
-        ("units", f"{result.units} in {len(result.shape)} attention modules"),
+        ("units", f"{result.units} heads, or groups of heads, in {len(result.shape)} attention modules"),
         ("scored on", calibration_in_words(result.calibration or cell.calibration, cell.calibration_from)),
         ("seeds", ", ".join(map(str, board.seeds(task))) + (f" ({drawn})" if drawn else "")),
         ("device", cell.device),

@@ -9,19 +9,22 @@ from functools import partial
 from itertools import product
 from xml.etree import ElementTree
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 
 from bench.report.board import read
 from bench.report.figures import gallery, lines
 from bench.report.figures import ranks as rank_figures
-from bench.report.figures.canvas import short
+from bench.report.figures.canvas import canvas, short
 from bench.report.figures.heads import kept_by_layer, kept_shares, open_gates
-from bench.report.figures.picture import PAPER, SERIES, picture
+from bench.report.figures.picture import PAPER, SERIES, STYLE, picture
 from bench.report.figures.traces import course, kept_in_words
 from bench.report.standing import standing
 from bench.report.tables.table import Cell, Heading, Table, latex, name, number, to_csv
@@ -189,6 +192,45 @@ def test_a_bitmap_keeps_the_colours_of_thin_lines_beside_many_shades():
     for colour in SERIES:
         wanted = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
         assert abs(shown - wanted).max(1).min() <= 4, colour
+
+
+@pytest.mark.parametrize("title", ["accuracy of a title of some length " * 3, "harness: TinyStories, tinyllamas", ""])
+def test_what_stands_around_an_axis_is_inside_the_figure(title):
+    with mpl.rc_context(STYLE):
+        figure, axis = canvas(title, "share of parameters removed", "probability of a byte")
+        axis.plot([0, 1], [0.034, 0.042])  # ticks of five signs
+        axis.set_xlim(0, 1)
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        figure.draw(renderer)
+        low, high = axis.get_ylim()
+        ticks = [text for text in axis.get_yticklabels() if low <= text.get_position()[1] <= high]
+        assert len(ticks) > 3
+        for text in (
+            *ticks,
+            *axis.get_xticklabels(),
+            axis.xaxis.label,
+            axis.yaxis.label,
+            *axis.texts,
+            axis._left_title,
+        ):
+            if text.get_text():
+                box = text.get_window_extent(renderer)
+                assert box.x0 >= 0 and box.x1 <= figure.bbox.x1, text.get_text()
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 6])
+def test_the_caption_of_areas_is_inside_the_figure_and_true(run, seeds):
+    board = read(run(seeds=seeds, labels=("michel", "random")))
+    found = standing(board, board.tasks)
+    assert found is not None
+    figure = rank_figures.areas(board, found)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    (caption,) = [text for text in figure.findobj(Text) if text.get_text().startswith("0 chance")]
+    box = caption.get_window_extent(renderer)
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
+    for said in (caption.get_text(), gallery.areas(board, found).caption):
+        assert ("standard deviation" in said) == (seeds == 2)
+        assert ("95 % intervals" in said) == (seeds == 6)
 
 
 SIGNS = st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=20)

@@ -111,7 +111,7 @@ def test_its_numbers_are_those_of_frame_and_statistics(made, parse):
         assert label == "voita" or place in members[int(got["tier"][0]) - 1]
         assert row(across, label)["IQM of area"][0].startswith(f"{middle.value[place]:.3f} [{middle.low[place]:.3f},")
     assert f"voita has the largest area, {expected.value[-1]:.3f}" in page.text
-    assert "leave the weights alone, michel has the largest" in page.text
+    assert "leave the weights alone, controls apart, michel has the largest" in page.text
 
 
 def test_methods_that_remove_neurons_or_nothing_are_shown_and_not_ranked(made, parse):
