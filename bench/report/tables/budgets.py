@@ -117,7 +117,10 @@ def _needed(found: TradeOffs, fits: Sequence[Fit]) -> int:
 
 def _best(found: TradeOffs, fits: Sequence[Fit]) -> Cell:
     others = untold(found, fits)
-    return Cell(fits[0].point.label, fits[0].point.label, f" {lost(fits[0].point)}{'; ' * bool(others)}{others}")
+    best = fits[0].point
+    ends = zip(("low", "high"), _ends(best.lost) or (), strict=False)
+    shown = f" {lost(best)}{'; ' * bool(others)}{others}"
+    return Cell(best.label, best.label, shown, (("lost", best.lost.value), *ends))
 
 
 def _in_words(found: TradeOffs, budget: Budget) -> str:
@@ -181,7 +184,11 @@ def _columns(found: TradeOffs, point: Point, areas: Mapping[str, float], root: s
 
 
 def _estimated(mean: Mean, digits: int, href: str = "") -> Cell:
-    return number(mean.value, digits, _interval(mean, digits), href=href)
+    return number(mean.value, digits, ends=_ends(mean), href=href)
+
+
+def _ends(mean: Mean) -> tuple[float, float] | None:
+    return None if mean.low is None or mean.high is None else (mean.low, mean.high)
 
 
 def _interval(mean: Mean, digits: int) -> str:
@@ -201,4 +208,6 @@ def _more(fit: Fit, fits: Sequence[Fit], found: TradeOffs) -> Cell:
         return Cell(fixed(fit.more, 1, "+"), fit.more, f" (needs {_needed(found, fits)} seeds)")
     p = p_in_words(fit.p)
     told = "" if fit.shown_apart else ", not distinguishable"
-    return Cell(fixed(fit.more, 1, "+"), fit.more, f" (p {p if p.startswith('<') else f'= {p}'}{told})")
+    return Cell(
+        fixed(fit.more, 1, "+"), fit.more, f" (p {p if p.startswith('<') else f'= {p}'}{told})", (("p", fit.p),)
+    )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bench.analysis.naming import fixed
 from bench.analysis.stats.across import Estimate, improvement_over, seed_bootstrap
 from bench.analysis.stats.orders import stability
 from bench.records.schema import FinishedRecord, TaskKey
@@ -118,7 +117,7 @@ def published_name(each: Comparison) -> str:
 
 def estimated(estimate: Estimate, index: int, digits: int, href: str) -> Cell:
     """The cell of an estimate with its interval, if it has one."""
-    spread = ""
+    ends = None
     if estimate.low is not None and estimate.high is not None:
-        spread = f" [{fixed(estimate.low[index], digits)}, {fixed(estimate.high[index], digits)}]"
-    return number(float(estimate.value[index]), digits, spread, href=href)
+        ends = (float(estimate.low[index]), float(estimate.high[index]))
+    return number(float(estimate.value[index]), digits, ends=ends, href=href)

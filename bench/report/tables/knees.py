@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -60,8 +59,5 @@ def _row(label: str, records: Sequence[FinishedRecord], knees: Sequence[Knee], t
     ]
     means, spreads = mean_and_spread(np.array(values))
     source = records_link(label, task, "../")
-    cells = (
-        number(float(mean), 1, "" if math.isnan(spread) else f" ±{spread:.1f}", href=source)
-        for mean, spread in zip(means, spreads, strict=True)
-    )
+    cells = (number(float(mean), 1, sd=float(spread), href=source) for mean, spread in zip(means, spreads, strict=True))
     return (name(label, method_link(label, "../")), *cells, number(len(records), 0))

@@ -54,7 +54,8 @@ def over_cell(over: Over | None, href: str = "") -> Cell:
         return Cell("–", math.nan)
     found = over.difference
     tested = f"needs {found.seeds_needed} seeds" if over.p is None else f"p {_equals(p_in_words(over.p))}"
-    return Cell(fixed(found.mean, 1, "+"), found.mean, f" ({tested})", href)
+    more = () if over.p is None else (("p", over.p),)
+    return Cell(fixed(found.mean, 1, "+"), found.mean, f" ({tested})", more, href)
 
 
 def _equals(p: str) -> str:

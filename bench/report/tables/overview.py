@@ -167,8 +167,7 @@ def _area(label: str, means: pd.DataFrame, spreads: pd.DataFrame, found: Standin
     place = found.labels.index(label)
     if found.area.low is not None:
         return estimated(found.area, place, 3, href)
-    spread = found.spread[place]
-    return number(float(found.area.value[place]), 3, "" if math.isnan(spread) else f" ±{spread:.3f}", href=href)
+    return number(float(found.area.value[place]), 3, sd=float(found.spread[place]), href=href)
 
 
 def _cells(means: pd.DataFrame, spreads: pd.DataFrame, row: Hashable, columns: Sequence[str], href: str) -> list[Cell]:
@@ -177,6 +176,5 @@ def _cells(means: pd.DataFrame, spreads: pd.DataFrame, row: Hashable, columns: S
     for name_ in columns:
         column = COLUMNS[name_]
         mean, spread = (float(each[name_].to_dict()[row]) for each in (means, spreads))
-        shown = "" if math.isnan(spread) else f" ±{spread * column.factor:.{column.digits}f}"
-        cells.append(number(mean, column.digits, shown, column.factor, href))
+        cells.append(number(mean, column.digits, sd=spread, factor=column.factor, href=href))
     return cells

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import pandas as pd
-
 from bench.analysis.excluded_tasks import rows_to_average
 from bench.analysis.naming import count
 from bench.analysis.summary import over_seeds
@@ -50,9 +48,7 @@ def schedules(board: Board) -> Table:
         cells = [name(score), Cell(_scored(recompute), _scored(recompute))]
         for column in columns:
             label = labels.get(Setting(score, recompute, column), "")
-            spread = spreads.get(label, math.nan)
-            shown = "" if pd.isna(spread) else f" ±{spread:.3f}"
-            cells.append(number(means.get(label, math.nan), 3, shown))
+            cells.append(number(means.get(label, math.nan), 3, sd=float(spreads.get(label, math.nan))))
             cells.append(number(emptied.get(label, math.nan), 0, factor=100))
         rows.append(tuple(cells))
     headings = [Heading("score", "score"), Heading("scored", "scored")]

@@ -36,6 +36,7 @@ class Cell:
     shown: str
     value: float | str
     spread: str = ""  # ± or an interval, shown smaller
+    more: tuple[tuple[str, float], ...] = ()  # names of what that shows, and their values, in the unit of the value
     href: str = ""
     heat: float | None = None  # 0 to 1: how dark the background is
 
@@ -46,9 +47,7 @@ class Cell:
 
     def bare(self, digits: int = 6) -> str:
         """The value with so many significant digits; empty where there is no number."""
-        if isinstance(self.value, str):
-            return self.value
-        return "" if math.isnan(self.value) else f"{self.value:.{digits}g}"
+        return self.value if isinstance(self.value, str) else bare(self.value, digits)
 
 
 @dataclass(frozen=True)
@@ -87,30 +86,54 @@ class Table:
         return [(group, list(rows)) for group, rows in groupby(range(len(self.rows)), key=lambda row: groups[row])]
 
 
+def bare(value: float, digits: int = 6) -> str:
+    """A number with so many significant digits; empty for NaN."""
+    return "" if math.isnan(value) else f"{value:.{digits}g}"
+
+
 def name(label: str, href: str = "") -> Cell:
     """The cell of a name."""
     return Cell(label, label, href=href)
 
 
 def number(
-    value: float, digits: int, spread: str = "", factor: float = 1.0, href: str = "", missing: str = "–"
+    value: float,
+    digits: int,
+    *,
+    sd: float = math.nan,
+    ends: tuple[float, float] | None = None,
+    factor: float = 1.0,
+    href: str = "",
+    missing: str = "–",
 ) -> Cell:
-    """The cell of a number; ``missing`` is shown for NaN."""
+    """The cell of a number, which is shown times ``factor``; ``missing`` is shown for NaN.
+
+    ends: of its interval. sd: its standard deviation, which is shown where there is no interval.
+    """
     if math.isnan(value):
         return Cell(missing, value)
-    return Cell(fixed(value * factor, digits), value, spread, href)
+    spread = ""
+    more: tuple[tuple[str, float], ...] = ()
+    if ends is not None:
+        spread = f" [{fixed(ends[0] * factor, digits)}, {fixed(ends[1] * factor, digits)}]"
+        more = (("low", ends[0]), ("high", ends[1]))
+    elif not math.isnan(sd):
+        spread, more = f" ±{sd * factor:.{digits}f}", (("sd", sd),)
+    return Cell(fixed(value * factor, digits), value, spread, more, href)
 
 
 def to_csv(table: Table) -> bytes:
-    """Bare values, empty where there is no number; spreads are in columns of their own."""
+    """Bare values, empty where there is no number; what stands beside them is in columns of its own."""
     content = io.StringIO()
     writer = csv.writer(content, lineterminator="\n")
-    spread = [any(row[place].spread for row in table.rows) for place in range(len(table.headings))]
-    keys = [[h.key, f"{h.key}_spread"] if wide else [h.key] for h, wide in zip(table.headings, spread, strict=True)]
+    places = range(len(table.headings))
+    more = [list(dict.fromkeys(key for row in table.rows for key, _ in row[place].more)) for place in places]
+    keys = [[h.key, *(f"{h.key}_{key}" for key in own)] for h, own in zip(table.headings, more, strict=True)]
     writer.writerow(chain.from_iterable(keys))
     for row in table.rows:
         cells = [
-            [c.bare(), c.spread.strip(" ±[]()")] if wide else [c.bare()] for c, wide in zip(row, spread, strict=True)
+            [cell.bare(), *(bare(dict(cell.more).get(key, math.nan)) for key in own)]
+            for cell, own in zip(row, more, strict=True)
         ]
         writer.writerow(chain.from_iterable(cells))
     return content.getvalue().encode()

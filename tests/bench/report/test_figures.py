@@ -236,14 +236,19 @@ def test_the_caption_of_areas_is_inside_the_figure_and_true(run, seeds):
 SIGNS = st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=20)
 
 
-@given(SIGNS, st.floats(-1e6, 1e6))
-def test_csv_gives_back_names_and_numbers(label, value):
-    table = Table(
-        "t", "caption", (Heading("method", "m"), Heading("v", "v")), ((name(label), number(value, 2, " ±1")),)
-    )
+NUMBERS = st.floats(-1e6, 1e6)
+
+
+@given(SIGNS, NUMBERS, st.floats(0, 1e6), st.tuples(NUMBERS, NUMBERS))
+def test_csv_gives_back_names_and_numbers_and_what_is_shown_beside_them(label, value, sd, ends):
+    headings = (Heading("method", "m"), Heading("v", "v"), Heading("w", "w"))
+    cells = (name(label), number(value, 2, sd=sd, factor=100), number(value, 2, sd=sd, ends=ends, factor=100))
+    table = Table("t", "caption", headings, (cells,))
     head, row = csv.reader(io.StringIO(to_csv(table).decode(), newline=""))
-    assert head == ["m", "v", "v_spread"]
-    assert row[0] == label and float(row[1]) == pytest.approx(value, rel=1e-5, abs=1e-9) and row[2] == "1"
+    assert head == ["m", "v", "v_sd", "w", "w_low", "w_high"]
+    assert row[0] == label
+    assert list(map(float, row[1:])) == pytest.approx([value, sd, value, *ends], rel=1e-5, abs=1e-9)
+    assert cells[1].spread == f" ±{100 * sd:.2f}" and cells[2].spread.startswith(" [")
 
 
 def test_latex_escapes_what_it_would_read():

@@ -79,7 +79,7 @@ def test_the_table_of_the_pages_has_a_group_for_each_kind(board, folder, parse):
         for role in ("random", "michel", "untreated"):
             expected = over.get(row["method"], {}).get(role)
             assert row[f"over_{role}"] == (f"{expected.difference.mean:.6g}" if expected else "")
-            assert bool(expected) == row[f"over_{role}_spread"].startswith("p ")
+            assert row[f"over_{role}_p"] == (f"{expected.p:.6g}" if expected else "")
     roles = {label: tuple(over[label]) for label in ("obs-compensated", "dsp-joint")}
     assert roles == {"obs-compensated": ("random",), "dsp-joint": ("random", "michel", "untreated")}
     page = parse(main_table_as(read(folder), "html"))
