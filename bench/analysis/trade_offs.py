@@ -107,10 +107,11 @@ def _lacks(own: Mapping[TaskKey, BySeed], seeds: Mapping[TaskKey, tuple[int, ...
     """What a method lacks to have points, in words; empty for nothing."""
     missing = {task: [seed for seed in of_task if seed not in own.get(task, {})] for task, of_task in seeds.items()}
     if any(missing.values()):
-        where, names = [], short_names(list(seeds))
-        for task, of_task in missing.items():
+        tasks, names = defaultdict(list), short_names(list(seeds))
+        for task, of_task in ((task, of_task) for task, of_task in missing.items() if of_task):
             which = f" for {seeds_in_words(of_task)}" if len(of_task) < len(seeds[task]) or len(seeds) == 1 else ""
-            where += [f"{which}{f' on {names[task]}' if len(seeds) > 1 else ''}"] * bool(of_task)
+            tasks[which].append(names[task])
+        where = [which + (f" on {', '.join(on)}" if len(seeds) > 1 else "") for which, on in tasks.items()]
         return f"no result{', and'.join(where)}"
     records = (own[task][seed] for task, of_task in seeds.items() for seed in of_task)
     return "" if all(levels_of(record) == levels for record in records) else "measured at other levels"

@@ -159,6 +159,8 @@ def compare(options: argparse.Namespace) -> int:
     from bench.report.comparison_text import text
 
     tasks = [name.strip() for name in options.tasks.split(",")] if options.tasks else []
+    if "" in tasks:
+        raise InputError(f"--tasks {options.tasks!r}: expected TASK, or TASK,TASK, found an empty name")
     found = compare(options.folder, options.a, options.b, tasks, options.level, options.alpha, options.up_to)
     print(text(found))
     return 0

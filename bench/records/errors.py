@@ -19,9 +19,13 @@ class InputErrors(InputError):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
-    """The error for a ``name`` that is not one of ``known``: it suggests the nearest, or lists all."""
+    """The error for a ``name`` that is not one of ``known``: it suggests the nearest, or lists all.
+
+    Of names with options, as ``michel:recover=lstsq``, those that begin alike are nearer than all others.
+    """
     names = sorted(known)
-    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    alike = [each for each in names if each.partition(":")[0] == name.partition(":")[0]]
+    near = get_close_matches(name, alike or names, n=1, cutoff=0.3 if alike else 0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"available: {', '.join(names)}"
     return InputError(f"unknown {kind} {name!r}: {hint}")
 

@@ -85,7 +85,7 @@ def _cut(records: Sequence[FinishedRecord]) -> list[str]:
         for name, value in record.result.metrics[0][0].items():
             where, _, what = name.rpartition("/")
             if what in CUT:
-                cut[f"{record.cell.model}, {where}"] = f"{value:.0f} {CUT[what]}"
+                cut[f"{record.cell.data}, {record.cell.model}, {where}"] = f"{value:.0f} {CUT[what]}"
     return [f"{where}: {told}" for where, told in sorted(cut.items())]
 
 

@@ -182,4 +182,4 @@ def _controls(results: RunResults, a: str, b: str) -> list[str]:
 def _removes_nothing(cells: Sequence[FinishedCell]) -> list[str]:
     if any(cell.parameters.any() for cell in cells):
         return []
-    return [f"{cells[0].record.cell.label} removes nothing: its accuracy is that of the unpruned model at every level"]
+    return [f"{cells[0].record.cell.label} removes nothing: its quality is that of the unpruned model at every level"]

@@ -53,8 +53,12 @@ def score_changes(found: ScoreChange, title: str) -> Figure:
     def text(row: int, column: int) -> str:
         unit = start[row] + column
         value = found.change[unit]
-        return "×" if unit in found.removed else f"{100 * value:+.0f}" if np.isfinite(value) else ""
+        return "×" if unit in found.removed else _per_cent(value) if np.isfinite(value) else ""
 
     cell_map(axis, by_layer(fill, found.shape), text)
     name_cells(axis, range(wide), range(layers))
     return figure
+
+
+def _per_cent(share: float) -> str:
+    return f"{100 * share:+.0f}" if round(100 * share) else "0"

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord
 from bench.report.figures.canvas import LEGEND_ROW, short
+from bench.report.figures.lines import MARKERS
 from bench.report.figures.picture import SERIES
 
 DASHES = ("-", "--", "-.", ":")
@@ -78,7 +79,13 @@ def courses(found: Mapping[str, Course], title: str) -> Figure:
     quality, gates = figure.subplots(1, 2)
     quality.set_title(title, loc="left")
     for number, (label, each) in enumerate(found.items()):
-        look = {"color": SERIES[number % len(SERIES)], "linestyle": DASHES[number // len(SERIES) % len(DASHES)]}
+        look = {
+            "color": SERIES[number % len(SERIES)],
+            "linestyle": DASHES[number % len(DASHES)],
+            "marker": MARKERS[number // len(SERIES) % len(MARKERS)],
+            "markersize": 3.5,
+            "markevery": (number, max(6, len(each.steps) // 5)),  # those of two lines are not at the same steps
+        }
         quality.plot(each.steps, 100 * each.right if classifies else each.loss, label=short(label), **look)
         gates.plot(each.steps, each.open, **look)
     quality.set_ylabel("accuracy on training batches (%)" if classifies else "loss on training batches")

@@ -75,7 +75,7 @@ def _said(scope: Scope, budget: Budget, own: str, fits: Sequence[Fit]) -> str:
 def _does(point: Point, budget: Budget, most: bool = False) -> str:
     """What is said of a point within a budget; ``most`` of the best."""
     if budget.measure == "lost":
-        return f"leaves {'fewest parameters, ' * most}{100 * point.left:.1f} %, and loses {tables.lost(point)}"
+        return f"leaves {'as few parameters as any, ' * most}{100 * point.left:.1f} %, and loses {tables.lost(point)}"
     return f"loses {'least, ' * most}{tables.lost(point)}"
 
 

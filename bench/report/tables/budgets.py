@@ -32,7 +32,7 @@ def fitting(found: TradeOffs, budget: Budget, answer: Answer, areas: Mapping[str
     heads = _headings(found)
     within_ = [Heading("interval within", "within", "Whether the whole interval is within the budget")] if sure else []
     apart = Heading(
-        "more than the best",
+        "more than the best" + (" at its size" if sure else ""),
         "more",
         "Points lost beyond the best of the kind"
         + (" where both are no larger than it is" if sure else "")
@@ -105,7 +105,7 @@ def untold(found: TradeOffs, fits: Sequence[Fit]) -> str:
     if not alike:
         return ""
     if all(fit.p is None for fit in compared):
-        return f"{count(len(alike), 'other')} not tested (needs {_needed(found, fits)} seeds)"
+        return f"{count(len(alike), 'other')} not tested, which needs {_needed(found, fits)} seeds"
     return f"{count(len(alike), 'other')} not told from it"
 
 

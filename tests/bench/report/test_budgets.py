@@ -119,15 +119,15 @@ def test_times_of_several_machines_are_not_averaged(run, write, page_of):
 
 def test_what_two_seeds_cannot_tell_apart_is_not_tested_and_it_is_said_how_many_would(run, page_of):
     page = page_of(run(seeds=2, data=("alpha",)))
-    assert "(3 others not tested (needs 7 seeds))" in page.text and "not told from it" not in page.text
+    assert "(3 others not tested, which needs 7 seeds)" in page.text and "not told from it" not in page.text
 
 
 def test_methods_without_a_size_to_compare_at_take_no_seeds(run):
     (scope,) = scopes(read(run(seeds=2, data=("alpha",))))
     budget = Budget("left", max(b.most for b in scope.answers if b.measure == "left"))
     fits = next(found for found in scope.answers[budget].values() if len(found) == 4)
-    assert untold(scope.found, fits) == "3 others not tested (needs 7 seeds)"
-    assert untold(scope.found, [*fits[:2], replace(fits[2], more=None)]) == "1 other not tested (needs 6 seeds)"
+    assert untold(scope.found, fits) == "3 others not tested, which needs 7 seeds"
+    assert untold(scope.found, [*fits[:2], replace(fits[2], more=None)]) == "1 other not tested, which needs 6 seeds"
 
 
 def test_methods_that_the_seeds_cannot_tell_from_the_best_are_counted(run, write):

@@ -25,7 +25,8 @@ from bench.report.figures import ranks as rank_figures
 from bench.report.figures.canvas import canvas, short
 from bench.report.figures.heads import kept_by_layer, kept_shares, open_gates
 from bench.report.figures.picture import PAPER, SERIES, STYLE, picture
-from bench.report.figures.traces import course, kept_in_words
+from bench.report.figures.published import PaperCurve, paper_curves
+from bench.report.figures.traces import Course, course, courses, kept_in_words
 from bench.report.standing import standing
 from bench.report.tables.table import Cell, Heading, Table, latex, name, number, to_csv
 
@@ -287,3 +288,18 @@ def test_the_main_figure_parts_trained_methods_from_others_and_controls_from_met
     words = [text.get_text() for text in axis.texts]
     assert {"gates or weights trained at each level", "weights left as they are"} <= set(words)
     assert "0 chance, 1 unpruned; mean over 2 tasks; bars: 95 % intervals over 6 seeds" in words
+
+
+def test_lines_of_trainings_and_of_papers_differ_in_more_than_colour():
+    steps = np.arange(1.0, 41)
+    found = {f"m{number}": Course((4, 8), steps, steps, steps / 40, steps) for number in range(8)}
+    for axis in courses(found, "trainings").axes:
+        looks = [(line.get_linestyle(), line.get_marker()) for line in axis.lines]
+        assert len(looks) == 8 and len(set(looks[:4])) == 4
+        assert len({(*look, line.get_color()) for look, line in zip(looks, axis.lines, strict=True)}) == 8
+    curves = [
+        PaperCurve(name, group, name == "theirs", (0, 1), (1, 0)) for group in "ab" for name in ("theirs", "x", "y")
+    ]
+    lines_ = paper_curves(curves, "", "x", "y").axes[0].lines
+    looks = [(line.get_linestyle(), line.get_marker(), line.get_markerfacecolor() == PAPER) for line in lines_]
+    assert len(set(looks)) == len(curves)

@@ -22,4 +22,17 @@ def test_texts_that_the_model_does_not_read_whole_are_counted(make_record):
     metrics = {"own/documents_cut": 3.0, "own/bleu": 0.5}, {"pairs/sources_cut": 2.0}
     records = [make_record(seed=seed, result={"metrics": [[each] * 3]}) for seed, each in enumerate(metrics)]
     told = [line for line in notes(records) if "longer than" in line]
-    assert [line.partition(" are")[0] for line in told] == ["model, own: 3 documents", "model, pairs: 2 test sources"]
+    assert [line.partition(" are")[0] for line in told] == [
+        "data, model, own: 3 documents",
+        "data, model, pairs: 2 test sources",
+    ]
+
+
+def test_sub_tasks_of_one_name_on_two_data_sets_are_both_counted(make_record):
+    of = {"first": 3.0, "second": 5.0}
+    records = [
+        make_record(cell={"data": data}, result={"metrics": [[{"own/documents_cut": number}] * 3]})
+        for data, number in of.items()
+    ]
+    told = [line.partition(" are")[0] for line in notes(records) if "longer than" in line]
+    assert told == ["first, model, own: 3 documents", "second, model, own: 5 documents"]
