@@ -72,6 +72,11 @@ def test_a_comma_without_a_method_does_not_mean_all(complaint, flag, text):
     assert said == f"--{flag} {text!r}: expected METHOD, or METHOD,METHOD, found an empty name"
 
 
+def test_a_comma_without_a_task_does_not_mean_all(complaint):
+    said = complaint("compare", "michel", "ae", "results/mini", "--tasks", "mnli,")
+    assert said == "--tasks 'mnli,': expected TASK, or TASK,TASK, found an empty name"
+
+
 def test_a_link_that_leads_to_itself_is_no_path(complaint, tmp_path):
     loop = tmp_path / "loop"
     loop.symlink_to("loop")
