@@ -36,7 +36,7 @@ def improvements(found: Standing, against: str, file: str) -> Table:
         Heading(f"P(above {against})", "above", f"Probability that a run is above one of {against}, ties half"),
     )
     intervals = "" if found.iqm.low is None else ", with 95 % intervals from a bootstrap stratified by task"
-    return Table(file, f"Across tasks{intervals}", headings, rows)
+    return Table(file, f"Interquartile mean of areas, and runs above those of {against}{intervals}", headings, rows)
 
 
 def stabilities(board: Board, label: str, root: str) -> Table | None:
