@@ -87,5 +87,6 @@ def _untimed(machines: int, found: TradeOffs) -> str:
     if machines > 1:
         return "Latency was measured on several machines, so that nothing is said of speed here."
     if not found.batches:
-        return "No latency was measured, so that nothing is said of speed here."
+        what = "Latency was not measured of any method on every task" if machines else "No latency was measured"
+        return f"{what}, so that nothing is said of speed here."
     return ""

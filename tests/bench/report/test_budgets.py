@@ -110,6 +110,14 @@ def test_without_latency_budgets_are_of_size_and_quality_and_the_page_says_so(ru
     assert "Parameters left: at most" in page.text and "Lost: at most 5 points" in page.text
 
 
+def test_where_one_task_alone_was_timed_only_the_mean_says_nothing_of_speed(run):
+    run(seeds=2, data=("alpha",))
+    folder = run(seeds=2, data=("beta",), timed=False)
+    mean, alpha, beta = scopes(read(folder))
+    assert mean.untimed.startswith("Latency was not measured of any method on every task")
+    assert alpha.untimed == "" and beta.untimed.startswith("No latency was measured")
+
+
 def test_times_of_several_machines_are_not_averaged(run, write, page_of):
     folder = run(seeds=1, data=("alpha",), labels=("michel", "random"))
     write("ae", 60, 0, "alpha", processor="B")
