@@ -44,9 +44,8 @@ Looks = Mapping[str, lines.Look]
 
 def areas(board: Board, found: Standing) -> Picture:
     """The main figure."""
-    bars = ", with the standard deviation over seeds" if found.area.low is None else ", with 95 % intervals over seeds"
-    if max(map(len, found.seeds)) == 1:
-        bars = ""
+    what = "the standard deviation" if found.area.low is None else "95 % intervals"
+    bars = f", with {what} over seeds" if max(map(len, found.seeds)) > 1 else ""
     caption = f"Area by method{bars}; bands part the tiers, dotted lines mark random choice."
     return picture("areas", "Area by method", caption, partial(rank_figures.areas, board, found), MAIN)
 
