@@ -362,7 +362,7 @@ def test_a_method_that_removes_nothing_is_said_to(keep):
     keep("none", [0.9, 0.9, 0.9], megabytes=[4.0] * 3)
     folder = keep("michel")
     assert words(compare(folder, "none", "michel", level=0.5)).endswith(
-        "Note that none removes nothing: its accuracy is that of the unpruned model at every level."
+        "Note that none removes nothing: its quality is that of the unpruned model at every level."
     )
 
 
