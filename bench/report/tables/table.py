@@ -80,6 +80,11 @@ class Table:
         return [cell.is_text for cell in self.rows[0]] if self.rows else [True] * len(self.headings)
 
     @property
+    def explained(self) -> list[tuple[str, str]]:
+        """Headings that need words, and these."""
+        return [(heading.shown, heading.help) for heading in self.headings if heading.help]
+
+    @property
     def parts(self) -> list[tuple[str, list[int]]]:
         """The groups, each with the numbers of its rows; one without a heading where there are no groups."""
         groups = self.groups or ("",) * len(self.rows)

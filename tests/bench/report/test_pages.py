@@ -16,8 +16,11 @@ from bench.analysis.stats.across import iqm, mean_of_tasks, seed_bootstrap
 from bench.analysis.stats.tiers import tiers
 from bench.records.storage.current import read_current
 from bench.report.board import Board, read
+from bench.report.figures import lines
 from bench.report.links import slug
+from bench.report.pages.index import index, main_table
 from bench.report.pages.render import prose, render
+from bench.report.standing import standing
 from bench.report.tables.table import Heading, Table, name
 from bench.report.write import build, main_table_as, report
 
@@ -272,3 +275,14 @@ def test_a_method_stands_beside_the_random_control_of_its_own_parts(run, write, 
         assert f"random control {control} " in page.text
         assert f"{label} against random removal" in page.text or f"{label} (line, with a band" in page.text
     assert "random control random-both" not in parse((out / "methods" / "random-both.html").read_text()).text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_what_columns_mean_is_text_beside_a_table_too(run, parse):
+    board = read(run(seeds=2, data=("alpha",)))
+    found = standing(board, board.tasks)
+    page = parse(index(board, found, lines.looks(board))["index.html"].decode())
+    explained = main_table(board, found).explained
+    assert len(explained) > 5
+    for shown, help_ in explained:
+        assert f"{shown} {help_}" in page.text
