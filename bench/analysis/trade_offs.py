@@ -105,10 +105,10 @@ def _most(counted: Counter[tuple]) -> tuple:
 
 def _lacks(own: Mapping[TaskKey, BySeed], seeds: Mapping[TaskKey, tuple[int, ...]], levels: tuple[float, ...]) -> str:
     """What a method lacks to have points, in words; empty for nothing."""
-    missing = {task: [seed for seed in of_task if seed not in own.get(task, {})] for task, of_task in seeds.items()}
-    if any(missing.values()):
+    absent = {task: [seed for seed in of_task if seed not in own.get(task, {})] for task, of_task in seeds.items()}
+    if missing := {task: of_task for task, of_task in absent.items() if of_task}:
         tasks, names = defaultdict(list), short_names(list(seeds))
-        for task, of_task in ((task, of_task) for task, of_task in missing.items() if of_task):
+        for task, of_task in missing.items():
             which = f" for {seeds_in_words(of_task)}" if len(of_task) < len(seeds[task]) or len(seeds) == 1 else ""
             tasks[which].append(names[task])
         where = [which + (f" on {', '.join(on)}" if len(seeds) > 1 else "") for which, on in tasks.items()]

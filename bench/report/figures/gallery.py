@@ -77,9 +77,9 @@ def task_curves(board: Board, task: TaskKey, looks: Looks) -> Iterator[Picture]:
             yield picture(f"{axis}{suffix}-{task_slug(task)}", f"Quality against {what}", caption, draw, forms)
 
 
-def _bands(board: Board) -> str:
+def _bands(board: Board, what: str = "bands") -> str:
     several = any(len(board.seeds(task)) > 1 for task in board.tasks)
-    return ", with bands of one standard deviation over seeds" if several else ""
+    return f", with {what} of one standard deviation over seeds" if several else ""
 
 
 def _axes(board: Board, axes: Iterable[str]) -> list[tuple[str, str, str, Board]]:
@@ -179,7 +179,7 @@ def boxes(board: Board, task: TaskKey, label: str, look: lines.Look, forms: Sequ
     drawn = picture(
         f"random-{slug(label)}-{task_slug(task)}",
         f"{label} against random removal",
-        f"{board.name(task)}: {label} (line{_bands(board).replace('bands', 'a band')}) against random removal "
+        f"{board.name(task)}: {label} (line{_bands(board, 'a band')}) against random removal "
         "(boxes: middle half of all seeds and draws) at each level.",
         partial(curve_figures.boxes, board.of(task, random), line, look, board.name(task), random, scale),
         forms,

@@ -95,7 +95,8 @@ def in_words(found: TradeOffs, budget: Budget) -> str:
 
 def lost(point: Point) -> str:
     """Points lost in words: ``1.2 points [0.5, 2.0]``."""
-    return f"{fixed(point.lost.value, 1)} points{_interval(point.lost, 1)}"
+    cell = _estimated(point.lost, 1)
+    return f"{cell.shown} points{cell.spread}"
 
 
 def untold(found: TradeOffs, fits: Sequence[Fit]) -> str:
@@ -118,9 +119,8 @@ def _needed(found: TradeOffs, fits: Sequence[Fit]) -> int:
 def _best(found: TradeOffs, fits: Sequence[Fit]) -> Cell:
     others = untold(found, fits)
     best = fits[0].point
-    ends = zip(("low", "high"), _ends(best.lost) or (), strict=False)
     shown = f" {lost(best)}{'; ' * bool(others)}{others}"
-    return Cell(best.label, best.label, shown, (("lost", best.lost.value), *ends))
+    return Cell(best.label, best.label, shown, (("lost", best.lost.value), *_estimated(best.lost, 1).more))
 
 
 def _in_words(found: TradeOffs, budget: Budget) -> str:
@@ -184,15 +184,8 @@ def _columns(found: TradeOffs, point: Point, areas: Mapping[str, float], root: s
 
 
 def _estimated(mean: Mean, digits: int, href: str = "") -> Cell:
-    return number(mean.value, digits, ends=_ends(mean), href=href)
-
-
-def _ends(mean: Mean) -> tuple[float, float] | None:
-    return None if mean.low is None or mean.high is None else (mean.low, mean.high)
-
-
-def _interval(mean: Mean, digits: int) -> str:
-    return "" if mean.low is None or mean.high is None else f" [{fixed(mean.low, digits)}, {fixed(mean.high, digits)}]"
+    ends = None if mean.low is None or mean.high is None else (mean.low, mean.high)
+    return number(mean.value, digits, ends=ends, href=href)
 
 
 def _within(mean: Mean, most: float) -> Cell:

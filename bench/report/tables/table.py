@@ -128,7 +128,7 @@ def number(
 
 
 def to_csv(table: Table) -> bytes:
-    """Bare values, empty where there is no number; what stands beside them is in columns of its own."""
+    """Bare values, empty where there is no number; deviations, intervals and p-values have columns of their own."""
     content = io.StringIO()
     writer = csv.writer(content, lineterminator="\n")
     places = range(len(table.headings))
