@@ -41,7 +41,6 @@ ROOM = {  # what an approximate test may exceed 5 per cent by, from so many seed
     "bootstrap, mean of tasks": (5, 3.0),
     "probability of improvement": (5, 3.0),
     "Friedman": (3, 0.0),
-    "Nemenyi": (3, 0.0),
 }
 
 
@@ -90,7 +89,6 @@ def finds(scores: np.ndarray) -> dict[str, bool]:
     ranks = ranking(blocks, ALPHA)
     found["Friedman"] = ranks.friedman <= ALPHA
     found["Wilcoxon and Holm"] = len(ranks.cliques) > 1
-    found["Nemenyi"] = bool(np.ptp(ranks.ranks) >= ranks.critical_difference)
     return found
 
 

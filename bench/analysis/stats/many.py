@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.stats import chi2, norm, rankdata, studentized_range
+from scipy.stats import chi2, norm, rankdata
 
 from bench.analysis.stats.pairs import holm
 from bench.analysis.stats.signflip import EXACT, samples_needed, sign_flip_p
@@ -24,7 +24,6 @@ class Ranking:
     friedman: float  # p-value
     p: np.ndarray  # (methods, methods), Wilcoxon's, adjusted by Holm over all pairs; 1 on the diagonal
     cliques: tuple[tuple[int, ...], ...]  # bars of the diagram, best first
-    critical_difference: float  # of mean ranks, Nemenyi's, for the diagram's ruler
     blocks: int
     needed: int  # blocks with which a pair could reach alpha after Holm
 
@@ -45,7 +44,6 @@ def ranking(table: np.ndarray, alpha: float = 0.05) -> Ranking:
         friedman=overall,
         p=p,
         cliques=cliques(ranks, (p <= alpha) & (overall <= alpha)),
-        critical_difference=critical_difference(methods, blocks, alpha),
         blocks=blocks,
         needed=samples_needed(alpha, methods * (methods - 1) // 2),
     )
@@ -97,11 +95,6 @@ def pairwise_wilcoxon(table: np.ndarray) -> np.ndarray:
     return adjusted
 
 
-def critical_difference(methods: int, blocks: int, alpha: float = 0.05) -> float:
-    """Least difference of two mean ranks that Nemenyi's test calls significant: q_α √(k(k+1)/6N) (Demšar, 3.2.2)."""
-    return float(studentized_range.isf(alpha, methods, np.inf) / np.sqrt(2) * _rank_error(methods, blocks))
-
-
 def cliques(ranks: np.ndarray, different: np.ndarray) -> tuple[tuple[int, ...], ...]:
     """Largest runs of methods, in the order of their mean ``ranks``, (methods,), no two of which are ``different``.
 
@@ -117,11 +110,6 @@ def cliques(ranks: np.ndarray, different: np.ndarray) -> tuple[tuple[int, ...], 
         if end > before:  # else the run lies within the last one
             runs.append(tuple(int(index) for index in order[start:end]))
     return tuple(runs)
-
-
-def _rank_error(methods: int, blocks: int) -> float:
-    """Standard error of the difference of two mean ranks, without ties."""
-    return float(np.sqrt(methods * (methods + 1) / (6 * blocks)))
 
 
 def _check(table: np.ndarray) -> np.ndarray:

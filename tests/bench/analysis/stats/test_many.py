@@ -15,14 +15,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from bench.analysis.stats.many import (
-    cliques,
-    critical_difference,
-    friedman,
-    pairwise_wilcoxon,
-    ranking,
-    wilcoxon,
-)
+from bench.analysis.stats.many import cliques, friedman, pairwise_wilcoxon, ranking, wilcoxon
 from bench.analysis.stats.signflip import EXACT
 
 tenths = st.integers(0, 9).map(lambda value: value / 10)
@@ -81,12 +74,6 @@ def test_pairs_without_ties_are_those_of_scikit_posthocs():
     long = pd.DataFrame(table).melt(var_name="method", value_name="value")
     want = posthocs.posthoc_wilcoxon(long, val_col="value", group_col="method", p_adjust="holm")
     assert pairwise_wilcoxon(table) == pytest.approx(want.to_numpy())
-
-
-@pytest.mark.parametrize(("methods", "q"), [(2, 1.960), (3, 2.343), (5, 2.728), (10, 3.164)])
-def test_critical_differences_are_demsars(methods, q):
-    """Table 5 a of Demšar (2006)."""
-    assert critical_difference(methods, 14) == pytest.approx(q * np.sqrt(methods * (methods + 1) / (6 * 14)), abs=1e-3)
 
 
 @given(st.integers(1, 6).flatmap(lambda n: st.tuples(st.permutations(range(n)), arrays(bool, (n, n)))))
