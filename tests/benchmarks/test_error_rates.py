@@ -17,7 +17,7 @@ import pytest
 
 from bench.analysis.curves import area
 from bench.analysis.run_results import read_results
-from bench.analysis.stats.across import improvement, mean_of_tasks, seed_bootstrap
+from bench.analysis.stats.across import improvement_over, mean_of_tasks, seed_bootstrap
 from bench.analysis.stats.documents import document_bootstrap, mcnemar
 from bench.analysis.stats.many import ranking
 from bench.analysis.stats.pairs import difference, holm
@@ -81,7 +81,7 @@ def finds(scores: np.ndarray) -> dict[str, bool]:
     }
     for name, statistic, null in (
         ("bootstrap, mean of tasks", lambda *drawn: mean_of_tasks(*drawn) @ [1, -1], 0.0),
-        ("probability of improvement", lambda *drawn: improvement(*drawn)[..., 0, 1], 0.5),
+        ("probability of improvement", lambda *drawn: improvement_over(*drawn, 1)[..., 0], 0.5),
     ):
         interval = seed_bootstrap(statistic, pair, ALPHA, draws=400)
         found[name] = interval.low is not None and not interval.low <= null <= interval.high

@@ -74,16 +74,12 @@ def performance_profile(scores: Scores, thresholds: np.ndarray) -> np.ndarray:
     return np.mean([(task[:, None, :] > thresholds[:, None]).mean(-1) for task in scores], axis=0)
 
 
-def improvement(scores: Scores, counts: Counts | None = None) -> np.ndarray:
-    """Probability that a run of method i scores above one of method j: (..., methods i, methods j) (their Sec. 4.3).
-
-    On each task the Mann-Whitney statistic, ties counted half, over the product of the numbers of runs; then the mean.
-    """
-    return np.stack([improvement_over(scores, counts, j) for j in range(len(scores[0]))], -1)
-
-
 def improvement_over(scores: Scores, counts: Counts | None, j: int) -> np.ndarray:
-    """The same over one method alone, the one with index ``j``: (..., methods)."""
+    """Probability that a run of each method scores above one of the method with index ``j``: (..., methods).
+
+    On each task the Mann-Whitney statistic, ties counted half, over the product of the numbers of runs; then the mean
+    (their Sec. 4.3).
+    """
     by_task = []
     for task, of_seeds in zip(scores, counts or _once(scores), strict=True):
         own, other = task[:, :, None], task[j]
