@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,20 +64,9 @@ def files_in(folder: Path) -> tuple[str, ...]:
 def digest_of_content(folder: Path, names: Sequence[str]) -> str:
     """Digest of some files by their paths in ``folder``; empty where one is missing."""
     try:
-        return digest_of([[name, _digest_of_file(folder / name)] for name in names])
+        return digest_of([[name, digest_of_files([folder / name])] for name in names])
     except OSError:
         return ""
-
-
-def _digest_of_file(path: Path) -> str:
-    """Digest of a file, read once as long as it is not changed: each job asks, and a model may be large."""
-    found = path.stat()
-    return _digest_as_of(path, found.st_size, found.st_mtime_ns, found.st_ino)
-
-
-@functools.cache
-def _digest_as_of(path: Path, size: int, changed: int, inode: int) -> str:
-    return digest_of_files([path])
 
 
 def trained(folder: Path) -> tuple[Path, list[str]]:

@@ -48,7 +48,6 @@ class Ticket:
 class Answer:
     """What became of a job."""
 
-    node: str
     done: bytes = b""  # pickled
     crashed: bool = False  # whether its process did
     other_code: str = ""  # in what the node differs, in which case the job was not run
@@ -78,15 +77,12 @@ _child: Child | None = None
 
 def take(ticket: Ticket, board: Any) -> Answer:
     """Run the job of ``ticket`` on this node. board: where it tells what it is doing."""
-    import ray
-
-    node = ray.get_runtime_context().get_node_id()
     if other := difference(code(), ticket.code):
-        return Answer(node, other_code=other)
+        return Answer(other_code=other)
     board.tell.remote(ticket.index, 0.0, "")  # it has begun
     cache = Cache(ticket.cache or default_root())
     if lacks := _fetched(ticket, cache):
-        return Answer(node, lacks=lacks)
+        return Answer(lacks=lacks)
     moved = {(content.field, content.given): str(_place(content, cache)) for content in ticket.contents}
     child = _child_for(ticket)
     try:
@@ -97,8 +93,8 @@ def take(ticket: Ticket, board: Any) -> Answer:
         raise
     except (EOFError, OSError):  # it died, before or meanwhile
         child.end()  # until that is so, it seems to be alive, and the next try would be given to it
-        return Answer(node, crashed=True)
-    return Answer(node, done, crashed)
+        return Answer(crashed=True)
+    return Answer(done, crashed)
 
 
 def pack(model: str, cache: Path | None) -> dict[str, np.ndarray]:

@@ -21,7 +21,6 @@ from bench.records.schema import FinishedRecord
 from bench.records.storage.current import finished, read_current
 
 FILE = Path(__file__).with_name("costs.json")
-EMPTY: dict[str, Any] = {"train": {}, "timing": {}, "cell": {}, "trains": []}
 
 
 class Costs:
