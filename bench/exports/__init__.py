@@ -1,1 +1,1 @@
-"""A smaller model as graphs that run without headbench: ONNX, in which layers without heads have no attention."""
+"""A smaller model as files that run without headbench: ONNX graphs, or a GGUF file for llama.cpp."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from bench.exports.runner import Runner, positions
+from bench.measure.exactness import gap_between
 
 
 @torch.no_grad()
@@ -42,20 +43,15 @@ def _shortened(inputs: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
 
 def _gap(model: Any, runner: Runner, inputs: Mapping[str, Tensor]) -> float:
     if not model.can_generate() or model.config.is_encoder_decoder:
-        return _difference(model(**inputs).logits, runner.logits(inputs))
+        return gap_between(runner.logits(inputs), model(**inputs).logits)
     mask = inputs["attention_mask"]
     expected = model(**inputs, position_ids=positions(mask), use_cache=False).logits[mask.bool()]
     found = [runner.logits(inputs)]
     if runner.has_cache and mask.shape[1] > 1:  # without any head there is nothing to keep
         found.append(runner.logits_in_parts(inputs, mask.shape[1] // 2))
-    return largest([_difference(expected, each[mask.bool()]) for each in found])
+    return largest([gap_between(each[mask.bool()], expected) for each in found])
 
 
 def largest(gaps: Sequence[float]) -> float:
     """The largest of ``gaps``; NaN where one is, of which ``max`` may lose sight."""
     return float(np.max(gaps))
-
-
-def _difference(expected: Tensor, found: Tensor) -> float:
-    expected = expected.float()
-    return float((found - expected).abs().max() / expected.abs().max().clamp_min(1))
