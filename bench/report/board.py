@@ -17,7 +17,7 @@ from bench.analysis.curves import removes
 from bench.analysis.excluded_tasks import tasks_at_chance
 from bench.analysis.kinds import SCORE, kind
 from bench.analysis.machines import machine, machines, makers
-from bench.analysis.naming import short_names
+from bench.analysis.naming import count, short_names
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord, Record, TaskKey
 from bench.records.storage.current import read_current
@@ -146,7 +146,7 @@ def make_board(records: Mapping[Path, Record], other_protocol: int = 0, folder: 
     """The board of ``records``, by their files; ``other_protocol`` is the number of records that were left out."""
     told = notes(list(records.values()))
     if other_protocol:
-        told.append(f"left out: {other_protocol} records made under another protocol")
+        told.append(f"left out: {count(other_protocol, 'record')} made under another protocol")
     done = {path: record for path, record in records.items() if isinstance(record, FinishedRecord)}
     return Board(folder, done, tuple(told))
 

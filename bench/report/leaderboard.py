@@ -12,7 +12,7 @@ from bench.analysis.comparing.over_controls import Over
 from bench.analysis.excluded_tasks import exclusion_note, rows_to_average
 from bench.analysis.kinds import KINDS
 from bench.analysis.machines import machine
-from bench.analysis.naming import fixed, of_one_model
+from bench.analysis.naming import count, fixed, of_one_model
 from bench.analysis.quality import quality_in_short, quality_name
 from bench.analysis.summary import over_seeds
 from bench.records.errors import InputError
@@ -182,7 +182,7 @@ def _overall(board: Board, sort: str = "area") -> str:
     whole = table.groupby([*ROW, "seed"]).size() == tasks
     over = board.over_controls(board.averaged or board.tasks)
     averaged = [record for task in board.averaged or board.tasks for record in board.of_task(task)]
-    parts = [f"## Overall: mean over {tasks} {'task' if tasks == 1 else 'tasks'}", ""]
+    parts = [f"## Overall: mean over {count(tasks, 'task')}", ""]
     parts += [_tables(per_seed[whole], over, sort, quality_in_short(averaged))]
     if orders := area_orders(board):
         parts += ["", orders]

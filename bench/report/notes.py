@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bench.analysis.comparing.comparable import differences_in_words
 from bench.analysis.machines import machine
-from bench.analysis.naming import seeds_in_words
+from bench.analysis.naming import count, seeds_in_words
 from bench.records.schema import FailedRecord, FinishedRecord, Record, TaskKey
 
 
@@ -99,8 +99,8 @@ def _ties(records: Sequence[FinishedRecord]) -> list[str]:
             found["removals"] += sum(map(len, record.result.orders or []))
             found["cells"] += 1
     return [
-        f"{label}: {found['ties']} of {found['removals']} removals in {found['cells']} cells were between units of "
-        "equal importance: the one with the lower index went first"
+        f"{label}: {found['ties']} of {found['removals']} removals in {count(found['cells'], 'cell')} were between "
+        "units of equal importance: the one with the lower index went first"
         for label, found in sorted(tied.items())
     ]
 

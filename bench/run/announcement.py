@@ -74,9 +74,9 @@ def announce(
     if not options.no_cache:
         print(f"  trained models: {root} ({Cache(root).size() / 2**20:.1f} MB)")
     if counts["stale"]:
-        print(f"  {counts['stale']} records were made under other settings and will be replaced")
+        print(f"  {count(counts['stale'], 'record')} made under other settings, to be replaced")
     if counts["failed"] and not options.retry_failed:
-        print(f"  {counts['failed']} cells failed before; --retry-failed runs them again")
+        print(f"  {count(counts['failed'], 'cell')} failed before; --retry-failed runs what failed again")
     if (jobs or timing) and is_packed(Store(options.out).folder):
         print(f"  {options.out} is packed: `headbench unpack {options.out}` before the run, or another folder by --out")
     if options.dry_run:

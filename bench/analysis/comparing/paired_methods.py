@@ -10,7 +10,7 @@ from bench.analysis.comparing.comparable import check_comparable
 from bench.analysis.comparing.controls import chooses_at_random, controls_of, same_but_for_recovery
 from bench.analysis.curves import removes
 from bench.analysis.kinds import RECOVERED, SCORE, kind
-from bench.analysis.naming import of_one_model, seeds_in_words, short_names
+from bench.analysis.naming import count, of_one_model, seeds_in_words, short_names
 from bench.analysis.quality import CHANCE_ERRORS, is_above_chance
 from bench.analysis.run_results import FinishedCell, RunResults, read_results
 from bench.records.errors import InputError, unknown
@@ -75,7 +75,7 @@ def largest_share(pair: SeedPairs) -> float:
 def _no_result(results: RunResults, label: str) -> InputError:
     failed = [record for record in results.failed if record.cell.label == label]
     if failed:
-        return InputError(f"{label} has no result: all of its {len(failed)} cells failed: {failed[0].reason}")
+        return InputError(f"{label} has no result: {count(len(failed), 'cell')} failed: {failed[0].reason}")
     return unknown("method", label, results.labels())
 
 
@@ -122,7 +122,7 @@ def _remarks(results: RunResults, names: dict[TaskKey, str], a: str, b: str) -> 
             if record.task == task and record.cell.label in (a, b)
         ]
     if results.other_protocol:
-        remarks.append(f"left out: {results.other_protocol} records made under another protocol")
+        remarks.append(f"left out: {count(results.other_protocol, 'record')} made under another protocol")
     return remarks
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.analysis.comparing.comparable import settings
-from bench.analysis.naming import seeds_in_words
+from bench.analysis.naming import count, seeds_in_words
 from bench.records.errors import InputError, unknown
 from bench.records.schema import FinishedRecord, Record, TaskKey
 from bench.records.storage.current import read_current
@@ -163,8 +163,8 @@ def _only(one: Iterable[Name], other: Iterable[Name], said: str) -> list[str]:
     ]
 
 
-def _other_protocol(folder: Path, count: int) -> list[str]:
-    return [f"left out of {folder}: {count} records made under another protocol"] if count else []
+def _other_protocol(folder: Path, number: int) -> list[str]:
+    return [f"left out of {folder}: {count(number, 'record')} made under another protocol"] if number else []
 
 
 def _commits(runs: Mapping[Name, Run]) -> tuple[str, ...]:

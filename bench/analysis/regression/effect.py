@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.analysis.curves import area, curve
+from bench.analysis.naming import count
 from bench.analysis.quality import POINTS, is_of_corpus
 from bench.analysis.regression.cells import Run, Twin
 from bench.analysis.stats.documents import document_bootstrap
@@ -43,12 +44,12 @@ def effect(pairs: Sequence[Twin], alpha: float) -> Effect:
         [np.array([POINTS * area(*curve(run.finished)) for run in runs]) for runs in side] for side in _sides(pairs)
     )
     found = difference(after, before, alpha)
-    count = f"{len(pairs)} cell{'s' * (len(pairs) > 1)}"
+    cells = count(len(pairs), "cell")
     if found.interval is not None:
-        return Effect(found.mean, found.interval, count)
+        return Effect(found.mean, found.interval, cells)
     if any(_weights(twin.before) != _weights(twin.after) for twin in pairs):
-        return Effect(found.mean, None, f"{count} with other trained weights; {found.needed} cells are needed")
-    return Effect(found.mean, _over_documents(pairs, alpha), f"the documents of {count}")
+        return Effect(found.mean, None, f"{cells} with other trained weights; {found.needed} cells are needed")
+    return Effect(found.mean, _over_documents(pairs, alpha), f"the documents of {cells}")
 
 
 def _weights(run: Run) -> str | None:

@@ -46,7 +46,7 @@ def origin(cells: Twins) -> list[str]:
             text = f"{name} {before} -> {after}"
             changed[text] = changed.get(text, 0) + 1
     if changed:
-        told = ", ".join(f"{text} ({count} cells)" for text, count in changed.items())
+        told = ", ".join(f"{text} ({count(number, 'cell')})" for text, number in changed.items())
         lines.append(f"other machine or versions, so results are judged by their effect only: {told}")
     elif cells.pairs:
         lines.append("same machine and versions, so results must be equal")

@@ -152,7 +152,7 @@ def test_records_of_another_protocol_are_left_out(make_record, changed, failed, 
     with pytest.raises(InputError, match="another protocol"):
         markdown(read(tmp_path))
     Store(tmp_path).write("t/none/seed1", failed(make_record(seed=1), "no"))
-    assert "- left out: 1 records made under another protocol" in markdown(read(tmp_path))
+    assert "- left out: 1 record made under another protocol" in markdown(read(tmp_path))
 
 
 def test_records_measured_under_different_settings_are_named(make_record, board):

@@ -418,7 +418,7 @@ def test_the_verb_prints_the_answer_first(ten_seeds, capsys):
     [
         (["michl", "ae"], "unknown method 'michl': did you mean 'michel'?"),
         (["michel", "michel"], "michel is named twice"),
-        (["michel", "tis"], "tis has no result: all of its 1 cells failed: it broke"),
+        (["michel", "tis"], "tis has no result: 1 cell failed: it broke"),
         (["michel", "ste"], "no task and seed in common"),
         (
             ["michel", "amp", "--level", "0.9"],

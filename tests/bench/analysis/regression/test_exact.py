@@ -67,7 +67,7 @@ def test_sizes_are_compared_on_any_machine(keep, regress):
     keep("after", processor="B", shape=[8])
     code, said = regress()
     assert code == 1 and "heads by layer" in said
-    assert "other machine or versions" in said and "processor A -> B (1 cells)" in said
+    assert "other machine or versions" in said and "processor A -> B (1 cell)" in said
 
 
 def test_orders_of_another_machine_may_differ(keep, regress):
