@@ -19,6 +19,7 @@ LEFT, RIGHT = 0.7, 0.12  # inches beside an axis: for its ticks and what it is c
 LEGEND_ROW = 0.175  # inches
 TITLE_ROW, LETTER = 0.16, 0.073  # inches of a line of a title, and of one of its letters
 LONGEST = 28  # characters of a name in a figure
+FAINTEST = 0.06  # opacity of a cell of value 0
 FILLED = 0.93  # side of a cell that is filled; the rest parts it from the next
 
 
@@ -87,26 +88,25 @@ def cell_map(
     rows: Sequence[np.ndarray],
     text: Callable[[int, int], str] | None = None,
     colour: str = SERIES[0],
-    empty: float = 0.06,
+    blank: bool = False,
     size: float = 7,
 ) -> None:
     """Square cells, the first row at the top, filled the more the larger their value, 0 to 1.
 
-    text: what is written in the cell at (row, column). empty: opacity of a cell of value 0, which is not drawn at all
-    where this is 0.
+    text: what is written in the cell at (row, column). blank: whether cells of value 0 are left out, and not faint.
     """
     squares: dict[float, list[Path]] = {}
     for y, values in enumerate(rows):
         for x, value in enumerate(values):
             corners = [(x, y), (x + FILLED, y), (x + FILLED, y + FILLED), (x, y + FILLED), (x, y)]
-            if value or empty:
+            if value or not blank:
                 squares.setdefault(round(float(value), 2), []).append(Path(corners, closed=True))
             if text:
                 middle = (x + FILLED / 2, y + FILLED / 2)
                 axis.text(*middle, text(y, x), ha="center", va="center", fontsize=size)
     for value, paths in sorted(squares.items()):  # one path for all cells of a value: a tenth of the bytes
         together = Path.make_compound_path(*paths)
-        axis.add_patch(PathPatch(together, facecolor=colour, linewidth=0, alpha=0.06 + 0.6 * value))
+        axis.add_patch(PathPatch(together, facecolor=colour, linewidth=0, alpha=FAINTEST + 0.6 * value))
     axis.set_xlim(0, max(map(len, rows)))
     axis.set_ylim(len(rows), 0)
     axis.spines[:].set_visible(False)

@@ -165,8 +165,8 @@ def agreements(found: Agreement, title: str) -> Figure:
         return _tau(float(found.tau[row, column])) if column > row else f"{100 * found.shared[row, column]:.0f}"
 
     above, below = (list(np.nan_to_num(np.maximum(sign * values, 0))) for sign in (1, -1))
-    cell_map(axis, above, text, empty=0)
-    cell_map(axis, below, colour=SERIES[1], empty=0)
+    cell_map(axis, above, text, blank=True)
+    cell_map(axis, below, colour=SERIES[1], blank=True)
     name_cells(axis, names, names, size=8, rotation=90)
     axis.tick_params(axis="y", labelrotation=0)
     return figure
