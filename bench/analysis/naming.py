@@ -62,6 +62,12 @@ def p_in_words(p: float) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
+def p_equals(p: float) -> str:
+    """``p = 0.031``, or ``p <0.001``."""
+    said = p_in_words(p)
+    return f"p {said}" if said.startswith("<") else f"p = {said}"
+
+
 def calibration_in_words(examples: int, source: str) -> str:
     """``128 calibration texts held out of training`` or ``128 calibration texts of the training split``."""
     return f"{examples} calibration texts {'held out of training' if source == 'held-out' else 'of the training split'}"

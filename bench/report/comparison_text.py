@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.analysis.comparing.comparison import Comparison, TaskComparison
-from bench.analysis.naming import fixed, p_in_words
+from bench.analysis.naming import fixed, p_equals, p_in_words
 from bench.analysis.stats.pairs import Difference
 from bench.report.tables.markdown import aligned
 
@@ -51,7 +51,7 @@ def _whole(comparison: Comparison) -> str:
     interval = _interval(overall, comparison.alpha, digits, turned=winner == b and points != "0.0 points")
     if _shown(overall, comparison):
         return f"{winner} keeps {points} more {comparison.quality} than {loser} {where}, {interval}; {seeds}."
-    return f"No difference was shown: {kept} {where}, {interval}, p = {p_in_words(overall.p)}; {seeds}."
+    return f"No difference was shown: {kept} {where}, {interval}, {p_equals(overall.p)}; {seeds}."
 
 
 def _seeds(of_tasks: tuple[int, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from bench.analysis.excluded_tasks import exclusion_note, rows_to_average
+from bench.analysis.naming import by_reason, seeds_in_words
 from bench.records.schema import TaskKey
 from bench.report.board import Board
 
@@ -33,10 +34,4 @@ def _by_seeds(cells: Iterable[tuple[str, int]]) -> str:
     seeds: dict[str, set[int]] = {}
     for label, seed in cells:
         seeds.setdefault(label, set()).add(seed)
-    labels: dict[tuple[int, ...], list[str]] = {}
-    for label in sorted(seeds):
-        labels.setdefault(tuple(sorted(seeds[label])), []).append(label)
-    return "; ".join(
-        f"{', '.join(some)} ({'seed' if len(of) == 1 else 'seeds'} {', '.join(map(str, of))})"
-        for of, some in labels.items()
-    )
+    return by_reason({label: seeds_in_words(own) for label, own in seeds.items()})

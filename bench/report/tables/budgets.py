@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from bench.analysis.budgets import ALPHA, Budget, Fit, evenly, fronts_of, merit, within
 from bench.analysis.kinds import KINDS
-from bench.analysis.naming import count, fixed, p_in_words
+from bench.analysis.naming import count, fixed, p_equals
 from bench.analysis.points import Mean, Point
 from bench.analysis.stats.signflip import samples_needed
 from bench.analysis.trade_offs import TradeOffs
@@ -199,8 +199,5 @@ def _more(fit: Fit, fits: Sequence[Fit], found: TradeOffs) -> Cell:
         return Cell("–", math.nan)
     if fit.p is None:
         return Cell(fixed(fit.more, 1, "+"), fit.more, f" (needs {_needed(found, fits)} seeds)")
-    p = p_in_words(fit.p)
     told = "" if fit.shown_apart else ", not distinguishable"
-    return Cell(
-        fixed(fit.more, 1, "+"), fit.more, f" (p {p if p.startswith('<') else f'= {p}'}{told})", (("p", fit.p),)
-    )
+    return Cell(fixed(fit.more, 1, "+"), fit.more, f" ({p_equals(fit.p)}{told})", (("p", fit.p),))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bench.analysis.comparing.over_controls import Over
 from bench.analysis.kinds import KINDS, RECOVERED, TRAINED
-from bench.analysis.naming import fixed, p_in_words
+from bench.analysis.naming import fixed, p_equals
 from bench.report.tables.table import Cell, Heading
 
 TESTED = "p of the sign-flip test, adjusted for all methods of the kind"
@@ -53,10 +53,6 @@ def over_cell(over: Over | None, href: str = "") -> Cell:
     if over is None:
         return Cell("–", math.nan)
     found = over.difference
-    tested = f"needs {found.seeds_needed} seeds" if over.p is None else f"p {_equals(p_in_words(over.p))}"
+    tested = f"needs {found.seeds_needed} seeds" if over.p is None else p_equals(over.p)
     more = () if over.p is None else (("p", over.p),)
     return Cell(fixed(found.mean, 1, "+"), found.mean, f" ({tested})", more, href)
-
-
-def _equals(p: str) -> str:
-    return p if p.startswith("<") else f"= {p}"
