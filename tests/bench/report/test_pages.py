@@ -216,7 +216,9 @@ def test_the_same_records_give_the_same_bytes_in_any_order(run):
 
 
 def test_every_colour_in_a_page_is_a_role(made):
-    for inline in re.findall(r"<svg.*?</svg>", (made[0] / "index.html").read_text(), re.DOTALL):
+    found = re.findall(r"<svg.*?</svg>", (made[0] / "index.html").read_text(), re.DOTALL)
+    assert len(found) > 1
+    for inline in found:
         assert not re.search(r"#[0-9a-f]{6}", inline)
 
 

@@ -30,7 +30,12 @@ def test_only_controls_may_be_timed(write):
 def test_a_layer_may_have_no_heads(write):
     board = read(write("michel", 60))
     (record,) = board.records.values()
-    layers_by_budget([change(record, result={"shape": [8, 0]})], "layers")
+    (axis,) = layers_by_budget([change(record, result={"shape": [8, 0]})], "layers").axes
+    rows: dict[float, list[str]] = {}
+    for text in axis.texts:
+        rows.setdefault(text.get_position()[1], []).append(text.get_text())
+    budgets = [label.get_text() for label in axis.get_xticklabels()]
+    assert list(rows.values()) == [budgets, ["0"] * len(budgets)]
 
 
 def test_modules_of_several_kinds_are_named_by_them(write):
