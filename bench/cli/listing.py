@@ -17,7 +17,7 @@ from bench.run.runner import survey
 from bench.suites.cells import plan
 from bench.suites.files import built_in_suites, load_suite
 from bench.suites.needs import look_for, named
-from bench.suites.plugins import plugin_fault
+from bench.suites.plugins import task_plugin_fault
 from bench.suites.suite import Suite
 from methods import METHODS, Method
 from methods.contract.options import plain
@@ -55,7 +55,7 @@ def tasks() -> str:
     blocks = []
     for name, adapter in sorted(TASKS.items()):
         try:
-            with plugin_fault("task", name, adapter.__module__):
+            with task_plugin_fault(name, adapter.__module__):
                 about = adapter.about()
         except (InputError, TaskError) as error:
             print(f"headbench: warning: {error}", file=sys.stderr)

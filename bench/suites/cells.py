@@ -14,7 +14,7 @@ from bench.records.errors import InputError
 from bench.records.protocol import PROTOCOL
 from bench.suites.keys import heads_part, method_part, shared_code
 from bench.suites.parse import MethodSpec
-from bench.suites.plugins import plugin_fault
+from bench.suites.plugins import task_plugin_fault
 from bench.suites.suite import Suite
 from methods import METHODS
 from methods.heads import HeadMap
@@ -60,7 +60,7 @@ class Cell:
 def open_task(spec: TaskSpec) -> Task:
     """The task of ``spec``; one per process, so that data is read and tokenized once."""
     adapter = TASKS[spec.task]
-    with plugin_fault("task", spec.task, adapter.__module__):
+    with task_plugin_fault(spec.task, adapter.__module__):
         return adapter(spec)
 
 
@@ -109,7 +109,7 @@ def plan(suite: Suite, device: str) -> list[Cell]:
 
 def _cells_of(spec: TaskSpec, suite: Suite, device: str) -> Iterator[Cell]:
     task = open_task(spec)
-    with plugin_fault("task", spec.task, type(task).__module__):
+    with task_plugin_fault(spec.task, type(task).__module__):
         model: Any = task.validate()
         data_name, model_name = task.data_name, task.model_name
         fingerprints = {seed: task.fingerprints(seed) for seed in suite.seeds}

@@ -78,8 +78,10 @@ def unregistered(kind: str, name: str, known: Iterable[str]) -> InputError:
 
 
 @contextmanager
-def plugin_fault(kind: str, name: str, module: str) -> Iterator[None]:
-    """Turn errors inside into an InputError that names the package, if ``module`` is not part of headbench.
+def task_plugin_fault(name: str, module: str) -> Iterator[None]:
+    """Turn errors of a task's adapter inside into an InputError that names its package, if it is not headbench's own.
+
+    name: of the adapter. module: that it is in.
 
     Errors in headbench's own modules, and errors that already say in one line what is wrong, are left as they are.
     """
@@ -93,7 +95,7 @@ def plugin_fault(kind: str, name: str, module: str) -> Iterator[None]:
             raise
         entries = [entry for group in GROUPS.values() for entry in entry_points(group=group)]
         package = next((_package(entry) for entry in entries if entry.module.partition(".")[0] == top), top)
-        raise InputError(f"{kind} {name!r} of package {package}: {_said(error)}") from error
+        raise InputError(f"task {name!r} of package {package}: {_said(error)}") from error
 
 
 def _package(entry: EntryPoint) -> str:
