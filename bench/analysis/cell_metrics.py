@@ -67,8 +67,11 @@ def metrics(record: FinishedRecord) -> dict[str, float]:
 
 
 def metrics_table(records: Iterable[FinishedRecord]) -> pd.DataFrame:
-    """One row per record: its task, data, model, label, seed, whether it is a control, its kind, what it
-    removes, the percentage of the task's own training that its method takes, and its ``metrics``."""
+    """One row per record, with its ``metrics``.
+
+    Before these it has the record's task, data, model, label and seed, whether it is a control, its kind, what it
+    removes, and the percentage of the task's own training that its method takes.
+    """
     import pandas as pd
 
     rows = [

@@ -69,9 +69,8 @@ class Unpruned:
 class Cost:
     """What it costs to choose what is removed: means over tasks and seeds.
 
-    seconds: of scoring or, where a method trains, of its training at all levels; NaN of cells that were run on several
-    machines. passes: examples sent through the
-    model forward and backward.
+    seconds: of scoring or, where a method trains, of its training at all levels; NaN if cells were run on several
+    machines. passes: examples sent through the model forward and backward.
     """
 
     seconds: float
@@ -163,7 +162,7 @@ def _means(rows: Sequence[tuple[np.ndarray, ...]]) -> list[Mean]:
 
 
 def cost_of(own: Own) -> Cost:
-    """Of choosing what is removed."""
+    """What it costs to choose what is removed."""
 
     def cost(record: FinishedRecord) -> tuple[float, float]:
         measured = record.measured

@@ -41,10 +41,10 @@ def announce(
     options: RunOptions,
     root: Path,
 ) -> None:
-    """Print what a run does: of ``states``, what there is of each cell, to the time that the ``jobs`` will take.
+    """Print what a run will do, from how many cells are in which of the ``states`` to the time of the ``jobs``.
 
-    A dry run also names the cells, and estimates what methods take on models for which no record tells it. Raises
-    InputError where what the run writes does not fit on the disk.
+    A dry run also names the cells, and estimates what methods take on models that no record knows. Raises InputError
+    where what the run writes does not fit on the disk.
     """
     counts = Counter(states.values())
     tasks = {(cell.task.task, cell.data, cell.model): cell.task for cell in states}
@@ -92,10 +92,10 @@ def estimated(
     engine: Engine,
     options: RunOptions,
 ) -> Iterator[str]:
-    """Lines on what the ``jobs`` need and take on given models, of methods that have no record on that model yet.
+    """Lines on what the ``jobs`` of methods that have no record on a given model yet will need and take there.
 
-    ``states`` tells which have one. The last line is the time of all jobs, where the ``estimator`` does not know it.
-    There are none without the GPU.
+    ``states`` tells which methods have one. The last line is the time of all jobs, if the ``estimator`` does not know
+    it. There are no lines where jobs run on a GPU that this machine does not have.
     """
     device, threads = options.device, options.cluster.cpus if options.cluster else 1
     if device == "cuda" and not torch.cuda.is_available():  # it is that of a cluster's nodes

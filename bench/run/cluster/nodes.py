@@ -46,12 +46,12 @@ class Nodes:
 
     @property
     def slots(self) -> int:
-        """How many jobs all of them can take beside what others run there."""
+        """How many jobs all nodes together can take beside what others run there."""
         return sum(node.slots - node.taken for node in self)
 
     @property
     def taken(self) -> int:
-        """How many more they could if others did not use them."""
+        """How many more jobs they could take if nobody else used them."""
         return sum(node.taken for node in self)
 
     @property
@@ -88,7 +88,7 @@ class Nodes:
             raise gone(self._options, f"no node is left with {self._options.resources} for a cell")
 
     def reach(self) -> None:
-        """Return when the head answers. Raises InputError where it does not for a while."""
+        """Wait until the head of the cluster answers. Raises InputError if it does not for a while."""
         while not self._answers():
             time.sleep(LOOK_EVERY)
 
@@ -103,7 +103,7 @@ class Nodes:
         return self._options.address.startswith(OUTSIDE)
 
     def _answers(self) -> bool:
-        """Whether the head does. Ray would wait a minute for it, and then end this process.
+        """Whether the head of the cluster answers. Ray would wait a minute for it, and then end this process.
 
         Raises InputError where it has not answered for a while.
         """

@@ -119,7 +119,7 @@ class Phase:
             self._send(flight.index, node)
 
     def _place(self) -> None:
-        """Send jobs to nodes as long as there is room; where others use all, one that waits there in its turn."""
+        """Send jobs to nodes that have room, then one to each node that others fill, where it waits its turn."""
         for places in (free, in_turn):
             while nodes := places(self.nodes, self._flights.values(), self.apart, self.limit):
                 if (index := self.queue.take(nodes[0].models)) is None:

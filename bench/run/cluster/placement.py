@@ -71,7 +71,7 @@ class Queue:
             self.add(follower)
 
     def take(self, models: Collection[Hashable] = ()) -> int | None:
-        """The place of the next job for a node that has ``models``, which waits no more; None where none may start."""
+        """Take the next job for a node that has ``models`` out of the queue; its place, or None if none may start."""
         if (first := self._top(self._ready)) is None:
             return None
         least = ALIKE * self._lengths[first[1]]
@@ -106,9 +106,10 @@ def free(nodes: Iterable[Node], running: Iterable[Any], apart: bool, limit: int)
 
 
 def in_turn(nodes: Iterable[Node], running: Iterable[Any], apart: bool, limit: int) -> list[Node]:
-    """Those of ``nodes`` that others use where a job may wait for them, beside no other of this run that ``waits``.
+    """Those of ``nodes`` that others use and on which no job of this run ``waits`` yet, so that one may wait there.
 
-    Without it, a run beside others that fill each slot as it is left would never have one. Arguments as of ``free``.
+    Without this, a run would never get a slot beside others that fill each slot as soon as it is free. Arguments as
+    for ``free``.
     """
     at_work, known = list(running), list(nodes)
     if len(at_work) >= limit:

@@ -77,7 +77,7 @@ class Expectation:
 
     @property
     def seconds(self) -> float:
-        """Of one process for all of it, without methods whose passes are not known, and without timing."""
+        """Seconds that one process takes for all cells, without timing and methods whose passes are not known."""
         seeds = len({cell.seed for cell in self.cells})
         shared = SHARED * seeds * self.texts_tested
         return (
@@ -86,7 +86,7 @@ class Expectation:
 
     @property
     def seconds_in_a_row(self) -> float:
-        """Of the longest cell after the training of its model, which no number of processes makes shorter."""
+        """Seconds of training a model and running the longest cell on it, which more processes cannot shorten."""
         longest = max((self._texts(self.work(cell.method)) for cell in self.cells), default=0.0)
         return (longest + self._to_train * bool(self.models)) * self._per_text
 

@@ -19,9 +19,8 @@ from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
 from methods import METHODS
 
 UNIT = 5.0  # seconds of an average cell on one thread, until something was seen
-OF_BEFORE = (
-    0.2  # weight of a record of an earlier run, whose circumstances may have differed, against a job of this one
-)
+# Weight of a record of an earlier run, whose circumstances may have differed, against a job of this run.
+OF_BEFORE = 0.2
 # How many average jobs must have been seen until half of what they differ from the expected is believed: for a kind of
 # job; a shape of methods in it; a model; a method; one method on one model, of which other seeds were seen. The wide
 # groups need many, as the first cells of a run are all on one task, and say little of those on others.
