@@ -63,15 +63,14 @@ def area(shares: np.ndarray, quality: np.ndarray) -> np.ndarray:
 def area_to(largest: float, shares: np.ndarray, quality: np.ndarray) -> float:
     """``area`` over the shares from 0 to ``largest``, with ``quality``, (levels,), linear between the levels.
 
-    In plain numbers, as records are many and levels few.
+    Shares beyond the last are left out: models that cannot lose all of their heads have none there. In plain numbers,
+    as records are many and levels few.
     """
     x, y = shares.tolist(), quality.tolist()
+    largest = min(largest, x[-1])
     inside = sum(share < largest for share in x)
-    if inside < len(x):
-        slope = (y[inside] - y[inside - 1]) / (x[inside] - x[inside - 1])
-        last = y[inside] if x[inside] == largest else slope * (largest - x[inside - 1]) + y[inside - 1]
-    else:
-        last = y[-1]
+    slope = (y[inside] - y[inside - 1]) / (x[inside] - x[inside - 1])
+    last = y[inside] if x[inside] == largest else slope * (largest - x[inside - 1]) + y[inside - 1]
     x, y = [*x[:inside], largest], [*y[:inside], last]
     total = sum((b - a) * (v + w) / 2 for a, b, v, w in zip(x, x[1:], y, y[1:], strict=False))
     return total / (largest - x[0])

@@ -32,6 +32,11 @@ def test_the_area_to_a_share_is_linear_between_levels(largest, expected):
     assert area_to(largest, HALVES, np.full(3, 0.4)) == pytest.approx(0.4)
 
 
+def test_the_area_leaves_out_shares_that_are_not_removed():
+    quality = np.array([0.9, 0.7, 0.3])
+    assert area_to(1.0, HALVES, quality) == area_to(0.5, HALVES, quality) == pytest.approx(area(HALVES, quality))
+
+
 def test_what_is_removed_and_how_many_parameters(make_record):
     assert parameters_removed(make_record()).tolist() == [0, 0.25, 0.5]  # of 4, 3 and 2 megabytes
     everything = [list(range(8))] * 3

@@ -52,6 +52,14 @@ def test_a_difference_that_ten_seeds_show(ten_seeds):
     assert got.overall.mean == pytest.approx(3) and got.overall.seeds == (10, 10)
 
 
+def test_shares_that_no_method_can_remove_are_not_compared(keep):
+    few = {"never_empty": [0], "shape": [4, 4], "orders": [list(range(8))]}
+    for method, last in (("michel", 0.6), ("ae", 0.5)):
+        folder = keep(method, [0.9, 0.7, last], removed=(0, 4, 7), result=few)
+    (task,) = compare(folder, "michel", "ae").tasks
+    assert task.a == pytest.approx((80 * 4 + 65 * 3) / 7) and task.b == pytest.approx((80 * 4 + 60 * 3) / 7)
+
+
 def test_it_says_where_all_seeds_prune_one_model(ten_seeds, keep):
     for seed in range(2):
         for method in ("michel", "ae"):
