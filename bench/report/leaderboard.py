@@ -134,7 +134,7 @@ def markdown(board: Board, sort: str = "area") -> str:
         parts += [_overall(board, sort), ""]
         for task in board.tasks:
             of_task = board.of_task(task)
-            part = board.table[(board.table[TASK] == list(task)).all(axis=1)]
+            part = _trained_in_words(board.table[(board.table[TASK] == list(task)).all(axis=1)])
             first = part.iloc[0]
             drawn = f" ({of_one_model(of_task)})" if of_one_model(of_task) else ""
             parts += [
@@ -176,7 +176,7 @@ def to_csv(board: Board) -> str:
 
 def _overall(board: Board, sort: str = "area") -> str:
     """Means over the tasks above chance, of the methods that have all of them; those left out are named below."""
-    table = rows_to_average(board.table)
+    table = _trained_in_words(rows_to_average(board.table))
     tasks = table.groupby(TASK).ngroups
     per_seed = table.groupby([*ROW, "seed"])[columns_of(board)].mean(skipna=False)
     whole = table.groupby([*ROW, "seed"]).size() == tasks
@@ -192,6 +192,17 @@ def _overall(board: Board, sort: str = "area") -> str:
         excluded = {literal(", ".join(task)): quality for task, quality in board.at_chance.items()}
         parts += ["", exclusion_note(excluded, some_remain=bool(board.averaged))]
     return "\n".join(parts)
+
+
+def _trained_in_words(table: pd.DataFrame) -> pd.DataFrame:
+    """``table`` with shares of training in words: ``10 to 20`` where they differ from task to task, empty for none.
+
+    Else a method would have a row for each share, none of them with all tasks.
+    """
+    shares = table.groupby(["label", "seed"])["trained"]
+    ends = [[f"{share:.3g}" if share else "" for share in shares.transform(end)] for end in ("min", "max")]
+    told = [low if low == high else f"{low or 0} to {high}" for low, high in zip(*ends, strict=True)]
+    return table.assign(trained=told)
 
 
 def _tables(per_seed: pd.DataFrame, over: Mapping[str, Mapping[str, Over]], sort: str, quality: str) -> str:
@@ -227,7 +238,7 @@ def _table(
             _cell(mean[row][name], spread[row][name], column.factor, column.digits) for name, column in columns.items()
         ]
         marks = [*(["control"] if control else []), *([removes] if removes != "heads" else [])]
-        marks += [f"trained {trained:.3g} %"] if trained else []
+        marks += [f"trained {trained} %"] if trained else []
         rows.append([literal(label) + (f" ({'; '.join(marks)})" if marks else ""), *cells])
         against = [over_cell(over.get(label, {}).get(role)) for role in compared]
         rows[-1][PLACE:PLACE] = [cell.shown + cell.spread for cell in against]

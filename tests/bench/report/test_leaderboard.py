@@ -146,6 +146,18 @@ def test_the_share_of_training_is_on_the_row_and_mixed_ones_are_named(make_recor
     assert "several settings" not in board([*records, make_record(label="ae")])
 
 
+def test_a_method_trained_for_another_share_on_each_task_is_in_the_means(make_record, board):
+    shares = {"first": 0.1, "second": 0.2}
+    records = [
+        make_record(label="dsp-joint", data=data, seed=seed, trained=share)
+        for data, share in shares.items()
+        for seed in range(2)
+    ]
+    overall, first, second = board(records).split("\n## ")[1:4]
+    assert "| dsp-joint (trained 10 to 20 %) |" in overall and "Not shown" not in overall
+    assert "| dsp-joint (trained 10 %) |" in first and "| dsp-joint (trained 20 %) |" in second
+
+
 def test_records_of_another_protocol_are_left_out(make_record, changed, failed, tmp_path):
     old = changed(make_record(), cell={"protocol": 1})
     Store(tmp_path).write("t/none/seed0", failed(old, "no"))
