@@ -191,8 +191,8 @@ def _by_tier(found: Standing) -> list[str]:
     if not alike:
         return [f"Each other ranked method{of_kind} was shown to keep less, by more than {PRACTICALLY_EQUAL}."]
     return [
-        f"{count(alike, 'other method')} in its tier cannot be distinguished from it, or "
-        f"{'keeps' if alike == 1 else 'keep'} less by at most {PRACTICALLY_EQUAL}."
+        f"{count(alike, 'other method')} in its tier {'was' if alike == 1 else 'were'} not shown to keep less by more "
+        f"than {PRACTICALLY_EQUAL}, with all pairs{of_kind} tested together."
     ]
 
 

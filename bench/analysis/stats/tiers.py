@@ -3,8 +3,9 @@
 The method with the best mean heads the first tier. A method is below it where it has been shown to keep less than the
 head by more than a margin; the others stand in the head's tier, whatever lies between their means. The best method
 below heads the next tier, and so on. So of every method it holds that it was shown to be worse, by more than the
-margin, than the head of each tier above its own. Within a tier a method cannot be told from its head, or differs from
-it by less than the margin; two members that are not the head are not compared, so no chain of near ties is ever formed.
+margin, than the head of each tier above its own. Within a tier a method was not shown to be so much worse than its
+head, and may yet differ from it where the two are compared by themselves; two members that are not the head are not
+compared, so no chain of near ties is ever formed.
 
 "Shown" means: at the level alpha for all ordered pairs of methods together, as the head was picked by its mean. Each
 pair's differences are tested by flipping signs against the largest statistic among the pairs left (step-down max-T:

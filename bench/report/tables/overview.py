@@ -63,7 +63,7 @@ def standings(
     headings = (
         Heading("method", "method"),
         *_headings(["area"]),
-        Heading("tier", "tier", "The seeds cannot tell methods of a tier from its best, or they are practically equal"),
+        Heading("tier", "tier", "Methods of a tier were not shown to keep less than its best by more than the margin"),
         *map(heading, compared),
         Heading("kind", "kind", "What becomes of the weights that are left, and whether it is a control"),
         *_headings(columns),
