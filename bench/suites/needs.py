@@ -18,8 +18,6 @@ from tasks.models.checkpoint import locate
 from tasks.models.seeded import SeededTask
 from tasks.request import TaskSpec
 
-GB = 1e9
-
 
 class Need(NamedTuple):
     """A model, a data set or the documents of a task of lm-eval; equal ones are needed once."""
@@ -83,7 +81,7 @@ def named(suite: Suite) -> str:
 
 def told(need: Need, found: hub.Found) -> str:
     """A need and where it is, in a line."""
-    size = f", {found.download / GB:.1f} GB to download" if found.download else ""
+    size = f", {found.download / hub.GB:.1f} GB to download" if found.download else ""
     return f"{need}: {found.place}{size}"
 
 

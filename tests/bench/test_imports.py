@@ -1,13 +1,18 @@
-"""Reading results loads no model library, no method and no task, and imports go in one direction."""
+"""Reading results loads no model library, imports go in one direction, and what is imported is declared."""
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 MODELS = {"torch", "transformers", "datasets"}
@@ -72,3 +77,26 @@ def test_what_runs_no_model_does_not_load_what_builds_them(code):
 def test_the_command_line_reads_results_without_a_model_library(arguments):
     code = f"from bench.__main__ import main\ntry:\n    main({arguments!r})\nexcept SystemExit:\n    pass"
     assert not loaded_by(code) & MODELS
+
+
+def _imported(file: Path) -> set[str]:
+    """Top-level names of all absolute imports in a file, also of those within functions."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_every_package_that_is_imported_is_declared():
+    """A package that only comes with another one may be gone with its next version."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    declared = {canonicalize_name(Requirement(text).name) for group in groups for text in group}
+    own = {"bench", "methods", "tasks"}
+    files = [file for package in own for file in (ROOT / package).rglob("*.py")]
+    imported = set().union(*map(_imported, files)) - own - sys.stdlib_module_names
+    distributions = packages_distributions()
+    assert {name for name in imported if not {*map(canonicalize_name, distributions.get(name, []))} & declared} == set()

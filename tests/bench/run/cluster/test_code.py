@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from bench.run.cluster.code import code, difference
+from bench.run.cluster.code import PLUGINS, code, difference
+from bench.suites.plugins import GROUPS
 
 
 def test_the_same_code_does_not_differ():
     assert difference(code(), dict(code())) == ""
+
+
+def test_plugins_of_every_kind_are_looked_at():
+    assert set(PLUGINS) == set(GROUPS.values())
 
 
 def test_what_differs_is_named_with_both_versions():
