@@ -95,6 +95,7 @@ def reset_peak(device: torch.device) -> None:
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     if device.type == "cuda":
+        torch.cuda.init()  # a process that has not used a GPU yet has no peaks, and refuses to reset them
         for each in range(torch.cuda.device_count()):
             torch.cuda.reset_peak_memory_stats(each)
 
