@@ -10,7 +10,7 @@ from torch import nn
 from methods.heads.finding.linear import Linear, update_features
 from methods.heads.finding.site import Site
 from methods.heads.mechanisms.every import mechanisms_of
-from methods.heads.surgery.no_heads import count_cached_tokens, forward_without_heads
+from methods.heads.surgery.no_heads import call_no_kernel, count_cached_tokens, forward_without_heads
 
 
 def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
@@ -25,11 +25,13 @@ def update_head_counts(model: nn.Module, site: Site, kept: list[int]) -> None:
         setattr(module, name, value)
     for mechanism in mechanisms_of(site):
         mechanism.adjust(model, site, kept)
-    if site.num_heads and not kept:
-        if site.replaced:
+    if not kept:
+        call_no_kernel(module)
+        if site.num_heads and site.replaced:
             module.forward = MethodType(forward_without_heads, module)
             module.site_without_heads = site
-        module.register_forward_hook(count_cached_tokens, with_kwargs=True)
+        if site.num_heads:
+            module.register_forward_hook(count_cached_tokens, with_kwargs=True)
 
 
 def kept_heads(module: nn.Module, site: Site) -> list[int]:

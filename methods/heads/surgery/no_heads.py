@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from functools import partial
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
+from transformers import AttentionInterface, PretrainedConfig
 from transformers.cache_utils import Cache, EncoderDecoderCache
 
 from methods.heads.finding.linear import features
 from methods.heads.finding.site import Site
+from methods.heads.mechanisms.own_config import SiteConfig
 
+WITHOUT_HEADS = "without_heads"  # the name of an attention implementation
 LAYER_INDEX = ("layer_idx", "layer_id")  # attributes in which attention modules store their place in the cache
 SOURCES = (
     "key_value_states",
@@ -45,6 +49,32 @@ def forward_without_heads(self: Any, *args: Any, **kwargs: Any) -> tuple[torch.T
     if "residual" in given:  # Bloom adds the residual inside its attention
         result = given["residual"] + F.dropout(result, self.hidden_dropout, self.training)
     return result, None
+
+
+def attend_without_heads(
+    module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **kwargs: Any
+) -> tuple[torch.Tensor, None]:
+    """The contexts of no heads, (B, T, 0, d_v), for queries (B, 0, T, d_h) and values (B, 0, S, d_v)."""
+    nothing = query.sum() + key.sum() + value.sum()  # so that weights before it get a gradient, of zeros
+    return nothing.expand(len(query), query.shape[2], 0, value.shape[3]), None
+
+
+AttentionInterface.register(WITHOUT_HEADS, attend_without_heads)
+
+
+def call_no_kernel(module: Any) -> None:
+    """Let a module that has no head left choose ``attend_without_heads``, where transformers let it choose.
+
+    On a GPU, scaled_dot_product_attention of no heads gives None, fails in the backward pass or ends the process. The
+    choice is read from the configuration, which all layers share, so the module gets a copy.
+    """
+    config = vars(module).get("config")
+    if isinstance(config, PretrainedConfig):
+        module.config = copy.copy(config)
+        module.config._attn_implementation_internal = WITHOUT_HEADS
+    elif isinstance(config, SiteConfig):
+        module.config = copy.copy(config)
+        module.config._attn_implementation = WITHOUT_HEADS
 
 
 def count_cached_tokens(module: nn.Module, args: tuple, kwargs: dict[str, Any], output: Any) -> None:
