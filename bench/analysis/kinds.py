@@ -20,6 +20,11 @@ def kind(cell: CellInfo) -> str:
     return RECOVERED if recovery(cell) or cell.shape == "joint" else SCORE
 
 
+def titled(kind: str) -> str:
+    """A kind with what it means, as tables and pages name it."""
+    return f"{kind}: {KINDS[kind]}"
+
+
 def recovery(cell: CellInfo) -> str:
     """How the option ``recover`` gives new weights to what a method leaves; empty where it does not."""
     return str(cell.options.get("recover") or "")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from bench.analysis.budgets import ALPHA, Budget, Fit, evenly, fronts_of, merit, within
-from bench.analysis.kinds import KINDS
+from bench.analysis.kinds import KINDS, titled
 from bench.analysis.naming import count, fixed, p_equals
 from bench.analysis.points import Mean, Point
 from bench.analysis.stats.signflip import samples_needed
@@ -56,7 +56,7 @@ def every_point(found: TradeOffs, areas: Mapping[str, float], file: str, root: s
                 where = ", ".join(on) if on else "–"
                 rows.append((*_columns(found, point, areas, root), Cell(where, where)))
                 marks.append(" ".join(["control"] * (label in found.controls) + ["front"] * bool(on)))
-                groups.append(f"{own}: {KINDS[own]}")
+                groups.append(titled(own))
     headings = (
         *_headings(found),
         Heading(
@@ -141,7 +141,7 @@ def random_choice(found: TradeOffs, budget: Budget, own: str) -> Point | None:
 
 def _group(own: str, fits: Sequence[Fit]) -> str:
     """The heading of a kind."""
-    return f"{own}: {KINDS[own]}" + (f"; {SHOWN} of {len(fits)} methods that fit" if len(fits) > SHOWN else "")
+    return titled(own) + (f"; {SHOWN} of {len(fits)} methods that fit" if len(fits) > SHOWN else "")
 
 
 def _headings(found: TradeOffs) -> tuple[Heading, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bench.analysis.kinds import KINDS
+from bench.analysis.kinds import titled
 from bench.report.figures.heads import mean_heads
 from bench.report.kept import Kept, heads_kept
 from bench.report.links import method_link
@@ -21,7 +21,7 @@ def at_level(found: Kept, removed: int, root: str) -> Table:
         for label in labels:
             if removed in found.shares[label]:
                 rows.append((name(label, method_link(label, root)), *_numbers(found, found.shares[label][removed])))
-                groups.append(f"{own}: {KINDS[own]}")
+                groups.append(titled(own))
     caption = f"Heads kept in each layer, {removed} of {found.units} removed: mean over seeds and draws"
     return Table("layers", caption, (Heading("method", "method"), *_layers(found)), tuple(rows), groups=tuple(groups))
 

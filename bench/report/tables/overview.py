@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bench.analysis.curves import removes
-from bench.analysis.kinds import KINDS, kind
+from bench.analysis.kinds import KINDS, kind, titled
 from bench.analysis.summary import over_seeds
 from bench.records.schema import TaskKey
 from bench.report.board import Board, keeps_all, role
@@ -148,8 +148,7 @@ def _headings(columns: Sequence[str]) -> list[Heading]:
 
 
 def _group(board: Board, label: str) -> str:
-    own = kind(board.any_of(label).cell)
-    return f"{own}: {KINDS[own]}"
+    return titled(kind(board.any_of(label).cell))
 
 
 def _parts(board: Board, label: str) -> str:
