@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.analysis.naming import count
 from bench.run.cluster.nodes import Nodes, one_line
-from bench.run.cluster.phase import Phase
+from bench.run.cluster.phase import ClusterPhase
 from bench.run.cluster.placement import Queue
 from bench.run.cluster.shipments import Shipments
 from bench.run.engines import Watch
@@ -49,7 +49,7 @@ class RayEngine:
         """Run ``jobs``, longest first. Raises InputError where the cluster is gone, or a node runs other code."""
         shipments = Shipments(jobs, self._root)
         queue = Queue(jobs, [self._weigh(job) for job in jobs], shipments.model)
-        phase = Phase(jobs, queue, self._options, self._nodes, shipments, self._cache, apart, self._limit)
+        phase = ClusterPhase(jobs, queue, self._options, self._nodes, shipments, self._cache, apart, self._limit)
         try:
             with one_line(self._options):
                 yield from phase.outcomes(watch)

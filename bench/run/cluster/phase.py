@@ -50,7 +50,7 @@ CRASHED = "its process ended, as when memory runs out"
 
 
 @dataclass
-class Phase:
+class ClusterPhase:
     """Some jobs that run together: one call of ``RayEngine.run``.
 
     cache: the folder of trained models that all nodes share, if they do. apart: each job has a machine to itself.

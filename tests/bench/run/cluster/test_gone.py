@@ -28,17 +28,17 @@ def _listens(address: str) -> bool:
 
 def test_a_cluster_that_goes_between_two_phases_is_one_line(place, nodes, monkeypatch):
     def ends_with_the_first() -> None:
-        from bench.run.cluster.phase import Phase
+        from bench.run.cluster.phase import ClusterPhase
 
-        cancel = Phase.cancel
+        cancel = ClusterPhase.cancel
 
-        def cancel_and_end(phase: Phase) -> None:
+        def cancel_and_end(phase: ClusterPhase) -> None:
             cancel(phase)
             os.kill(nodes.head, signal.SIGKILL)
             # On a busy machine its port is open for a moment longer.
             assert wait_until(lambda: not _listens(nodes.address), 60)
 
-        monkeypatch.setattr(Phase, "cancel", cancel_and_end)
+        monkeypatch.setattr(ClusterPhase, "cancel", cancel_and_end)
 
     run = nodes.run(place, "--methods", "none,random", before=ends_with_the_first)
     assert run.result(300) == 2, run.output.read_text()
