@@ -15,8 +15,6 @@ from bench.cli.streams import make_usable
 if TYPE_CHECKING:
     from argparse import Namespace
 
-CONTINUE = "finished cells are kept: run the command again to continue"
-
 
 def command() -> NoReturn:
     """The whole life of the process: as ``main``, with usable streams and the signals handled that ask it to end."""
@@ -76,6 +74,8 @@ def _kept(options: Namespace | None) -> str:
     """What is said where a run ends early; empty where no cell was begun, which is when its folder is made."""
     if options is None or options.name != "run" or options.dry_run or options.out is None:
         return ""
+    from bench.records.errors import CONTINUE
+
     try:
         return f"; {CONTINUE}" if (options.out / "records").is_dir() else ""
     except OSError:  # its name is too long, or there is no permission

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+CONTINUE = "finished cells are kept: run the command again to continue"  # said where a run ends early
+
 
 class InputError(ValueError):
     """Bad input. The message is one line, and the command line ends with exit code 2."""

@@ -11,7 +11,7 @@ import ray
 from ray._private.state import available_resources_per_node  # where Ray's own libraries have it from
 from ray.exceptions import LocalRayletDiedError, RayError, RaySystemError, RayTaskError, RpcError
 
-from bench.records.errors import InputError
+from bench.records.errors import CONTINUE, InputError
 from bench.run.cluster.connection import OUTSIDE, first_line
 from bench.run.cluster.placement import Node
 from bench.run.options import ClusterOptions
@@ -19,7 +19,6 @@ from bench.run.options import ClusterOptions
 LOOK_EVERY = 2.0  # seconds
 GONE_AFTER = 3  # looks in a row without an answer
 GONE = (RaySystemError, RpcError, LocalRayletDiedError)  # the last is of the driver's own node
-CONTINUE = "finished cells are kept: run the command again to continue"
 PATIENCE = 60.0  # seconds that a cluster may have no slot, before the run ends
 
 

@@ -8,11 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench.records.errors import InputError
+from bench.records.errors import CONTINUE, InputError
 from bench.run.options import ClusterOptions
 
 exceptions = pytest.importorskip("ray.exceptions", reason="Ray is not installed: headbench[cluster]")
-CONTINUE = "; finished cells are kept: run the command again to continue"
 FULL = errno.ENOSPC, os.strerror(errno.ENOSPC)
 
 
@@ -29,7 +28,7 @@ FULL = errno.ENOSPC, os.strerror(errno.ENOSPC)
 def test_a_fault_of_a_node_names_it(error, said):
     from bench.run.cluster.nodes import failed_on
 
-    assert str(failed_on("second", error)) == f"node second: {said}{CONTINUE}"
+    assert str(failed_on("second", error)) == f"node second: {said}; {CONTINUE}"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,7 @@ def test_what_ray_cannot_do_is_one_line(error, said):
     with pytest.raises(InputError) as caught, one_line(ClusterOptions(address="h:1")):
         raise error
     text = str(caught.value)
-    assert text.startswith(said) and text.endswith(CONTINUE) and "\n" not in text
+    assert text.startswith(said) and text.endswith(f"; {CONTINUE}") and "\n" not in text
 
 
 def test_a_bug_in_a_task_keeps_its_traceback():
