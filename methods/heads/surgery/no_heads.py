@@ -56,7 +56,8 @@ def attend_without_heads(
 ) -> tuple[torch.Tensor, None]:
     """The contexts of no heads, (B, T, 0, d_v), for queries (B, 0, T, d_h) and values (B, 0, S, d_v)."""
     nothing = query.sum() + key.sum() + value.sum()  # so that weights before it get a gradient, of zeros
-    return nothing.expand(len(query), query.shape[2], 0, value.shape[3]), None
+    batch, _, length, _ = query.shape  # not len(query), which a traced graph would keep as it is
+    return nothing.expand(batch, length, 0, value.shape[3]), None
 
 
 AttentionInterface.register(WITHOUT_HEADS, attend_without_heads)
