@@ -111,37 +111,9 @@ def check(options: argparse.Namespace) -> int:
 
 def leaderboard(options: argparse.Namespace) -> int:
     """Write the leaderboard of a run again, and print it."""
-    from bench.report import leaderboard
-    from bench.report.left_out import left_out
+    from bench.cli.leaderboard import show
 
-    if options.format == "csv" and options.sort != "area":
-        raise InputError("--sort: csv has a line for each seed, in the order of tasks and methods")
-    if options.by and options.sort != "area":
-        raise InputError("--by schedule: its rows are in the order of the scores' names, so --sort changes nothing")
-    with leaderboard.current(options.folder) as board:
-        texts = leaderboard.texts(board)
-        if options.by:
-            text = leaderboard.by_schedule(board, options.format)
-        elif options.format in ("html", "latex"):
-            from bench.report.write import main_table_as
-
-            text = main_table_as(board, options.format, options.sort)
-        elif options.sort != "area":
-            text = leaderboard.markdown(board, options.sort)
-        else:
-            text = texts[f"leaderboard.{options.format}"]
-        print(text, end="")
-        try:
-            leaderboard.put(board, texts)
-        except OSError as error:  # records in a folder that is only readable are still shown
-            print(f"headbench: not written to {options.folder}: {error.strerror}", file=sys.stderr)
-    said: list[str] = []  # of forms that do not say it: the others have notes, or a line for each seed
-    if options.by or options.format in ("html", "latex"):
-        said += leaderboard.remarks(board)
-    if options.format in ("html", "latex") and not options.by:
-        said += left_out(board)
-    for remark in said:
-        print(f"headbench: {remark}", file=sys.stderr)
+    show(options.folder, options.format, options.sort, by_schedule=bool(options.by))
     return 0
 
 
@@ -158,9 +130,7 @@ def compare(options: argparse.Namespace) -> int:
     from bench.analysis.comparing.comparison import compare
     from bench.report.comparison_text import text
 
-    tasks = [name.strip() for name in options.tasks.split(",")] if options.tasks else []
-    if "" in tasks:
-        raise InputError(f"--tasks {options.tasks!r}: expected TASK, or TASK,TASK, found an empty name")
+    tasks = _names("tasks", options.tasks, "TASK")
     found = compare(options.folder, options.a, options.b, tasks, options.level, options.alpha, options.up_to)
     print(text(found))
     return 0
@@ -215,15 +185,21 @@ def gguf(options: argparse.Namespace) -> int:
     return 0
 
 
+def _names(flag: str, text: str | None, one: str) -> list[str]:
+    """Names in ``a,b``, each of ``one``, as the help calls it. Raises InputError for an empty name."""
+    names = [name.strip() for name in text.split(",")] if text else []
+    if "" in names:
+        raise InputError(f"--{flag} {text!r}: expected {one}, or {one},{one}, found an empty name")
+    return names
+
+
 def _labels(flag: str, text: str | None) -> list[str]:
     """Labels in ``a,b:option=value,option=value``: an option without a name belongs to the label before it.
 
     Raises InputError for an empty name.
     """
     labels: list[str] = []
-    for part in (part.strip() for part in text.split(",")) if text else ():
-        if not part:
-            raise InputError(f"--{flag} {text!r}: expected METHOD, or METHOD,METHOD, found an empty name")
+    for part in _names(flag, text, "METHOD"):
         if labels and "=" in part and ":" not in part:
             labels[-1] += f",{part}"
         else:
