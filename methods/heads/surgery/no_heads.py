@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import AttentionInterface, PretrainedConfig
+from transformers import PretrainedConfig
 from transformers.cache_utils import Cache, EncoderDecoderCache
 
 from methods.heads.finding.linear import features
@@ -60,15 +60,15 @@ def attend_without_heads(
     return nothing.expand(batch, length, 0, value.shape[3]), None
 
 
-AttentionInterface.register(WITHOUT_HEADS, attend_without_heads)
-
-
 def call_no_kernel(module: Any) -> None:
     """Let a module that has no head left choose ``attend_without_heads``, where transformers let it choose.
 
     On a GPU, scaled_dot_product_attention of no heads gives None, fails in the backward pass or ends the process. The
     choice is read from the configuration, which all layers share, so the module gets a copy.
     """
+    from transformers import AttentionInterface  # takes two seconds
+
+    AttentionInterface.register(WITHOUT_HEADS, attend_without_heads)
     config = vars(module).get("config")
     if isinstance(config, PretrainedConfig):
         module.config = copy.copy(config)
