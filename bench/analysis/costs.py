@@ -65,7 +65,7 @@ def _removed(record: FinishedRecord, index: int) -> int:
 
 
 def _speedup(record: FinishedRecord, samples: Samples, level: float) -> float:
-    """Median seconds of the unpruned model over those of the smaller one, from the same interleaved repeats."""
+    """Median seconds of the unpruned model over those of the smaller one, of the same cell."""
     index = level_index(record, level)
     removed = -1 if index is None else _removed(record, index)
     if removed not in samples or 0 not in samples:

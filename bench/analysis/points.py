@@ -34,9 +34,9 @@ class Point:
     """A method at one level.
 
     removed, left: shares of its units removed, and of all parameters left. lost: points of quality. megabytes: NaN as a
-    mean over several models. speedups: of a forward pass by batch size, relative to the unpruned model in the same
-    interleaved repeats; a batch size that was not timed in every seed is missing. losses: for each task the points lost
-    in each seed, (seeds,), which ``lost`` is the mean of.
+    mean over several models. speedups: of a forward pass by batch size, relative to the unpruned model of the
+    cell; a batch size that was not timed in every seed is missing. losses: for each task the points lost in each seed,
+    (seeds,), which ``lost`` is the mean of.
     """
 
     label: str

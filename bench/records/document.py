@@ -12,10 +12,17 @@ HEADER = """\
 # Records
 
 A cell leaves one record: a JSON file at `records/TASK.DATA.MODEL/METHOD/seedN.json` below the folder of the run. Its
-arrays are in a file of the same name that ends in `.safetensors`: `outcomes`, whether each test example is answered
-right, (draws, levels, examples), as bits along the last axis, and whatever the method's scores were. Where quality is
-BLEU, `statistics.bleu` and `statistics.chrf` hold what each test example adds to the sums that these are computed from,
-(draws, levels, examples, numbers).
+arrays are in a file of the same name that ends in `.safetensors`:
+
+- `outcomes`: whether each test example is answered right, (draws, levels, examples), as bits along the last axis; the
+  number of examples is `examples` in the metadata of the file, and 0 where texts are only scored
+- `nats.SUBTASK`, `bytes.SUBTASK`: of texts that are only scored, the negative log-likelihood, (draws, levels, texts),
+  and the length, (texts,)
+- `statistics.bleu`, `statistics.chrf`: where quality is BLEU, what each test example adds to the sums that these are
+  computed from, (draws, levels, examples, numbers)
+- `scores.DRAW`: of a scorer, (scorings, units), NaN for units that were removed before
+- `neurons.DRAW.LAYER`: the removal order of neurons, (width,); without an order `neurons.LAYER`, those kept, (levels,
+  width)
 
 A level is a number of units removed; a draw is one of the removal orders of a method that is random by nature. Both
 files are written completely or not at all. When a record is read, its digest and every field are checked; a record made

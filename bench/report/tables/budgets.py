@@ -150,7 +150,7 @@ def _headings(found: TradeOffs) -> tuple[Heading, ...]:
         Heading(
             f"speed-up, b{batch}",
             f"speedup{batch}",
-            f"Batch {batch}, relative to the unpruned model in the same interleaved repeats, with its {INTERVAL}",
+            f"Batch {batch}, relative to the unpruned model, with its {INTERVAL}",
         )
         for batch in found.batches
     )

@@ -57,21 +57,21 @@ COLUMNS = {
     "speedup1": Column(
         "speed-up, batch 1",
         "speed-up, b1",
-        "At 50 %, batch 1, relative to the unpruned model in the same interleaved repeats",
+        "At 50 %, batch 1, relative to the unpruned model",
         1,
         2,
     ),
     "speedup8": Column(
         "speed-up, batch 8",
         "speed-up, b8",
-        "At 50 %, batch 8, relative to the unpruned model in the same interleaved repeats",
+        "At 50 %, batch 8, relative to the unpruned model",
         1,
         2,
     ),
     "speedup32": Column(
         "speed-up, batch 32",
         "speed-up, b32",
-        "At 50 %, batch 32, relative to the unpruned model in the same interleaved repeats",
+        "At 50 %, batch 32, relative to the unpruned model",
         1,
         2,
     ),
@@ -79,7 +79,7 @@ COLUMNS = {
     "speedup_generate50": Column(
         "speed-up of generation at 50 %",
         "speed-up, generation",
-        "Of generating token by token at 50 %, relative to the unpruned model in the same interleaved repeats",
+        "Of generating token by token at 50 %, relative to the unpruned model",
         1,
         2,
     ),
