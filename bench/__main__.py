@@ -28,8 +28,8 @@ def command() -> NoReturn:
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
-    0 success, 1 a cell failed or a method regressed, 2 bad input, 130 interrupted, 141 nobody reads the output, 143
-    ended by SIGTERM.
+    0 success, 1 a cell failed or was not timed, a check failed, or a method regressed, 2 bad input, 130 interrupted,
+    141 nobody reads the output, 143 ended by SIGTERM.
     """
     options = None
     try:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+
+from tasks.paths import expanded
 
 CalibrationSource = Literal["held-out", "train"]
 AttentionKind = Literal["encoder", "decoder", "cross"]
@@ -28,7 +29,7 @@ def _split_list(value: Any, info: ValidationInfo) -> Any:
 
 def _last_part(name: str) -> str:
     """The last part of a path; an id of the hub as it is."""
-    path = Path(name).expanduser()
+    path = expanded(name)
     return path.absolute().name if name and (path.exists() or name.startswith((".", "/", "~"))) else name
 
 

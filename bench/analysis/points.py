@@ -11,7 +11,6 @@ import numpy as np
 
 from bench.analysis.costs import cost_in_passes, forward_samples, forward_speedups
 from bench.analysis.curves import curve, parameters_removed
-from bench.analysis.machines import makers
 from bench.analysis.quality import POINTS
 from bench.analysis.stats.across import mean_of_tasks, seed_bootstrap
 from bench.records.schema import FinishedRecord
@@ -161,16 +160,15 @@ def _means(rows: Sequence[tuple[np.ndarray, ...]]) -> list[Mean]:
     return [Mean(*map(float, each)) for each in zip(found.value, found.low, found.high, strict=True)]
 
 
-def cost_of(own: Own) -> Cost:
-    """What it costs to choose what is removed."""
+def cost_of(own: Own, one_machine: bool) -> Cost:
+    """What it costs to choose what is removed. one_machine: whether one ran all cells that are compared."""
 
     def cost(record: FinishedRecord) -> tuple[float, float]:
         measured = record.measured
         return measured.scoring_seconds + measured.method_training_seconds, cost_in_passes(record).total
 
     seconds, passes = _mean(own, cost).tolist()
-    several = len(makers(record for task in own for record in task)) > 1
-    return Cost(float("nan") if several else seconds, passes)
+    return Cost(seconds if one_machine else float("nan"), passes)
 
 
 def _mean(own: Own, values: Callable[[FinishedRecord], Any]) -> np.ndarray:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from bench.analysis.comparing.controls import chooses_at_random
 from bench.analysis.curves import removes_parameters
 from bench.analysis.kinds import kind
+from bench.analysis.machines import makers
 from bench.analysis.naming import seeds_in_words, short_names
 from bench.analysis.points import Cost, Point, Unpruned, batches_of, cost_of, points_of, unpruned_of
 from bench.analysis.quality import quality_name
@@ -91,7 +92,7 @@ def trade_offs(records: Iterable[FinishedRecord], timed: bool = True) -> TradeOf
         unpruned=unpruned_of(list(complete.values()), batches),
         points={label: points_of(label, own, batches) for label, own in complete.items()},
         kinds={label: kind(cell) for label, cell in some.items()},
-        costs={label: cost_of(own) for label, own in complete.items()},
+        costs={label: cost_of(own, len(makers(every)) <= 1) for label, own in complete.items()},
         controls=frozenset(label for label, cell in some.items() if cell.control),
         random=frozenset(label for label, cell in some.items() if chooses_at_random(cell)),
         left_out=left_out,

@@ -56,9 +56,11 @@ def filled(text: str) -> str:
 
 def path(text: str) -> Path:
     """A path that is not empty: the current folder is ``.``, and ``~`` the user's, also where no shell says so."""
-    given = Path(filled(text)).expanduser()
     try:
+        given = Path(filled(text)).expanduser()
         given.stat()
+    except RuntimeError as error:
+        raise ArgumentTypeError(f"expected a path, and {text!r} begins with a user that is not known here") from error
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise ArgumentTypeError(f"expected a path, and {text!r} is a symbolic link that leads to itself") from error

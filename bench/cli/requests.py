@@ -8,6 +8,8 @@ from pathlib import Path
 
 from bench.records.errors import InputError, unknown
 from bench.suites.validate import task_spec, validated
+from tasks.data.labels import is_unicode
+from tasks.paths import expanded
 from tasks.request import TaskSpec
 
 DEFAULT_SUITE, DEFAULT_OUT = "mini", "runs/{suite}"
@@ -20,13 +22,14 @@ def suite_of(options: argparse.Namespace):
     from bench.suites.suite import Suite, check_task
 
     quiet_libraries()
-    suite = load_suite(options.suite or DEFAULT_SUITE)
+    suite = load_suite(_at_home(options.suite or DEFAULT_SUITE))
     values = dict(suite)
     if task := own_task(options):
         training = suite.training if options.suite else 1.0  # the default suite's share is for its own tasks
         values |= {"name": f"own-{options.task}", "tasks": (task,), "training": training}
     mirror = _mirror(options)
-    tasks = [task.model_copy(update={"mirror": options.mirror or task.mirror or mirror}) for task in values["tasks"]]
+    first = mirror if options.mirror else ""
+    tasks = [task.model_copy(update={"mirror": first or task.mirror or mirror}) for task in values["tasks"]]
     if options.trust_task_code and not options.task:
         tasks = [task.model_copy(update={"trust_task_code": bool(task.harness_tasks)}) for task in tasks]
     if options.tasks is not None:
@@ -59,11 +62,22 @@ def _flag(name: str, value: object) -> str:
     return f"--{name.replace('_', '-')} {value!r}"
 
 
+def _at_home(name: str) -> str:
+    """``name``, with ``~`` as the user's folder where no shell replaced it, as in ``--flag=~/place``."""
+    return str(expanded(name)) if name.startswith("~") else name
+
+
 def _mirror(options: argparse.Namespace) -> str:
-    """The folder with copies of hub ids, or "". Raises InputError if a flag names a folder that does not exist."""
-    if options.mirror and not Path(options.mirror).is_dir():
+    """The folder with copies of hub ids, or "".
+
+    Raises InputError if a flag names a folder that does not exist, and for a name that no record can hold.
+    """
+    mirror = _at_home(options.mirror or os.environ.get("HEADBENCH_MIRROR", ""))
+    if not is_unicode(mirror):
+        raise InputError(f"HEADBENCH_MIRROR: expected a name in UTF-8, not {mirror!r}: rename the folder")
+    if options.mirror and not Path(mirror).is_dir():
         raise InputError(f"--mirror {options.mirror}: no such folder")
-    return options.mirror or os.environ.get("HEADBENCH_MIRROR", "")
+    return mirror
 
 
 def out_of(options: argparse.Namespace, suite) -> Path:

@@ -20,7 +20,7 @@ def show_help(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a suite and show its leaderboard; 1 if a cell failed."""
+    """Run a suite and show its leaderboard; 1 if a cell failed or was not timed."""
     from bench.run.options import RunOptions
     from bench.run.runner import run
 
@@ -55,6 +55,8 @@ def prune(options: argparse.Namespace) -> int:
     task = own_task(options)
     if task is None:
         raise InputError("--task NAME is needed: it says what the model is for (see `headbench list tasks`)")
+    if options.method.rstrip().endswith(","):
+        raise InputError(f"--method {options.method}: expected one method, with its options")
     methods = parse_methods(options.method + (f",recover={options.recover}" if options.recover else ""))
     if len(methods) != 1:
         raise InputError(f"--method {options.method}: expected one method, with its options")
@@ -159,7 +161,7 @@ def pack(options: argparse.Namespace) -> int:
     from bench.records.storage.packing import pack
 
     packed = pack(options.folder)
-    print(f"{packed.archive}: {count(packed.records, 'record')}, {packed.archive.stat().st_size / 1e6:.1f} MB")
+    print(f"{packed.archive}: {count(packed.records, 'record')}, {packed.archive.stat().st_size / 2**20:.1f} MB")
     if packed.other_protocol:
         print(f"left out: {count(packed.other_protocol, 'record')} made under another protocol")
     print(f"It is read where {packed.archive.parent / 'records'}, which stays, is not there.")

@@ -34,11 +34,10 @@ QUANTISED = "give the file that the converter wrote with --outtype f16, bf16 or 
 
 @dataclass(frozen=True)
 class Written:
-    """What the file says: its architecture in llama.cpp, and query and key/value heads of each layer."""
+    """What the file says: its architecture in llama.cpp, and query heads of each layer."""
 
     architecture: str
     heads: list[int]
-    key_value_heads: list[int]
 
 
 def check_installed() -> None:
@@ -82,7 +81,7 @@ def write_gguf(checkpoint: Path, like: Path, out: Path) -> Written:
         made = Path(folder) / out.name
         _write(made, before, fields, shape, weights)
         made.rename(out)
-    return Written(shape.architecture, shape.heads, shape.key_value_heads)
+    return Written(shape.architecture, shape.heads)
 
 
 @dataclass(frozen=True)

@@ -34,10 +34,11 @@ from bench.suites.cells import calibration_source, check_start, heads_of, open_t
 from bench.suites.parse import MethodSpec
 from methods import METHODS, OptionError, View
 from methods.contract.choice import Choice
+from methods.contract.choosing import MethodError
 from methods.contract.registry import RECOVER
 from methods.contract.schedule import NonFiniteScore
 from methods.contract.side_effects import SideEffect, no_side_effects
-from methods.heads import HeadMap, kept_heads, save_pruned, unpruned_heads
+from methods.heads import HeadMap, UnsupportedArchitecture, kept_heads, save_pruned, unpruned_heads
 from methods.recovery.choosing import select
 from tasks.contract import Task
 from tasks.models.cache import Cache, system_errors
@@ -165,7 +166,7 @@ def _chosen(
     """
     method = METHODS[options.method.name]
     view = view_of(task, model, method, options.seed, options.calibration, options.training, device, source)
-    with no_side_effects(model):
+    with no_side_effects(model), _refusals(options):
         if keep is None:
             assert method.own_number is not None
             keep = min(max(method.own_number(view), len(view.heads.never_empty)), len(view.heads))
@@ -195,6 +196,17 @@ def _one_line(options: PruneOptions) -> Iterator[None]:
         raise InputError(f"--method {options.method.label}: {error}") from error
     except (NonFiniteScore, FloatingPointError, SideEffect) as error:
         raise InputError(f"nothing was pruned: {error}") from error
+
+
+@contextmanager
+def _refusals(options: PruneOptions) -> Iterator[None]:
+    """Report what a method refuses, such as a model that gives no maps of attention, as bad input in one line."""
+    try:
+        yield
+    except (OptionError, InputError, UnsupportedArchitecture):  # which say it in one line already
+        raise
+    except (ValueError, MethodError) as error:
+        raise InputError(f"--method {options.method.label}: {error}") from error
 
 
 def _trained(report: Mapping[str, float]) -> str:
@@ -239,7 +251,10 @@ def _save(smaller: Any, task: Task, pruned: Pruned, out: Path, options: PruneOpt
     place = out if out.exists() else out.parent  # the same file system in any case
     with tempfile.TemporaryDirectory(dir=place, prefix=".headbench-") as temporary, system_errors(out):
         folder = Path(temporary) / "whole"
-        plain = save_pruned(smaller.cpu(), folder)
+        try:
+            plain = save_pruned(smaller.cpu(), folder)
+        except ValueError as error:  # a class that is not one of transformers, or that its configuration does not build
+            raise InputError(f"nothing was saved: {error}") from error
         if options.uniform and not plain:
             raise InputError(
                 f"--uniform: the configuration of {type(smaller).__name__} has no place for the numbers of neurons "

@@ -140,7 +140,7 @@ def markdown(board: Board, sort: str = "area") -> str:
             parts += [
                 f"## {literal(f'{task.task}: {task.data}, {task.model}')}",
                 "",
-                f"Unpruned {quality_name(of_task[0])} {100 * part['base'].mean():.1f} %, "
+                f"Unpruned {quality_name(of_task[0])} {100 * part.groupby('seed')['base'].first().mean():.1f} %, "
                 f"chance {100 * first['chance']:.1f} %, {first['mb_base']:.3f} MB; "
                 f"seeds {', '.join(map(str, sorted(set(part['seed']))))}{drawn}.",
                 "",

@@ -25,9 +25,9 @@ def notes(records: Sequence[Record]) -> list[str]:
         + mixed_settings(done)
     )
     for what, values in (
-        ("processors", Counter(r.provenance.processor for r in records)),
+        ("processors", Counter(r.provenance.processor for r in done)),
         ("torch versions", Counter(r.provenance.packages.get("torch", "") for r in records)),
-        ("devices", Counter(r.cell.device for r in records)),
+        ("devices", Counter(r.cell.device for r in done)),
         ("commits", Counter(r.provenance.commit[:12] for r in records)),
     ):
         if len(values) > 1:

@@ -165,7 +165,7 @@ def _best(found: Standing) -> list[str]:
     numbers = sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})
     seeds = count(numbers[0], "seed") if len(numbers) == 1 else f"{numbers[0]} to {numbers[1]} seeds per task"
     if area.low is None or area.high is None:
-        instead = ", so the standard deviation over seeds is shown instead" if numbers[-1] > 1 else ""
+        instead = ", so the standard deviation over seeds is shown instead" if numbers[0] > 1 else ""
         return [
             f"{best} has the largest area, {area.value[place]:.3f}, in {seeds}; intervals need at least {FEWEST} "
             f"seeds{instead}."

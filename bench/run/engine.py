@@ -84,7 +84,7 @@ def run_jobs(
                 if not worker.alive:
                     crew.remove(worker)
                     worker.end()
-                    if done.died and not worker.began and done.index not in again:
+                    if done.crashed and not worker.began and done.index not in again:
                         again.add(done.index)  # it died of what an earlier job left behind
                         waiting.append(done.index)
                         assign()

@@ -25,7 +25,7 @@ class RunOptions:
     """How to run a suite."""
 
     out: Path
-    jobs: int | None  # at once; None for all that a cluster has room for
+    jobs: int | None  # at once; None for one per core or, on a cluster, all that it has room for
     device: str
     retry_failed: bool = False
     dry_run: bool = False

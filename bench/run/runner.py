@@ -33,7 +33,7 @@ from tasks.models.cache import default_root
 
 
 def run(suite: Suite, options: RunOptions) -> int:
-    """Run ``suite``: 0 if every cell has a result, 1 if some failed. Raises InputError and what planning raises.
+    """Run ``suite``: 0 if all went well, 1 if a cell failed or was not timed. Raises InputError, and as planning does.
 
     Cells run side by side; then, with nothing of the run beside them, their smaller models are timed one by one.
     """

@@ -7,6 +7,7 @@ from pathlib import Path
 from tasks.data.packages import PREFIX, folder_in_package
 from tasks.data.readers import SUFFIXES
 from tasks.errors import TaskError
+from tasks.paths import expanded
 
 
 def resolve(name: str, mirror: str = "") -> Path:
@@ -18,7 +19,7 @@ def resolve(name: str, mirror: str = "") -> Path:
     """
     if name.startswith(PREFIX):
         return folder_in_package(name)
-    given = Path(name).expanduser()
+    given = expanded(name)
     if given.exists() or not mirror:
         return given
     if not Path(mirror).is_dir():
@@ -56,5 +57,5 @@ def is_path(name: str) -> bool:
 
 def short_name(path_or_id: str) -> str:
     """A path, an id or a package without what leads to it: the same wherever a copy of it is."""
-    path = Path(path_or_id.removeprefix(PREFIX)).expanduser()
+    path = expanded(path_or_id.removeprefix(PREFIX))
     return path.name if path.name not in ("", "..") else path.resolve().name

@@ -89,7 +89,7 @@ def _detail(part: str, old: Any, new: Any) -> str:
     if part in ("parameters", "megabytes"):
         return f"{sum(a != b for a, b in zip(old, new, strict=False))} of {len(old)} levels"
     if isinstance(old, dict) and isinstance(new, dict):
-        return f"other {', '.join(name for name in {**old, **new} if old.get(name) != new.get(name))}"
+        return f"other {', '.join(str(name) for name in {**old, **new} if old.get(name) != new.get(name))}"
     return "other values" if isinstance(new, list) else f"{old} -> {new}"
 
 

@@ -49,7 +49,8 @@ def boxes(
     """
     figure, axis = canvas(title, f"share of {removes(records[0])} removed", scale.name)
     levels, _ = curve(records[0])
-    draws = np.concatenate([record.result.quality for record in records if len(curve(record)[0]) == len(levels)])
+    removed = records[0].result.removed
+    draws = np.concatenate([record.result.quality for record in records if record.result.removed == removed])
     width = 0.6 * min(np.diff(levels), default=1.0)
     thin = {"color": MUTED, "linewidth": 0.7}
     axis.boxplot(

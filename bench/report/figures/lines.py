@@ -117,7 +117,8 @@ def of_method(
     board: Board, task: TaskKey, label: str, points: Callable[[FinishedRecord], Points | None]
 ) -> Line | None:
     """The curve of one method; None where it has none. Seeds measured at other levels than the first are left out."""
-    return _line(label, [each for record in board.of(task, label) if (each := points(record)) is not None])
+    found = [(record.result.removed, each) for record in board.of(task, label) if (each := points(record)) is not None]
+    return _line(label, [each for removed, each in found if removed == found[0][0]])
 
 
 def overall(board: Board, points: Callable[[FinishedRecord], Points | None]) -> list[Line]:

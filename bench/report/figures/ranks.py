@@ -71,7 +71,7 @@ def _caption(found: Standing) -> str:
     seeds = sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})
     tasks = f"; mean over {len(found.seeds)} tasks" if len(found.seeds) > 1 else ""
     over = f"{'–'.join(map(str, seeds))} seed{'s' * (seeds != [1])}"
-    if seeds != [1]:
+    if seeds[0] > 1:
         over = f"bars: {'standard deviation' if found.area.low is None else '95 % intervals'} over {over}"
     return f"0 chance, 1 unpruned{tasks}; {over}"
 

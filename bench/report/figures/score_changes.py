@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from bench.records.arrays import read_arrays
 from bench.records.schema import FinishedRecord
 from bench.report.figures.canvas import canvas, cell_map, name_cells
-from bench.report.figures.heads import by_layer
+from bench.report.figures.heads import by_layer, modules_of
 
 NAME = "scores.0"  # of the first draw
 
@@ -23,7 +23,8 @@ class ScoreChange:
 
     change: np.ndarray
     removed: np.ndarray  # units removed between the two scorings
-    shape: tuple[int, ...]  # units of each layer
+    shape: tuple[int, ...]  # units of each attention module
+    modules: Sequence[int | str]  # names of these
     seed: int
 
 
@@ -37,7 +38,7 @@ def score_change(records: Mapping[Path, FinishedRecord]) -> ScoreChange | None:
         with np.errstate(divide="ignore", invalid="ignore"):
             change = (scores[1] - scores[0]) / np.abs(scores[0])
         removed = np.flatnonzero(np.isnan(scores[1]) & ~np.isnan(scores[0]))
-        return ScoreChange(change, removed, tuple(record.result.shape), record.cell.seed)
+        return ScoreChange(change, removed, tuple(record.result.shape), modules_of(record), record.cell.seed)
     return None
 
 
@@ -56,7 +57,7 @@ def score_changes(found: ScoreChange, title: str) -> Figure:
         return "×" if unit in found.removed else _per_cent(value) if np.isfinite(value) else ""
 
     cell_map(axis, by_layer(fill, found.shape), text)
-    name_cells(axis, range(wide), range(layers))
+    name_cells(axis, range(wide), found.modules)
     return figure
 
 

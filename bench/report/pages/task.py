@@ -74,7 +74,7 @@ def task_page(
 def _facts(board: Board, task: TaskKey) -> list[tuple[str, str]]:
     records = board.of_task(task)
     result, cell = records[0].result, records[0].cell
-    base = [record.result.quality[0][0] for record in records]
+    base = {record.cell.seed: record.result.quality[0][0] for record in records}
     drawn = of_one_model(records)
     settings = {
         name: ",".join(value) if isinstance(value, list) else value
@@ -86,7 +86,7 @@ def _facts(board: Board, task: TaskKey) -> list[tuple[str, str]]:
         ("data", task.data),
         ("model", task.model),
         ("settings", ", ".join(f"{name} = {value}" for name, value in settings.items()) or "defaults"),
-        (f"unpruned {quality_name(records[0])}", f"{100 * sum(base) / len(base):.1f} %"),
+        (f"unpruned {quality_name(records[0])}", f"{100 * sum(base.values()) / len(base):.1f} %"),
         ("chance", f"{100 * result.chance:.1f} %"),
         ("test examples", ", ".join(f"{name} {size}" for name, size in result.parts.items()) or "texts only"),
         ("units", f"{result.units} heads, or groups of heads, in {len(result.shape)} attention modules"),

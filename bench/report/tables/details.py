@@ -10,7 +10,7 @@ from bench.analysis.stats.across import Estimate, improvement_over, seed_bootstr
 from bench.analysis.stats.orders import stability
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board
-from bench.report.figures.heads import kept_by_layer, mean_heads
+from bench.report.figures.heads import kept_by_layer, mean_heads, modules_of
 from bench.report.links import method_link, records_link, slug, task_link, task_slug
 from bench.report.standing import Standing
 from bench.report.tables.metrics import metric_tables
@@ -63,8 +63,11 @@ def by_layer(board: Board, task: TaskKey, records: Sequence[FinishedRecord]) -> 
     shape = records[0].result.shape
     budgets, numbers = kept_by_layer(records)
     rows = tuple(
-        (name(f"layer {row}"), *(Cell(mean_heads(n), float(n), heat=float(n) / max(size, 1)) for n in numbers[row]))
-        for row, size in enumerate(shape)
+        (
+            name(f"layer {module}" if isinstance(module, int) else module),
+            *(Cell(mean_heads(n), float(n), heat=float(n) / max(size, 1)) for n in numbers[row]),
+        )
+        for row, (module, size) in enumerate(zip(modules_of(records[0]), shape, strict=True))
     )
     headings = (Heading("heads kept in all", "layer"), *(Heading(str(budget), str(budget)) for budget in budgets))
     return Table(f"layers-{task_slug(task)}", board.name(task), headings, rows)

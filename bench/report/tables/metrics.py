@@ -26,13 +26,17 @@ def metric_tables(records: Sequence[FinishedRecord]) -> list[tuple[str, list[lis
     names = _shown([name for name in every[0] if all(name in each for each in every)] if every else [])
     found: dict[int, Rows] = defaultdict(lambda: defaultdict(list))
     units = max((record.result.units for record in records), default=0)
+    seeds: set[int] = set()  # each has one unpruned model, which is the same for all methods
     for record in records:
         result = record.result
         row = removes(record) != "heads", record.cell.label
         for place, removed in enumerate(result.removed):
+            if not removed and record.cell.seed in seeds:
+                continue
             metrics = [[draw[place][name] for draw in result.metrics] for name in names]
             values = [_mean([draw[place] for draw in result.quality]), *map(_mean, metrics)]
             found[removed][row if removed else (False, "unpruned")].append(values)
+        seeds.add(record.cell.seed)
     unpruned = found.pop(0, {})
     return [
         (f"{removed} of {units} units removed", _table(names, unpruned, found[removed]))

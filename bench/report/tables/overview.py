@@ -77,9 +77,10 @@ def sorted_by(table: Table, key: str) -> Table:
 
     Those of neurons, and those without a number, stay last there.
     """
-    place = [heading.key for heading in table.headings].index(key)
-
-    groups = [group for group, _ in table.parts]
+    keys = [heading.key for heading in table.headings]
+    if key not in keys:  # no method has a number there
+        return table
+    place, groups = keys.index(key), [group for group, _ in table.parts]
 
     def rank(row: int) -> tuple[int, bool, float]:
         group, value = groups.index(table.groups[row]), float(table.rows[row][place].value)
@@ -117,20 +118,23 @@ def by_task(board: Board, label: str, file: str) -> Table:
 def speeds(board: Board) -> list[Table]:
     """Speed-up with half of the heads by method, one table per machine: times from two are never averaged.
 
-    Empty for a single machine, whose speed-ups the other tables show, and where nothing was timed.
+    Means over the seeds that a method has on all tasks of the machine; others are left out. Empty for a single machine,
+    whose speed-ups the other tables show, and where nothing was timed.
     """
     if len(board.machines) <= 1:
         return []
     found = []
     for count, which in enumerate(board.machines, 1):
-        table = board.on(which).table.set_index("label")
-        timed = [name for name in SHOWN if table[name].notna().any()]
-        if not timed:  # at no level near a half
+        part = board.on(which)
+        timed = [name for name in SHOWN if part.table[name].notna().any()]
+        by_seed = part.table.groupby(["label", "seed"])
+        per_seed = by_seed[timed].mean(skipna=False)[by_seed.size() == len(part.tasks)]
+        if per_seed.isna().all(axis=None):  # at no level near a half, or no method on all tasks
             continue
-        means, spreads = over_seeds(table[timed], ["label"])
+        means, spreads = over_seeds(per_seed, ["label"])
         rows = tuple(
             (name(label, method_link(label)), *_cells(means, spreads, label, timed, records_link(label)))
-            for label in board.on(which).labels
+            for label in means.index
         )
         headings = (Heading("method", "method"), *_headings(timed))
         found.append(Table(f"speed-{count}", f"Speed-up with half of the heads, on {which}", headings, rows))

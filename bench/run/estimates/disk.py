@@ -20,7 +20,7 @@ from tasks.translation import Translation
 RECORD = 20_000  # bytes of a record without the outcomes of test examples
 OUTCOME = 1 / 8  # bytes: packed bits
 STATISTICS = 4 * (10 + 18)  # bytes of a sentence's numbers of BLEU and of chrF, int32
-MB = 1e6
+MB = 2**20
 
 
 def disk_use(jobs: Sequence[TrainJob | CellJob], cache: Path, out: Path, variable: str = "HEADBENCH_CACHE") -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -298,3 +299,20 @@ def test_a_leaderboard_is_printed_where_it_cannot_be_written(tmp_path, make_reco
 def test_a_path_of_ones_own_home_is_meant_also_where_no_shell_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert flag_types.path("~/run") == tmp_path / "run" and flag_types.path("a~b") == Path("a~b")
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["leaderboard", "~nobody-of-this-name/x"], "begins with a user that is not known here"),
+        (["run", "--task", "classification", "--data", "~nobody-of-this-name/x.csv"], "no such file or folder"),
+        (
+            ["prune", "--task", "mnli", "--method", "michel,", "--keep", "0.5", "--out", "o"],
+            "--method michel,: expected",
+        ),
+    ],
+)
+def test_a_path_or_method_that_nobody_can_mean_is_told_in_one_line(flags, told, capsys):
+    with pytest.raises(SystemExit) if flags[0] == "leaderboard" else nullcontext():
+        assert main(flags) == 2
+    assert told in capsys.readouterr().err

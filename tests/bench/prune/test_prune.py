@@ -399,3 +399,23 @@ def test_weights_that_are_not_numbers_are_one_line(prune, tiny_model, tmp_path, 
         said = capsys.readouterr().err.strip().splitlines()[-1]
         assert said.startswith("headbench: error: nothing was pruned: ")
     assert not (tmp_path / "small").exists()
+
+
+def test_what_a_method_refuses_is_one_line(plugin, prune, tmp_path, capsys):
+    code = 'from methods import scorer\n\n@scorer("refusing", source="")\ndef refusing(view):\n'
+    plugin(code + '    """Refuse."""\n    raise ValueError("Longformer has no maps of all tokens")\n')
+    assert prune("--method", "refusing", "--keep", "0.5") == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said == "headbench: error: --method refusing: Longformer has no maps of all tokens"
+    assert not (tmp_path / "small").exists()
+
+
+def test_a_model_that_cannot_be_saved_is_one_line(prune, monkeypatch, tmp_path, capsys):
+    def refuse(*_):
+        raise ValueError("Mine is not a model class of transformers")
+
+    monkeypatch.setattr("bench.prune.prune.save_pruned", refuse)
+    assert prune("--method", "magnitude", "--keep", "0.5") == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said == "headbench: error: nothing was saved: Mine is not a model class of transformers"
+    assert not any(path.name.startswith(("small", ".headbench")) for path in tmp_path.iterdir())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -121,6 +122,8 @@ def test_where_one_task_alone_was_timed_only_the_mean_says_nothing_of_speed(run)
 def test_times_of_several_machines_are_not_averaged(run, write, page_of):
     folder = run(seeds=1, data=("alpha",), labels=("michel", "random"))
     write("ae", 60, 0, "alpha", processor="B")
+    (scope,) = scopes(read(folder))
+    assert all(math.isnan(cost.seconds) for cost in scope.found.costs.values())  # also of methods that one ran alone
     page = page_of(folder)
     assert "on several machines" in page.text and "Time of a forward pass" not in page.text
 

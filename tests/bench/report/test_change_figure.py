@@ -53,5 +53,6 @@ def test_the_first_change_is_that_of_the_score_on_the_smaller_model(place, capsy
 
 def test_cells_show_per_cent_and_mark_what_was_removed():
     change = np.array([0.5, np.nan, -0.25, np.inf])
-    axis = score_changes(ScoreChange(change, np.array([1]), (2, 2), 0), "title").axes[0]
+    axis = score_changes(ScoreChange(change, np.array([1]), (2, 2), ("encoder 0", "cross 0"), 0), "title").axes[0]
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["encoder 0", "cross 0"]
     assert [text.get_text() for text in axis.texts] == ["+50", "×", "-25", ""]

@@ -36,3 +36,9 @@ def test_sub_tasks_of_one_name_on_two_data_sets_are_both_counted(make_record):
     ]
     told = [line.partition(" are")[0] for line in notes(records) if "longer than" in line]
     assert told == ["first, model, own: 3 documents", "second, model, own: 5 documents"]
+
+
+def test_a_cell_that_failed_elsewhere_leaves_no_seconds_out(make_record, failed):
+    records = [make_record(seed=seed, provenance={"processor": processor}) for seed, processor in enumerate("AB")]
+    assert any("leave out the seconds" in line for line in notes(records))
+    assert not any("leave out the seconds" in line for line in notes([records[0], failed(records[1], "no memory")]))

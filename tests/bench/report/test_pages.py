@@ -21,6 +21,7 @@ from bench.report.links import slug
 from bench.report.pages.index import index, main_table
 from bench.report.pages.render import prose, render
 from bench.report.standing import standing
+from bench.report.tables.overview import speeds
 from bench.report.tables.table import Heading, Table, name
 from bench.report.write import build, main_table_as, report
 
@@ -195,6 +196,19 @@ def test_times_of_two_machines_are_shown_apart(run, write, parse):
         "overall-latency-1.svg",
         "overall-latency-2.svg",
     }
+
+
+def test_speeds_of_a_machine_are_means_over_seeds_of_methods_with_all_tasks(make_record, board_of):
+    times = {"alpha": {"0": [2.0], "4": [1.0]}, "beta": {"0": [2.0], "4": [0.5]}}
+    timed = [
+        make_record("michel", data, seed=seed, samples=samples, provenance={"processor": processor})
+        for data, samples in times.items()
+        for seed, processor in ((0, "A"), (1, "A"), (2, "B"))
+    ]
+    timed.append(make_record("ae", "beta", samples=times["beta"]))
+    here, there = speeds(board_of(timed))
+    assert [(row[0].shown, row[1].shown, row[1].spread) for row in here.rows] == [("michel", "3.00", " ±0.00")]
+    assert [(row[0].shown, row[1].shown, row[1].spread) for row in there.rows] == [("michel", "3.00", "")]
 
 
 def test_a_cell_that_was_timed_elsewhere_is_of_the_machine_that_timed_it(make_record):

@@ -9,14 +9,20 @@ import pytest
 
 from bench.records.storage.store import Store
 from bench.report.area_orders import area_orders
-from bench.report.board import read
+from bench.report.board import Board, read
+from bench.report.figures import gallery, lines
+from bench.report.figures.curves import boxes
 from bench.report.figures.heads import heat_maps, layers_by_budget
-from bench.report.leaderboard import summary
+from bench.report.figures.quality_axis import QualityAxis
+from bench.report.leaderboard import markdown, summary
 from bench.report.standing import standing, words
+from bench.report.tables.details import by_layer
 from bench.report.tables.metrics import metric_tables
 from bench.report.tables.overview import standings
-from bench.report.write import report
+from bench.report.write import main_table_as, report
 from tests.bench.report.conftest import change
+
+SORTS = "area", "area50"
 
 
 def test_only_controls_may_be_timed(write):
@@ -48,6 +54,50 @@ def test_modules_of_several_kinds_are_named_by_them(write):
         assert [label.get_text() for label in axis.get_yticklabels()] == names
         figure.canvas.draw()
         assert all(label.get_window_extent().x0 >= figure.bbox.x0 for label in axis.get_yticklabels())
+
+
+def test_the_table_of_layers_names_modules_of_several_kinds_too(write):
+    board = read(write("michel", 60))
+    ((path, record),) = board.records.items()
+    kinds = ["encoder", "encoder", "decoder", "cross"]
+    changed = change(record, result={"shape": [2, 2, 2, 2], "attention": kinds})
+    rows = by_layer(Board(board.folder, {path: changed}), changed.task, [changed]).rows
+    assert [row[0].shown for row in rows] == ["encoder 0", "encoder 1", "decoder 0", "cross 0"]
+
+
+def test_seeds_that_were_measured_at_other_levels_are_not_drawn_with_the_first(make_record, board_of):
+    """Even if they have as many."""
+    first = [make_record("m", seed=seed, quality=((0.9, 0.7, 0.5),)) for seed in (0, 1)]
+    other = make_record("m", seed=2, removed=(0, 2, 8), quality=((0.1, 0.1, 0.1),))
+    board = board_of([*first, other])
+    line = lines.of_method(board, first[0].task, "m", lines.by_heads)
+    assert line.x.tolist() == [0, 0.5, 1] and line.y.tolist() == [0.9, 0.7, 0.5]
+    figure = boxes([*first, other], line, lines.looks(board)["m"], "title", "m", QualityAxis.of(other))
+    assert "m (2 draws)" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_seeds_count_alike_in_the_quality_of_the_unpruned_model(make_record, board_of):
+    """However many methods have them."""
+    records = [make_record(label, quality=((0.9, 0.7, 0.5),)) for label in "abcde"]
+    records += [make_record("a", seed=seed, quality=((0.6, 0.5, 0.5),)) for seed in (1, 2)]
+    assert "Unpruned accuracy 70.0 %" in markdown(board_of(records))
+
+
+def test_a_spread_is_promised_only_where_every_task_has_several_seeds(write):
+    for label in ("michel", "ae"):
+        for seed in range(3):
+            write(label, 50 + 10 * seed + len(label), seed, "alpha")
+        folder = write(label, 60 + len(label), 0, "beta")
+    board = read(folder)
+    found = standing(board, board.tasks)
+    assert np.isnan(found.spread).all() and "standard deviation" not in " ".join(words(found))
+    assert "with" not in gallery.areas(board, found).caption
+
+
+def test_a_table_without_the_column_that_it_is_sorted_by_stays_as_it_is(make_record, board_of):
+    board = board_of([make_record(label, chance=0.9, quality=((0.9, 0.9, 0.9),)) for label in "ab"])
+    rows = [[line for line in main_table_as(board, "latex", sort).splitlines() if "&" in line] for sort in SORTS]
+    assert rows[0] == rows[1] and len(rows[0]) == 3
 
 
 def test_seeds_may_have_models_of_other_sizes(write, make_record):

@@ -109,3 +109,14 @@ def test_processes_end_when_the_caller_stops():
     assert time.perf_counter() - begin < 40
     with pytest.raises(ProcessLookupError):
         os.kill(worker, 0)
+
+
+def test_a_job_that_is_skipped_before_its_process_has_started_is_not_run_again():
+    """Processes that import everything anew take seconds to start."""
+
+    def skip(busy):
+        for worker in busy:
+            worker.stop("skipped")
+
+    (done,) = run_jobs([partial(pow, 2, 5)], 1, NOTHING, fresh=True, watch=skip)
+    assert (done.value, done.died) == (None, "skipped")

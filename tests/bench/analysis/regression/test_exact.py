@@ -15,6 +15,7 @@ PARTS = {
     "passes": {"forward": 256, "backward": 0},
     "training": {"weights": "b"},
     "method_training": {"passes": {"forward": 128, "backward": 0}, "reports": {}},
+    "recovery": {4: {"recovered": 1.0, "unchanged": 1.0}},
     "gap": 1e-7,
 }
 
@@ -89,3 +90,10 @@ def test_failures_that_are_new_are_regressions(keep, regress):
     assert "changed ae\n          failed before" in said
     assert "1 of 1 cells fail, as in the baseline (gnorm)" in said
     assert regress("--changed", "michel")[0] == 1
+
+
+def test_another_recovery_is_named_by_its_level(keep, regress):
+    keep("before", recovery={4: {"recovered": 2.0}, 8: {"recovered": 0.0}})
+    keep("after", recovery={4: {"recovered": 1.0}, 8: {"recovered": 0.0}})
+    code, said = regress()
+    assert code == 1 and "recovery in 1 of 1 cells (classification, seed 0: other 4)" in said
