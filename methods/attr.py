@@ -75,7 +75,7 @@ def _gradient(view: View, batch: Batch, site: Site, call: int, alpha: float) -> 
         return torch.zeros_like(_wide(contexts[call]))
     (gradient,) = torch.autograd.grad(losses.sum(), contexts[call], materialize_grads=True)
     # dF = -exp(-loss) dloss. The factor comes last, as half precision has no room for small gradients.
-    return _wide(gradient) * losses.detach().neg().exp().neg()[:, None, None]
+    return _wide(gradient) * losses.detach().neg().exp().neg().to(gradient.device)[:, None, None]
 
 
 def _largest_attributions(view: View, batch: Batch, gradients: dict[int, list[Tensor]]) -> list[tuple[int, Tensor]]:

@@ -17,7 +17,7 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 
 from tasks.builtin import abilities, decoder
 
-pytest_plugins = ("tests.fixtures.runs", "tests.fixtures.translation")
+pytest_plugins = ("tests.fixtures.gpus", "tests.fixtures.runs", "tests.fixtures.translation")
 
 settings.register_profile("headbench", deadline=None)  # no test may fail as the machine has other work
 settings.load_profile("headbench")

@@ -251,6 +251,9 @@ def _save(smaller: Any, task: Task, pruned: Pruned, out: Path, options: PruneOpt
     place = out if out.exists() else out.parent  # the same file system in any case
     with tempfile.TemporaryDirectory(dir=place, prefix=".headbench-") as temporary, system_errors(out):
         folder = Path(temporary) / "whole"
+        for module in smaller.modules():
+            if hasattr(module, "_hf_hook"):  # of --device-map, which would send what it reads to its GPU
+                module._hf_hook.execution_device = torch.device("cpu")
         try:
             plain = save_pruned(smaller.cpu(), folder)
         except ValueError as error:  # a class that is not one of transformers, or that its configuration does not build

@@ -127,7 +127,8 @@ def _trained(
         given += 1
         only_neurons = result.neurons is not None and bool(result.mask.all())
         mask = _checked(result.mask, view, None if only_neurons else count)
-        choice = Choice(result.model, view.heads, mask, result.neurons, dict(result.report), result.trace)
+        neurons = None if result.neurons is None else {name: each.cpu() for name, each in result.neurons.items()}
+        choice = Choice(result.model, view.heads, mask, neurons, dict(result.report), result.trace)
         del result
         yield count, choice
         del choice  # whoever asked has had it: two trained models need not be held while a third is trained

@@ -48,7 +48,7 @@ def _with_neurons(method: Method, own: Mapping[str, Any], view: View, removed: S
 
     def mask_of(view: View, keep: int, **own: Any) -> Tensor:
         kept = method.function(view, keep, **own)
-        neurons.append(kept.neurons)
+        neurons.append({name: each.cpu() for name, each in kept.neurons.items()})
         return kept.mask
 
     # Only of a control is the number of units not checked.

@@ -138,7 +138,7 @@ class Stack:
         shift = hidden / 2
 
         def run(hidden: Tensor, given: Tensor) -> Tensor:
-            hook = self.outputs[index].register_forward_hook(lambda module, args, output: given)
+            hook = self.outputs[index].register_forward_hook(lambda module, args, output: given.to(output.device))
             try:
                 return self._calls[0][index].run(self.blocks[index], hidden)
             finally:
@@ -150,7 +150,7 @@ class Stack:
         def same(one: Tensor, other: Tensor) -> bool:
             return bool((one - other).abs().max() <= tolerance)
 
-        return same(run(hidden + shift, -shift), plain) or same(run(hidden, shift), plain + shift)
+        return same(run(hidden + shift, -shift), plain) or same(run(hidden, shift), plain + shift.to(plain.device))
 
     def _run(self, index: int, batch: int) -> Tensor:
         return self._calls[batch][index].run(self.blocks[index], self.hidden[batch])

@@ -71,8 +71,8 @@ class _ByBlocks:
     def __init__(self, view: View, choice: Choice, full: Stack, pruned: Stack) -> None:
         self.full, self.pruned = full, pruned
         layer = choice.heads.sites[0].name
-        self.real = [
-            real_tokens(batch, layer, hidden.shape[1]).to(hidden.device)
+        self.real = [  # on the CPU, as blocks may be on several GPUs
+            real_tokens(batch, layer, hidden.shape[1]).cpu()
             for batch, hidden in zip(view.batches, full.hidden, strict=True)
         ]
         self.texts = texts_of(view.batches)
@@ -101,10 +101,10 @@ class _ByBlocks:
             before = self.full.hidden[batch]
             wanted = self.full.step(block, batch)[real].double()
             if self.adds:
-                wanted += before[real].double() - self.pruned.hidden[batch][real].double()
+                wanted += (before[real].double() - self.pruned.hidden[batch][real].double()).to(wanted.device)
             # some projections are not run without a head
             read = wanted[:, :0] if self.empty[block] else self.pruned.read(block, batch)[real].double()
-            yield Tokens(read, wanted, self.texts[batch][real.nonzero()[:, 0].cpu()])
+            yield Tokens(read, wanted, self.texts[batch][real.nonzero()[:, 0]])
 
 
 class _ByPasses:

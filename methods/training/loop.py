@@ -72,9 +72,11 @@ def training_copy(view: View, seed: int) -> Iterator[nn.Module]:
     """
     model = copy.deepcopy(view.model).train()
     model.zero_grad()
-    device = next(model.parameters()).device
-    with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.enable_grad():
-        torch.manual_seed(seed)
+    on_gpu = next(model.parameters()).device.type == "cuda"
+    # torch.manual_seed seeds all GPUs, also for a model that is on none; and a forked process cannot ask them.
+    seeded = torch.manual_seed if on_gpu else torch.default_generator.manual_seed
+    with torch.random.fork_rng(range(torch.cuda.device_count()) if on_gpu else []), torch.enable_grad():
+        seeded(seed)
         yield model
     model.eval().requires_grad_(False)
 

@@ -45,6 +45,19 @@ def test_heads_of_an_encoder_that_nothing_reads(tiny, name, family):
         assert not scores[encoder].any()
 
 
+@pytest.mark.parametrize("name", ["fisher", "gnorm", "llm-pruner", "michel", "path", "tis"])
+@pytest.mark.parametrize("family", ["umt5", "bert-to-gpt2"])
+def test_heads_of_an_encoder_that_are_the_last_ones(tiny, name, family):
+    """Then no head at all is read from, as when a greedy order comes to its end."""
+    whole = translating(tiny, Zoo().model(family))
+    kept = torch.tensor([whole.heads.sites[unit.site].kind == "encoder" for unit in whole.heads.units])
+    view = translating(tiny, remove_heads(whole.model, kept, whole.heads))
+    scores = METHODS[name].function(view)
+    assert scores.isfinite().all()
+    if name != "path":  # whose scores are places in its order
+        assert not scores.any()
+
+
 def test_experts_do_not_say_which_texts_they_see(tiny):
     config = Zoo().model("switch").config
     config.encoder_sparse_step = config.decoder_sparse_step = 1

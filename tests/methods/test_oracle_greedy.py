@@ -7,8 +7,10 @@ import dataclasses
 import pytest
 import torch
 import torch.nn.functional as F
+import transformers as t
 
 from methods import METHODS
+from methods.checks.tiny import Batch
 from methods.contract.choosing import select
 from methods.heads import gated, remove_heads
 from methods.oracle_greedy import leave_one_out
@@ -82,3 +84,19 @@ def test_labels_with_several_entries(tiny, method):
     assert order(wide, lambda logits, batch: F.cross_entropy(logits, batch.labels[:, 0], reduction="none")) == expected
     with pytest.raises(ValueError, match=r"must have shape \(\d+,\), not \(\d+, 5\)$"):
         order(wide, lambda logits, batch: batch.labels.double())
+
+
+def test_images_have_no_tokens(tiny):
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4}
+    model = t.ViTForImageClassification(t.ViTConfig(**sizes, num_labels=3, image_size=8, patch_size=4)).eval()
+    images = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+    view = tiny.view(model.requires_grad_(False), [Batch({"pixel_values": images}, torch.tensor([0, 1, 2, 0]))])
+    (batch,) = view.batches
+
+    def loss(mask):
+        with torch.no_grad():
+            return view.loss_of_logits(view.forward(remove_heads(model, mask, view.heads), batch), batch).mean()
+
+    full = view.heads.full_mask()
+    expected = torch.stack([loss(without(full, unit)) for unit in range(len(full))]) - loss(full)
+    torch.testing.assert_close(leave_one_out(view).float(), expected, rtol=1e-4, atol=1e-6)

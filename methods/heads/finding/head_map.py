@@ -127,7 +127,7 @@ class HeadMap:
         has units left keeps its best one, if ``keep`` is as many as there are such sites.
         """
         units = torch.arange(len(self)) if left is None else left.nonzero().flatten()
-        ranked = units[importance.detach()[units].argsort(descending=True, stable=True)].flip(0)
+        ranked = units[importance.detach().cpu()[units].argsort(descending=True, stable=True)].flip(0)
         order = torch.cat(self.part_removable(ranked))
         return torch.zeros(len(self), dtype=torch.bool).index_fill(0, order[len(order) - keep :], True)
 

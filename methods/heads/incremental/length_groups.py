@@ -25,8 +25,8 @@ class LengthGroup:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens, padding included."""
-        return self.inputs["input_ids"].numel()
+        """Number of tokens, padding included; of images, which have none, of all their values."""
+        return self.inputs.get("input_ids", next(iter(self.inputs.values()))).numel()
 
     def repeated(self, copies: int) -> LengthGroup:
         """``copies`` of the group, one after the other: (copies * B, T) and (copies * B, ...)."""

@@ -13,7 +13,6 @@ from torch.nn import functional as F
 from transformers import PretrainedConfig
 from transformers.cache_utils import Cache, EncoderDecoderCache
 
-from methods.heads.finding.linear import features
 from methods.heads.finding.site import Site
 from methods.heads.mechanisms.own_config import SiteConfig
 
@@ -34,16 +33,16 @@ def forward_without_heads(self: Any, *args: Any, **kwargs: Any) -> tuple[torch.T
     hidden_states = given[names[0]]  # (B, T, d)
     if all(given.get(name) is None for name in SOURCES):
         for cache in _caches(args, kwargs)[:1]:  # of self-attention
-            nothing = hidden_states.new_zeros(len(hidden_states), 0, hidden_states.shape[1], site.head_dim)
-            cache.update(nothing, nothing, next(getattr(self, name) for name in LAYER_INDEX if hasattr(self, name)))
+            none = hidden_states.new_zeros(len(hidden_states), 0, hidden_states.shape[1], site.head_dim)
+            cache.update(none, none, next(getattr(self, name) for name in LAYER_INDEX if hasattr(self, name)))
+    read = [hidden_states, *(given[name] for name in SOURCES if isinstance(given.get(name), torch.Tensor))]
+    # Made from what is read, so that weights before it get a gradient, of zeros.
+    nothing = torch.stack([each.sum() for each in read]).sum().expand(*hidden_states.shape[:-1], 0)
     if site.layout.output.startswith("../"):
-        return hidden_states.new_zeros(*hidden_states.shape[:-1], 0), None
+        return nothing, None
     output = self.get_submodule(site.layout.output)
-    shape = hidden_states.shape[:-1]
-    if isinstance(output, nn.Linear):
-        result = output(hidden_states.new_zeros(*shape, 0))  # run, as somebody may watch it
-    else:  # Conv1D, which cannot reshape what has no entries
-        result = hidden_states.new_zeros(*shape, features(output)[1]) + output.bias
+    # A linear layer is run, as somebody may watch it; Conv1D cannot reshape what has no entries.
+    result = output(nothing) if isinstance(output, nn.Linear) else nothing @ output.weight + output.bias
     after = getattr(self, site.layout.after) if site.layout.after and hasattr(self, site.layout.after) else None
     result = after(result) if after else result
     if "residual" in given:  # Bloom adds the residual inside its attention

@@ -154,7 +154,7 @@ def test_a_joint_method_may_remove_neurons_with_its_units_or_instead_of_them(joi
         chosen = select(joint(partial(both, units=units)), {}, view, REMOVED)
         assert chosen.masks.sum(2).tolist() == [left]
         whole, *some = chosen.choices[0]
-        assert whole.neurons is None and all(choice.neurons is neurons for choice in some)
+        assert whole.neurons is None and all(choice.neurons == neurons for choice in some)
         for choice, keep in zip(some, left[1:], strict=True):
             assert [mlp.width for mlp in find_mlps(choice.smaller())] == [int(m.sum()) for m in neurons.values()]
             assert sum(site.num_heads for site in HeadMap.of(choice.smaller()).sites) == keep
