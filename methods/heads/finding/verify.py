@@ -160,7 +160,8 @@ def _check_parameters(site: Site, module: nn.Module) -> None:
         of_query_heads = name in site.per_head and parameter.shape == (site.num_heads,)
         of_heads = name in site.layout.biases and parameter.shape == (site.num_heads * site.head_dim,)
         own_table = child in site.layout.tables and parameter.shape[1:] == (site.num_heads,)
-        shared_by_heads = parameter.shape in within_head and owner != site.name  # a norm within the head
+        # A norm within the head; one in a list may be that of a single head, as StableLM's of queries and keys.
+        shared_by_heads = parameter.shape in within_head and owner != site.name and not child.isdecimal()
         if name in site.layout.whole or name.partition(".")[0] in site.layout.before:
             continue
         expected = after_output or bias_table or of_query_heads or of_heads or own_table or shared_by_heads

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
+from methods.heads.finding.layout import UnsupportedArchitecture
 from methods.heads.finding.linear import Linear, select_inputs, select_outputs, update_features
 from methods.heads.finding.mlps import Mlp, check_names, find_mlps
 from methods.heads.surgery.remove import replace_parameters
@@ -24,7 +25,8 @@ def remove_neurons(
         layer. A layer may lose all its neurons.
 
     Parameters, hooks and ``in_place`` as in ``remove_heads``. Raises ValueError for an unknown or missing layer, or for
-    neurons that a layer does not have.
+    neurons that a layer does not have, and UnsupportedArchitecture for a layer in which what one neuron gives depends
+    on others.
     """
     mlps = find_mlps(model)
     check_names(mlps, keep, "keep")
@@ -32,6 +34,8 @@ def remove_neurons(
     narrowed: dict[int, nn.Parameter] = {}
     for mlp in mlps:
         rows = kept[mlp.name]
+        if len(rows) < mlp.width and getattr(model.get_submodule(mlp.name), "activation_sparsity", 0):
+            raise UnsupportedArchitecture(f"{mlp.name} compares each neuron with the mean of all: keep every neuron")
         outputs = torch.cat([rows, rows + mlp.width]) if mlp.halves else rows
         for name in mlp.inputs:
             narrowed |= select_outputs(cast(Linear, model.get_submodule(name)), outputs)

@@ -58,7 +58,18 @@ def keep_heads(model: nn.Module, sites: tuple[Site, ...], kept: dict[str, list[i
     smaller = replace_parameters(model, narrowed, in_place=in_place)
     for site in sites:
         update_head_counts(smaller, site, kept[site.name])
+    _renumber_alignment(smaller, sites, kept)
     return smaller
+
+
+def _renumber_alignment(model: nn.Module, sites: tuple[Site, ...], kept: dict[str, list[int]]) -> None:
+    """Let Whisper time words by the same heads of cross attention as before, as far as they are left."""
+    settings = getattr(model, "generation_config", None)
+    if not (pairs := getattr(settings, "alignment_heads", None)):
+        return
+    left = {site.layer: kept[site.name] for site in sites if site.kind == "cross"}
+    present = [(layer, head) for layer, head in pairs if layer not in left or head in left[layer]]
+    settings.alignment_heads = [[layer, left[layer].index(head) if layer in left else head] for layer, head in present]
 
 
 def replace_parameters(model: nn.Module, replaced: dict[int, nn.Parameter], *, in_place: bool) -> nn.Module:

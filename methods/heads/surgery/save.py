@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 WEIGHTS, BUFFERS, PRUNING = "model.safetensors", "buffers.safetensors", "pruning.json"
 GENERATION = "generation_config.json"
+ORIGINAL = "original_inv_freq"  # end of a name: the frequencies of positions of a model that has seen no text
 
 
 def save_pruned(model: PreTrainedModel, path: str | Path) -> bool:
@@ -66,7 +67,7 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> bool:
         config.save_pretrained(folder)
         if model.can_generate():  # for from_pretrained; written as it is, which save_pretrained may refuse
             model.generation_config.to_json_file(folder / GENERATION)
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in _named(model).items()}
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in _at_rest(model).items()}
         lasting = tensors.keys() & model.state_dict().keys()
         save_file({name: tensors[name] for name in lasting}, folder / WEIGHTS, metadata={"format": "pt"})
         save_file({name: tensors[name] for name in tensors.keys() - lasting}, folder / BUFFERS)
@@ -128,6 +129,15 @@ def _widths(model: nn.Module) -> dict[str, int]:
 def _named(model: nn.Module) -> dict[str, torch.Tensor]:
     """Parameters and buffers by name, shared ones once; also buffers outside of the state dict, for their dtype."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+def _at_rest(model: nn.Module) -> dict[str, torch.Tensor]:
+    """As ``_named``, with the frequencies of positions from before any text: dynamic ones change with its length."""
+    named = _named(model)
+    for name, buffer in model.named_buffers(remove_duplicate=False):
+        if name.endswith(ORIGINAL):
+            named |= {name: buffer, f"{name.removesuffix(ORIGINAL)}inv_freq": buffer.clone()}
+    return named
 
 
 def _skeleton(pruning: dict[str, Any], device: str) -> PreTrainedModel:
@@ -205,4 +215,4 @@ def uniform_config(model: PreTrainedModel) -> PretrainedConfig | None:
 
 
 def _shapes(model: nn.Module) -> dict[str, torch.Size]:
-    return {name: tensor.shape for name, tensor in _named(model).items()}
+    return {name: tensor.shape for name, tensor in _at_rest(model).items()}

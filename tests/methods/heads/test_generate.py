@@ -70,3 +70,22 @@ def test_generation_while_passes_restart(zoo, name, told):
     with restarting(model, HeadMap.of(model)):
         for _ in range(2):
             assert torch.equal(model.generate(batch["input_ids"], **options), expected)
+
+
+def test_whisper_times_words_by_the_same_heads_as_before():
+    """The settings of generation name heads of cross attention by their places."""
+    config = t.WhisperConfig(
+        vocab_size=50, d_model=16, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=16, decoder_ffn_dim=16, num_mel_bins=8, max_source_positions=12,
+        max_target_positions=20, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=3,
+    )  # fmt: skip
+    model = t.WhisperForConditionalGeneration(config).eval()
+    model.generation_config.alignment_heads = [[0, 1], [1, 0], [1, 2], [1, 3]]
+    heads = HeadMap.of(model)
+    cross = [index for index, site in enumerate(heads.sites) if site.kind == "cross"]
+    mask = heads.full_mask()
+    (units,) = (heads.site_of_unit == cross[1]).nonzero(as_tuple=True)
+    mask[units[[0, 3]]] = False
+    smaller = remove_heads(model, mask, heads)
+    assert smaller.generation_config.alignment_heads == [[0, 1], [1, 1]]  # heads 0 and 3 of the second are gone
+    assert model.generation_config.alignment_heads == [[0, 1], [1, 0], [1, 2], [1, 3]]

@@ -20,6 +20,7 @@ from methods.heads import (
     remove_neurons,
     save_pruned,
 )
+from tests.methods.heads.small_models import build
 
 
 def _silence(keep, width):
@@ -180,3 +181,17 @@ def test_counts_of_the_amp_paper(heads_removed, percent):
     smaller = remove_neurons(smaller, {mlp.name: range(width) for mlp in find_mlps(smaller)}, in_place=True)
     assert before == 6738415616
     assert round(100 * (1 - count_parameters(smaller)["model"] / before), 2) == percent
+
+
+def test_neurons_that_depend_on_others_are_refused():
+    """Gemma 3n keeps the gates that are far above the mean over all neurons of the layer."""
+    model = build("gemma3n_text", narrow=True)
+    keep = {mlp.name: range(1, mlp.width) for mlp in find_mlps(model)}
+    first, *others = (layer.mlp for layer in model.layers)
+    for mlp in (first, *others):
+        mlp.activation_sparsity = 0.0
+    remove_neurons(model, keep)
+    first.activation_sparsity = 0.95
+    with pytest.raises(UnsupportedArchitecture, match=r"layers\.0\.mlp compares each neuron with the mean"):
+        remove_neurons(model, keep)
+    remove_neurons(model, keep | {"layers.0.mlp": range(first.intermediate_size)})

@@ -53,3 +53,13 @@ def test_japanese_gpt_neox_keeps_a_head_in_each_layer():
     with observed(model, heads, attention=lambda *_: None), pytest.raises(ValueError, match="did not return its"):
         model(IDS)
     assert "bias" not in dict(model.layers[1].attention.dense.named_parameters())
+
+
+def test_norms_of_single_heads_are_refused():
+    """Which norm is whose goes by the place of the head among those that are left."""
+    sizes = {"hidden_size": 32, "intermediate_size": 16, "num_hidden_layers": 1, "vocab_size": 50}
+    config = t.StableLmConfig(**sizes, num_attention_heads=4, num_key_value_heads=4)
+    assert HeadMap.of(t.StableLmModel(config))
+    config.qk_layernorm = True
+    with pytest.raises(UnsupportedArchitecture, match=r"has a parameter q_layernorm\.norms\.0\.weight of shape \(8,\)"):
+        HeadMap.of(t.StableLmModel(config))

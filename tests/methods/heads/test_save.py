@@ -200,3 +200,21 @@ def test_a_loaded_model_is_complete(zoo, family, tmp_path):
     assert not any(tensor.is_meta for tensor in (*found.parameters(), *found.buffers()))
     for module in found.modules():  # nor any tensor that is neither a parameter nor a buffer
         assert not any(isinstance(each, torch.Tensor) and each.is_meta for each in vars(module).values())
+
+
+@pytest.mark.parametrize("lengths", [(), (40,), (40, 6)], ids=str)
+def test_frequencies_that_grew_with_a_text_come_back_as_at_first(lengths, tmp_path):
+    rope = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0}
+    sizes = {"hidden_size": 32, "intermediate_size": 16, "num_hidden_layers": 2, "vocab_size": 50}
+    config = t.LlamaConfig(**sizes, num_attention_heads=4, max_position_embeddings=16, rope_parameters=rope)
+    torch.manual_seed(0)
+    model = t.LlamaForCausalLM(config).eval()
+    texts = {length: torch.arange(length)[None] for length in (6, 40)}
+    with torch.no_grad():
+        expected = {length: model(texts[length]).logits for length in sorted(texts)}
+        for length in (6, *lengths):
+            model(texts[length])
+        save_pruned(model, tmp_path / "saved")
+        loaded = load_pruned(tmp_path / "saved")
+        for length, logits in expected.items():
+            torch.testing.assert_close(loaded(texts[length]).logits, logits, rtol=1e-5, atol=1e-6)
