@@ -1,10 +1,15 @@
-"""One seed for every random draw. Imports no torch."""
+"""One seed for every random draw. Imports torch late."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tasks.digest import digest_of
+
+if TYPE_CHECKING:  # slow to import
+    import torch
 
 Purpose = Literal[
     "initial weights",  # of the task's own model, as far as they are not given
@@ -32,3 +37,19 @@ class Seeds(NamedTuple):
     def of(self, purpose: Purpose) -> int:
         """The seed for ``purpose``, from 0 to 2**63 - 1: the first bits of a SHA-256 of it and of all parts."""
         return int(digest_of([*self, purpose])[:16], 16) >> 1
+
+
+@contextmanager
+def drawn_from(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Inside, torch draws from ``seed``; the global random states stay as they were.
+
+    device: where is drawn, the CPU by default. Elsewhere than on a GPU, none is touched: torch.manual_seed seeds all of
+    them, and to ask them for their state would use them, which no process that is forked later could.
+    """
+    import torch
+
+    on_gpu = device is not None and device.type == "cuda"
+    seeded = torch.manual_seed if on_gpu else torch.default_generator.manual_seed
+    with torch.random.fork_rng(range(torch.cuda.device_count()) if on_gpu else []):
+        seeded(seed)
+        yield

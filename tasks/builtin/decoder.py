@@ -12,10 +12,10 @@ from torch.nn import functional as F
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from tasks.builtin.abilities import Document
-from tasks.builtin.weights import drawn_from, sharpen_attention
+from tasks.builtin.weights import sharpen_attention
 from tasks.data.encode import Batch, Encoded, batches
 from tasks.models import train
-from tasks.seeds import Seeds
+from tasks.seeds import Seeds, drawn_from
 
 if TYPE_CHECKING:  # slow to import
     from transformers import LlamaForCausalLM

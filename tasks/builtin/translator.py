@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from tasks.builtin.weights import drawn_from, sharpen_attention
+from tasks.builtin.weights import sharpen_attention
 from tasks.data.dataset import Dataset
 from tasks.models.train import Recipe
+from tasks.seeds import drawn_from
 
 if TYPE_CHECKING:  # slow to import
     from transformers import MarianMTModel

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import torch
 from torch import nn
 
 QUERY_KEY_STD = 0.2  # far above BERT's 0.02, with which heads this narrow attend evenly and learn nothing for long
 QUERIES_AND_KEYS = ("query.weight", "key.weight", "q_proj.weight", "k_proj.weight")
-
-
-@contextmanager
-def drawn_from(seed: int) -> Iterator[None]:
-    """Inside, weights are drawn from ``seed``; the global random state stays as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
 
 
 def sharpen_attention(model: nn.Module) -> None:

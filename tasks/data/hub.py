@@ -69,5 +69,5 @@ def _located(rows: Iterable[dict[str, Any]], where: str, refused: str) -> Iterat
     try:
         for number, row in enumerate(rows, 1):
             yield f"{where}: row {number}", row
-    except (OSError, ValueError) as error:
+    except Exception as error:  # of any kind: a lost connection, or a package that decodes a column
         raise TaskError(f"{refused}: {first_line(error)}") from error

@@ -74,10 +74,10 @@ def class_names(file: Path, column: str) -> list[str]:
     try:
         metadata = pyarrow.parquet.read_schema(file).metadata or {}
         features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+        feature = features.get(column) or {}
+        return list(feature.get("names") or []) if feature.get("_type") == "ClassLabel" else []
     except (OSError, ValueError, AttributeError, RecursionError):  # ``read`` reports broken files
         return []
-    feature = features.get(column) or {}
-    return list(feature.get("names") or []) if feature.get("_type") == "ClassLabel" else []
 
 
 class _Lines:

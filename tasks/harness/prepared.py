@@ -84,8 +84,14 @@ class PreparedTask(ConfigurableTask):
         return super().process_results(doc, [(-1.0 - place, False) for place in range(requests)])
 
     def guessing_accuracy(self, doc: Any) -> float:
-        """Expected accuracy of guessing on ``doc``: 1 / number of choices."""
-        return 1 / len(self.doc_to_choice(doc)) if self.OUTPUT_TYPE == "multiple_choice" else 0.0
+        """Expected accuracy of guessing on ``doc``: the share of choices that are right.
+
+        0 without choices, and where an answer is right only if no other text is likelier (``exact_match``).
+        """
+        if self.OUTPUT_TYPE != "multiple_choice" or accuracy_metric(self.aggregation()) == "exact_match":
+            return 0.0
+        target = self.doc_to_text(doc) if self.multiple_input else self.doc_to_target(doc)
+        return len(set(_listed(target))) / len(self.doc_to_choice(doc))
 
     @property
     def definition(self) -> dict[str, Any]:

@@ -22,11 +22,13 @@ from tasks.harness.loading import load
 from tasks.harness.prepared import PreparedTask, accuracy_metric, check_right_or_wrong, silenced
 from tasks.harness.scorer import Scorer, TokenCache
 from tasks.harness.segments import WIKITEXT, joined, segment_perplexity, segments_of
+from tasks.seeds import drawn_from
 
 if TYPE_CHECKING:  # slow to import
     from transformers import PreTrainedModel
 
 NO_FILTER = ",none"
+SEED = 1234  # of answers that are drawn: lm-eval's own default
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Harness:
         self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, batch_size: int = 64
     ) -> dict[str, Result]:
         """Results of ``model`` by task, on its device. ``tokenizer`` must be the same at each call."""
-        with silenced():
+        with silenced(), drawn_from(SEED, model.device):  # leaves no trace in what a method draws
             scorer = Scorer(model, tokenizer, batch_size, self._cache)
             # log_samples would take longer; the tasks keep the values of each sample themselves.
             found = evaluate(scorer, {"tasks": self.tasks}, limit=self.limit, bootstrap_iters=0, log_samples=False)
@@ -93,7 +95,7 @@ class Harness:
 
     @cached_property
     def guessing_quality(self) -> float:
-        """Quality of guessing: 1 / number of choices, averaged over documents, then over tasks.
+        """Quality of guessing: the share of choices that are right, averaged over documents, then over tasks.
 
         If texts are only scored: 1/256, for one of the 256 bytes.
         """
@@ -144,7 +146,7 @@ class Harness:
 
 
 def _check_answer(name: str, request: Any, scorer: Scorer) -> None:
-    wanted = request.args[1].get("max_gen_toks", scorer.max_gen_toks)
+    wanted = scorer.longest_answer(request)
     if wanted >= scorer.max_length:
         raise TaskError(
             f"{name}: it asks for answers of up to {wanted} tokens (max_gen_toks), the model has {scorer.max_length} "

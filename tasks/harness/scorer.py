@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lm_eval.models.huggingface import HFLM
+from lm_eval.models.utils import normalize_gen_kwargs
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import LogitsProcessor, PreTrainedTokenizerBase
 
 from tasks.harness.endings import EndingBatch, ending_batches, score_endings
 
@@ -77,6 +78,13 @@ class Scorer(HFLM):
             self._cache.batches[key] = ending_batches(pairs, self.max_length, self.batch_size)
         return score_endings(self._cache.batches[key], len(requests), self._model_call, self.device, self.softmax_dtype)
 
+    def _model_generate(self, *args: Any, **options: Any) -> Tensor:
+        return super()._model_generate(*args, **options, logits_processor=[_Finite()])
+
+    def longest_answer(self, request: Any) -> int:
+        """Most tokens of an answer to a ``generate_until`` request, for which lm-eval leaves room in the context."""
+        return normalize_gen_kwargs(request.args[1], self.max_gen_toks)["max_gen_toks"]
+
     def too_long(self, name: str, task) -> int:
         """Number of documents of ``task``, whose requests are built, that do not fit in the model's context.
 
@@ -86,10 +94,21 @@ class Scorer(HFLM):
             documents = set()
             for request in task.instances:
                 most = self.max_length + (len(request.args) > 1)  # the last token of an ending is not an input
+                if request.request_type == "generate_until":
+                    most = self.max_length - self.longest_answer(request)
                 if len(self.tok_encode("".join(filter(_is_text, request.args)))) > most:
                     documents.add(request.doc_id)
             self._cache.too_long[name] = len(documents)
         return self._cache.too_long[name]
+
+
+class _Finite(LogitsProcessor):
+    """Raises FloatingPointError where the next token has a logit that is none; -inf is that of a forbidden one."""
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        if bool((scores.isnan() | scores.isposinf()).any()):
+            raise FloatingPointError("logits are not finite")
+        return scores
 
 
 def _is_text(argument: Any) -> bool:

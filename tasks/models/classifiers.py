@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedTokenizerBase
 
 from tasks.data.encode import padding_id
 from tasks.data.splits import index_of
 from tasks.errors import TaskError
 from tasks.models import checkpoint
+from tasks.seeds import drawn_from
 
 if TYPE_CHECKING:  # slow to import
     from transformers import PreTrainedModel
@@ -59,8 +59,7 @@ def load_for_training(
         "id2label": dict(enumerate(labels)),
         "label2id": {label: index for index, label in enumerate(labels)},
     }
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with drawn_from(seed):
         model, _ = checkpoint.read(folder, AutoModelForSequenceClassification, num_labels=len(labels), **names)
     find_padding(model, tokenizer)
     return model

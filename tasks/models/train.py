@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerBase
 from tasks.data.dataset import Dataset
 from tasks.data.encode import Batch, Encoded, batches, collate, encode, padding_id
 from tasks.models.steps import Steps
-from tasks.seeds import Seeds
+from tasks.seeds import Seeds, drawn_from
 
 if TYPE_CHECKING:  # slow to import
     from transformers import PreTrainedModel
@@ -198,8 +198,7 @@ def fit(
     best_weights: dict[str, Tensor] = {}
     step = examples = 0
 
-    with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
-        torch.manual_seed(seeds.of("training noise"))
+    with drawn_from(seeds.of("training noise"), model.device):
         batches = setup.batches()
         while step < recipe.max_steps and not _met(best_accuracy, recipe.target):
             model.train()

@@ -195,6 +195,14 @@ def test_names_of_classes_that_are_nested_without_end_are_no_names(tmp_path):
     assert readers.class_names(tmp_path / "d.parquet", "label") == []
 
 
+def test_a_column_of_lists_has_no_names_of_classes(tmp_path):
+    """Its feature is a list, as ``datasets`` wrote it before version 4."""
+    features = {"huggingface": json.dumps({"info": {"features": {"label": [{"dtype": "int64", "_type": "Value"}]}}})}
+    table = pyarrow.table({"text": ["a"], "label": [[0]]}).replace_schema_metadata(features)
+    pyarrow.parquet.write_table(table, tmp_path / "d.parquet")
+    assert readers.class_names(tmp_path / "d.parquet", "label") == []
+
+
 @pytest.mark.parametrize("name", ["data.json", "data.jsonl"])
 @pytest.mark.parametrize("content", [{"data": []}, {"text": "a", "label": 1}])
 def test_an_object_over_several_lines_is_refused_with_what_is_expected(tmp_path, name, content):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import get_args
 
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.seeds import Purpose, Seeds
+from tasks.seeds import Purpose, Seeds, drawn_from
 
 NAME = st.text(max_size=8)
 PARTS = st.tuples(NAME, NAME, NAME, st.integers(0, 2**32 - 1))
@@ -27,3 +28,20 @@ def test_any_other_part_is_another_seed(first, second, purposes):
 
 def test_parts_do_not_run_into_each_other():
     assert Seeds("a", "bc", "d", 1).of("method") != Seeds("ab", "c", "d", 1).of("method")
+
+
+def test_what_is_drawn_on_the_cpu_asks_nothing_of_gpus_and_leaves_its_state(monkeypatch):
+    """To ask them would use them, which no process that is forked later could."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("asked the GPUs")
+
+    torch.manual_seed(3)
+    drawn = torch.rand(4)
+    before = torch.get_rng_state()
+    for name in ("manual_seed_all", "get_rng_state", "set_rng_state", "device_count"):
+        monkeypatch.setattr(f"torch.cuda.{name}", refuse)
+    for device in (None, torch.device("cpu")):
+        with drawn_from(3, device):
+            assert torch.equal(torch.rand(4), drawn)
+        assert torch.equal(torch.get_rng_state(), before)

@@ -397,6 +397,17 @@ def test_a_hub_data_set_gives_its_splits_and_the_names_of_its_label_column(monke
     assert data.name == "name" and data.labels == ("a", "b") and len(data.test) == 9
 
 
+def test_rows_that_a_missing_package_must_decode_are_one_line(monkeypatch):
+    def rows():
+        yield {"text": "a", "label": 0}
+        raise ImportError("To support decoding audio data, please install 'torchcodec'.")
+
+    streamed = {"train": datasets.IterableDataset.from_generator(rows)}
+    monkeypatch.setattr(datasets, "load_dataset", lambda *names, **how: streamed)
+    with pytest.raises(TaskError, match=r"^org/name \(train\): .*please install 'torchcodec'\.$"):
+        load("org/name", ("text",), "label")
+
+
 def pairs(count: int = 40) -> list[dict]:
     return [{"de": f"Satz {number}", "en": f"sentence {number}", "id": number} for number in range(count)]
 
