@@ -22,5 +22,6 @@ def quantized(file: Path) -> Path:
     what = f"--export onnx-int8: ONNX Runtime does not quantise {file.name}"  # it may fail above 2 GB
     quiet = without_logs(logging.WARNING)  # it recommends to run a program before, which changes nothing here
     with in_one_line(what, "use --export onnx"), quiet:
-        quantize_dynamic(file, smaller, weight_type=QuantType.QInt8)
+        # With weights of 7 bits, as processors without VNNI add up products in 16 bits, which 8 would overflow.
+        quantize_dynamic(file, smaller, weight_type=QuantType.QInt8, reduce_range=True)
     return smaller
