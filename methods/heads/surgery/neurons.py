@@ -34,7 +34,7 @@ def remove_neurons(
     narrowed: dict[int, nn.Parameter] = {}
     for mlp in mlps:
         rows = kept[mlp.name]
-        if len(rows) < mlp.width and getattr(model.get_submodule(mlp.name), "activation_sparsity", 0):
+        if len(rows) < mlp.width and getattr(model.get_submodule(mlp.name), "activation_sparsity", False):
             raise UnsupportedArchitecture(f"{mlp.name} compares each neuron with the mean of all: keep every neuron")
         outputs = torch.cat([rows, rows + mlp.width]) if mlp.halves else rows
         for name in mlp.inputs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -64,7 +64,7 @@ def keep_heads(model: nn.Module, sites: tuple[Site, ...], kept: dict[str, list[i
 
 def _renumber_alignment(model: nn.Module, sites: tuple[Site, ...], kept: dict[str, list[int]]) -> None:
     """Let Whisper time words by the same heads of cross attention as before, as far as they are left."""
-    settings = getattr(model, "generation_config", None)
+    settings: Any = getattr(model, "generation_config", None)
     if not (pairs := getattr(settings, "alignment_heads", None)):
         return
     left = {site.layer: kept[site.name] for site in sites if site.kind == "cross"}
