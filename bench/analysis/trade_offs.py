@@ -86,13 +86,14 @@ def trade_offs(records: Iterable[FinishedRecord], timed: bool = True) -> TradeOf
     }
     batches = batches_of(complete.values()) if timed else []
     some = {label: own[0][0].cell for label, own in complete.items()}
+    one_machine = len(makers(every)) <= 1
     return TradeOffs(
         tasks=tasks,
         seeds=tuple(seeds[task] for task in tasks),
         unpruned=unpruned_of(list(complete.values()), batches),
         points={label: points_of(label, own, batches) for label, own in complete.items()},
         kinds={label: kind(cell) for label, cell in some.items()},
-        costs={label: cost_of(own, len(makers(every)) <= 1) for label, own in complete.items()},
+        costs={label: cost_of(own, one_machine) for label, own in complete.items()},
         controls=frozenset(label for label, cell in some.items() if cell.control),
         random=frozenset(label for label, cell in some.items() if chooses_at_random(cell)),
         left_out=left_out,

@@ -28,8 +28,10 @@ def suite_of(options: argparse.Namespace):
         training = suite.training if options.suite else 1.0  # the default suite's share is for its own tasks
         values |= {"name": f"own-{options.task}", "tasks": (task,), "training": training}
     mirror = _mirror(options)
-    first = mirror if options.mirror else ""
-    tasks = [task.model_copy(update={"mirror": first or task.mirror or mirror}) for task in values["tasks"]]
+    tasks = [
+        task.model_copy(update={"mirror": mirror if options.mirror else task.mirror or mirror})
+        for task in values["tasks"]
+    ]
     if options.trust_task_code and not options.task:
         tasks = [task.model_copy(update={"trust_task_code": bool(task.harness_tasks)}) for task in tasks]
     if options.tasks is not None:

@@ -55,9 +55,8 @@ def prune(options: argparse.Namespace) -> int:
     task = own_task(options)
     if task is None:
         raise InputError("--task NAME is needed: it says what the model is for (see `headbench list tasks`)")
-    if options.method.rstrip().endswith(","):
-        raise InputError(f"--method {options.method}: expected one method, with its options")
-    methods = parse_methods(options.method + (f",recover={options.recover}" if options.recover else ""))
+    whole = options.method + (f",recover={options.recover}" if options.recover else "")
+    methods = () if options.method.rstrip().endswith(",") else parse_methods(whole)
     if len(methods) != 1:
         raise InputError(f"--method {options.method}: expected one method, with its options")
     wanted = PruneOptions(

@@ -203,7 +203,7 @@ def _refusals(options: PruneOptions) -> Iterator[None]:
     """Report what a method refuses, such as a model that gives no maps of attention, as bad input in one line."""
     try:
         yield
-    except (OptionError, InputError, UnsupportedArchitecture):  # which say it in one line already
+    except (InputError, UnsupportedArchitecture):  # which say it in one line already
         raise
     except (ValueError, MethodError) as error:
         raise InputError(f"--method {options.method.label}: {error}") from error

@@ -19,27 +19,31 @@ def language_model():
 
 
 @pytest.fixture
-def task(tmp_path):
-    """The harness of one task, whose answers are asked for with these settings."""
-    rows = [{"q": " ".join(text.words[:-1]), "a": text.words[-1]} for text in abilities.documents()["train"][:8]]
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+def own(tmp_path):
+    """The harness of one task with these rows, whose prompts are in the column q, and this metric."""
 
-    def make(settings: dict[str, object]) -> Harness:
-        content = {
+    def make(rows: list[dict[str, object]], metric: str, **content: object) -> Harness:
+        (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        content |= {
             "task": "own",
             "dataset_path": "json",
             "dataset_kwargs": {"data_files": {"test": str(tmp_path / "rows.jsonl")}},
             "test_split": "test",
-            "output_type": "generate_until",
             "doc_to_text": "q",
-            "doc_to_target": "a",
-            "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
-            "generation_kwargs": {"until": ["?"], **settings},
+            "metric_list": [{"metric": metric, "aggregation": "mean", "higher_is_better": True}],
         }
         (tmp_path / "own.yaml").write_text(json.dumps(content))
         return Harness(["own"], folders=[tmp_path])
 
     return make
+
+
+@pytest.fixture
+def task(own):
+    """The harness of one task, whose answers are asked for with these settings."""
+    rows = [{"q": " ".join(text.words[:-1]), "a": text.words[-1]} for text in abilities.documents()["train"][:8]]
+    kind = {"output_type": "generate_until", "doc_to_target": "a"}
+    return lambda settings: own(rows, "exact_match", **kind, generation_kwargs={"until": ["?"], **settings})
 
 
 def test_answers_that_are_drawn_depend_on_no_draw_before_and_change_none_after(language_model, task):
@@ -80,20 +84,8 @@ def test_logits_that_are_not_finite_give_no_answers(task):
 
 
 @pytest.mark.parametrize(("metric", "chance"), [("acc", (1 / 4 + 2 / 4) / 2), ("exact_match", 0.0)])
-def test_chance_is_the_share_of_choices_that_are_right(tmp_path, metric, chance):
+def test_chance_is_the_share_of_choices_that_are_right(own, metric, chance):
     """Whether one of them is likelier than any other text is nothing that a guess among them decides."""
     rows = [{"q": "a", "of": list("abcd"), "right": [1]}, {"q": "b", "of": list("abcd"), "right": [0, 3]}]
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    content = {
-        "task": "own",
-        "dataset_path": "json",
-        "dataset_kwargs": {"data_files": {"test": str(tmp_path / "rows.jsonl")}},
-        "test_split": "test",
-        "output_type": "multiple_choice",
-        "doc_to_text": "q",
-        "doc_to_choice": "of",
-        "doc_to_target": "right",
-        "metric_list": [{"metric": metric, "aggregation": "mean", "higher_is_better": True}],
-    }
-    (tmp_path / "own.yaml").write_text(json.dumps(content))
-    assert Harness(["own"], folders=[tmp_path]).guessing_quality == chance
+    kind = {"output_type": "multiple_choice", "doc_to_choice": "of", "doc_to_target": "right"}
+    assert own(rows, metric, **kind).guessing_quality == chance
