@@ -73,7 +73,7 @@ def prune(options: argparse.Namespace) -> int:
         export=options.export,
     )
     signals.at_work()
-    return prune(wanted, Cache(default_root()))
+    return prune(wanted, Cache(default_root(wanted.device)))
 
 
 def list_(options: argparse.Namespace) -> int:

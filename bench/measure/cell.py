@@ -19,15 +19,17 @@ from bench.measure.result import arrays_of, result_of
 from bench.measure.status import Status
 from bench.measure.timing import timed_levels
 from bench.measure.view import view_of
+from bench.records.errors import Changed
 from bench.records.measured import Measured, ProcessorSeconds
 from bench.records.protocol import PROTOCOL
 from bench.records.provenance import provenance
 from bench.records.schema import CellInfo, FailedRecord, FinishedRecord, Record
-from bench.suites.cells import Cell, open_task
+from bench.suites.cells import Cell, open_task, origin_of
 from methods import METHODS
 from methods.contract.registry import RECOVER
 from methods.contract.side_effects import no_side_effects
 from methods.recovery.choosing import choose
+from tasks.contract import Task
 from tasks.models.cache import Cache, NoCache
 from tasks.models.steps import steps_told_to
 
@@ -43,7 +45,7 @@ _ends: dict[Hashable, dict[bool, tuple[Evaluation, Stopwatch]]] = {}
 def run_cell(cell: Cell, cache: Cache) -> tuple[Record, Arrays]:
     """The record of ``cell``, which is not timed yet, and its arrays; the record of the failure, and none, if it fails.
 
-    Raises OSError where it says nothing about the cell, see ``of_the_machine``.
+    Raises OSError or Changed where it says nothing about the cell, see ``of_the_machine``.
     """
     try:
         with (
@@ -58,11 +60,12 @@ def run_cell(cell: Cell, cache: Cache) -> tuple[Record, Arrays]:
 
 
 def of_the_machine(error: BaseException) -> bool:
-    """Whether ``error`` is a full or failing disk or a missing permission, which every other cell would meet as well.
+    """Whether ``error`` is a full or failing disk, a missing permission, or other data than the run was planned with.
 
+    Every other cell would meet it as well.
     Other errors of the system, such as a connection that a task's adapter loses, are the cell's own.
     """
-    return isinstance(error, NoCache) or (isinstance(error, OSError) and error.errno in OF_THE_MACHINE)
+    return isinstance(error, (NoCache, Changed)) or (isinstance(error, OSError) and error.errno in OF_THE_MACHINE)
 
 
 def reason_of(error: BaseException) -> str:
@@ -109,12 +112,25 @@ def describe(cell: Cell) -> CellInfo:
     )
 
 
+def check_origin(cell: Cell, task: Task) -> None:
+    """Raise Changed where this process reads other data or another model than the cell was planned with.
+
+    Another node may have another revision from the hub, and a folder may be written to during the run.
+    """
+    if cell.origin and origin_of(task.fingerprints(cell.seed)) != cell.origin:
+        raise Changed(
+            f"{cell.where}: its data or model is not the one that this run was planned with: it was changed since, or "
+            "is another one here; run the command again"
+        )
+
+
 def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arrays]:
     started = time.perf_counter()
     device = torch.device(cell.device)
     task = open_task(cell.task)
     method = METHODS[cell.method.name]
     reset_peak(device)
+    check_origin(cell, task)
     training = task.prepare(cell.seed, cache, device)
     model = task.open(cell.seed, cache, device).requires_grad_(False)
     view = view_of(task, model, method, cell.seed, cell.calibration, cell.training, device, cell.calibration_from)

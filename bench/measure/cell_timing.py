@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 import torch
@@ -25,11 +25,16 @@ _at_hand: dict[Hashable, nn.Module] = {}  # the last model that cells were timed
 
 
 def time_cell(
-    cell: Cell, record: FinishedRecord, arrays: Mapping[str, np.ndarray], cache: Cache, alone: bool | None
+    cell: Cell,
+    record: FinishedRecord,
+    arrays: Mapping[str, np.ndarray],
+    cache: Cache,
+    alone: Callable[[], bool | None],
 ) -> FinishedRecord:
     """The record with its latency.
 
-    alone: whether no other run of this user is at work on this machine; None if that is not known.
+    alone: whether no other run of this user is at work on this machine; None if that is not known. It is asked before
+    and after, as another run may start or end meanwhile.
 
     Time depends on shapes, not on the values of weights: what a joint method trained need not be kept for it.
     """
@@ -40,8 +45,11 @@ def time_cell(
         model = _opened(cell, cache, device)
         heads = HeadMap.of(model, cell.task.unit, cell.task.kinds)
         choices = recorded_choices(model, heads, record.result, arrays, cell.generate)
-        latency = forward_latency(task, groups(choices), device).model_copy(update={"alone": alone})
+        before = alone()
+        latency = forward_latency(task, groups(choices), device)
         generation = generation_latency(task, groups(choices), device) if cell.generate else None
+        both = {before, alone()}
+        latency = latency.model_copy(update={"alone": False if False in both else None if None in both else True})
     seconds = time.perf_counter() - started
     measured = record.measured.model_copy(
         update={"latency": latency, "generation": generation, "timing_seconds": seconds}

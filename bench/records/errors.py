@@ -32,6 +32,10 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     return InputError(f"unknown {kind} {name!r}: {hint}")
 
 
+class Changed(InputError):
+    """Data or a model that were changed while a run used them."""
+
+
 class CorruptRecord(InputError):
     """A record file that is not what was written."""
 

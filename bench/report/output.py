@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 from bench.records.errors import InputError
-from bench.records.storage.files import is_temporary, locked, read_file, temporary, write_whole
+from bench.records.storage.files import is_left, locked, read_file, temporary, write_whole
 from bench.records.storage.packed import archive_of
 from bench.records.storage.store import Store
 from bench.report.files import Files
@@ -66,7 +66,7 @@ def put(files: Files, out: Path) -> list[str]:
                 write_whole(place / name, content)
         for name in {**former, **new}:
             if not _is_linked(place, name):
-                if is_temporary(temporary(place / name)):  # of a report that was cut short
+                if is_left(temporary(place / name)):  # of a report that was cut short
                     temporary(place / name).unlink()
                 for folder in PurePosixPath(name).parents[:-1]:
                     with suppress(OSError):  # not empty, or gone

@@ -26,7 +26,7 @@ class Packed(Protocol):
 
 
 # A piece of work that can be sent to another process. One with a ``timeout``, in seconds, is ended after it. One that
-# ``needs`` another job, which comes before it, is not started while that one is running.
+# ``needs`` another of the jobs, which comes before it, is not started while that one is running.
 Job = Callable[[], Any] | Packed
 
 
@@ -56,10 +56,10 @@ def run_jobs(
     again: set[int] = set()
 
     def ready() -> int | None:
-        running = [worker.job for worker in crew if worker.index is not None]
-        for place, index in reversed(list(enumerate(waiting))):
-            needed = getattr(jobs[index], "needs", None)
-            if needed is None or needed not in running:
+        running = {id(worker.job) for worker in crew if worker.index is not None}
+        for place in range(len(waiting) - 1, -1, -1):  # may be thousands, each time a job ends
+            needed = getattr(jobs[waiting[place]], "needs", None)
+            if needed is None or id(needed) not in running:
                 return waiting.pop(place)
         return None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,13 +139,16 @@ class Timing:
     def __call__(self) -> FinishedRecord | str:
         """The record with its latency, or why it failed, in one line. Raises OSError as ``run_cell`` does."""
         try:
-            others = other_runs(self.run)
-            alone = None if others is None else not others
-            return time_cell(self.cell, self.record, self.arrays, Cache(self.cache), alone=alone)
+            return time_cell(self.cell, self.record, self.arrays, Cache(self.cache), alone=self._alone)
         except Exception as error:
             if of_the_machine(error):
                 raise
             return reason_of(error)
+
+    def _alone(self) -> bool | None:
+        """Whether no other run of this user is at work on this machine; None if that is not known."""
+        others = other_runs(self.run)
+        return None if others is None else not others
 
 
 @dataclass(frozen=True)
@@ -160,14 +165,16 @@ class Unreadable:
 Job = TrainJob | CellJob | TimingJob
 
 
-def ordered(cells: list[Cell], cache: Path, workers: int, timeout: float | None = None) -> list[TrainJob | CellJob]:
+def ordered(
+    cells: Sequence[Cell], cache: Path, workers: int, timeout: float | None = None, timed: Sequence[Cell] = ()
+) -> list[TrainJob | CellJob]:
     """Jobs for ``cells``, seed by seed: the models of the next seed are trained before the cells of one are run.
 
     So the first seed of all tasks is done early. A first model and a first cell for each worker go ahead of all, so
-    that problems show early.
+    that problems show early. timed: cells that are only timed, later, and whose models are trained here too.
     """
     first: dict[tuple[TaskSpec, int], Cell] = {}  # of each model, by task and seed
-    for cell in cells:
+    for cell in (*cells, *timed):
         first.setdefault((cell.task, cell.seed), cell)
     training = {
         model: TrainJob(cell, cache)
@@ -175,14 +182,17 @@ def ordered(cells: list[Cell], cache: Path, workers: int, timeout: float | None 
         if not open_task(cell.task).prepared(cell.seed, Cache(cache))
     }
     runs = {cell: CellJob(cell, cache, timeout, training.get((cell.task, cell.seed))) for cell in cells}
-    seeds = sorted({cell.seed for cell in cells})  # a task of which less is left does not move its seed to the front
-    models = sorted(training.values(), key=lambda job: seeds.index(job.cell.seed))
-    jobs: list[TrainJob | CellJob] = [*models[:workers], *(runs.pop(job.cell) for job in models[:workers])]
-    del models[:workers]
+    models = deque(sorted(training.values(), key=lambda job: job.cell.seed))
+    ahead = [models.popleft() for _ in range(min(workers, len(models)))]
+    jobs: list[TrainJob | CellJob] = [*ahead, *(runs.pop(job.cell) for job in ahead if job.cell in runs)]
+    of_seed: dict[int, list[CellJob]] = {seed: [] for seed in sorted({cell.seed for cell in first.values()})}
+    for cell, job in runs.items():
+        of_seed[cell.seed].append(job)
+    seeds = list(of_seed)  # a task of which less is left does not move its seed to the front
     for place, seed in enumerate(seeds):
-        jobs += [job for job in models if job.cell.seed in seeds[: place + 2]]
-        models = [job for job in models if job.cell.seed not in seeds[: place + 2]]
-        jobs += [job for cell, job in runs.items() if cell.seed == seed]
+        while models and models[0].cell.seed in seeds[place : place + 2]:
+            jobs.append(models.popleft())
+        jobs += of_seed[seed]
     return jobs
 
 

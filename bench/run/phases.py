@@ -27,6 +27,7 @@ from bench.run.worker import Done
 from bench.suites.cells import Cell
 
 PER_JOB = 0.001  # seconds, for each job that is left, for which what was said of the time left stays good
+PER_SECOND = 20  # the same, for each second that it took to find out
 TIMING_LINES = 10  # lines of progress while cells are timed, which is quick for each
 
 
@@ -47,7 +48,7 @@ class Phase:
         self._left = dict(enumerate(self.jobs))
         self._running: dict[int, float] = {}  # seconds so far, by place of the job
         self._progress = Progress()
-        self._told_left, self._told_at = "", -math.inf
+        self._told_left, self._good_until = "", -math.inf
 
     def outcomes(self) -> Generator[tuple[Any, Done], None, None]:
         """Each job with its outcome, as it ends. Raises what a job raised; ends all that runs when it is closed."""
@@ -69,13 +70,15 @@ class Phase:
     def left(self) -> str:
         """``about 3 min left``; empty where that is not known, or nothing is left. Of many jobs, now and then anew."""
         now = time.monotonic()
-        if now - self._told_at < len(self._left) * PER_JOB:
+        if now < self._good_until:
             return self._told_left
         waiting = [job for place, job in self._left.items() if place not in self._running]
         running = [(self._left[place], spent) for place, spent in self._running.items() if place in self._left]
         places = self.engine.machines if self.apart else self.engine.slots
         seconds = self.estimator.left(waiting, places, self.after, running, self.engine.machines)
-        self._told_left, self._told_at = f"about {duration(seconds)} left" if seconds else "", now
+        self._told_left = f"about {duration(seconds)} left" if seconds else ""
+        took = time.monotonic() - now  # with ten thousands of jobs seen, some tenths of a second
+        self._good_until = now + max(len(self._left) * PER_JOB, took * PER_SECOND)
         return self._told_left
 
     def say(self, text: str) -> None:
@@ -149,8 +152,10 @@ def _first_seed(jobs: Sequence[Job]) -> set[Job]:
 def _trained(job: TrainJob, report: dict) -> str:
     if "failure" in report:
         return f"{job.name}: failed: {report['failure']}"
-    missed = "" if report.get("target_met") in (True, None) else f", short of its target {report['target']:.3f}"
-    return f"trained {job.cell.where}: validation accuracy {report['validation_accuracy']:.3f}{missed}"
+    accuracy, target = report.get("validation_accuracy"), report.get("target")
+    reached = "" if accuracy is None else f": validation accuracy {accuracy:.3f}"  # not of every adapter's tasks
+    missed = "" if target is None or report.get("target_met") is not False else f", short of its target {target:.3f}"
+    return f"trained {job.cell.where}{reached}{missed}"
 
 
 def _outcome(cell: Cell, record: Record) -> str:

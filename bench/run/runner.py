@@ -39,7 +39,7 @@ def run(suite: Suite, options: RunOptions) -> int:
     """
     start_process()
     with ExitStack() as stack:
-        root = default_root()
+        root = default_root(options.device)
         store = Store(options.out)
         needed = look_for(suite)
         cells = plan(suite, options.device)
@@ -57,7 +57,8 @@ def run(suite: Suite, options: RunOptions) -> int:
         wanted = {"missing", "stale", "corrupt"} | ({"failed"} if options.retry_failed else set())
         left = {cell: None for cell in cells if found[cell].state in wanted}
         engine = _engine(options, root, estimator, stack)
-        jobs = ordered(list(left), root, engine.slots, options.timeout)
+        untimed = [cell for cell in cells if found[cell].state == "untimed"] if options.latency else []
+        jobs = ordered(list(left), root, engine.slots, options.timeout, untimed)
         timed = [cell for cell in cells if cell in left or found[cell].state == "untimed"] if options.latency else []
         timing = [TimingJob(cell, root, options.out, options.timeout) for cell in timed]
         needs = [told(need, place) for need, place in needed.items()]
@@ -70,7 +71,7 @@ def run(suite: Suite, options: RunOptions) -> int:
         run_cells(jobs, timing, engine, estimator, options.out)
         found |= survey(store, left)
         left_to_time = [job for job in timing if found[job.cell].state == "untimed"]
-        untimed = time_cells(left_to_time, engine, estimator, options.out)
+        not_timed = time_cells(left_to_time, engine, estimator, options.out)
         store.clear_temporary()  # of processes that were ended while they wrote
     found |= survey(store, left)
     undone = {cell: each for cell, each in found.items() if each.state not in ("done", "untimed")}
@@ -78,11 +79,11 @@ def run(suite: Suite, options: RunOptions) -> int:
     print(f"\n{leaderboard.summary(options.out)}")
     for cell, (state, reason) in undone.items():
         print(f"{state}: {cell.name}: {reason or 'its record was changed meanwhile'}")
-    for cell, reason in untimed.items():
+    for cell, reason in not_timed.items():
         print(f"not timed: {cell.name}: {reason}")
     print(f"\nRecords: {store.folder}; {', '.join(path.name for path in written)} in {options.out}")
     print(f"Next: headbench report {options.out}; headbench compare A B {options.out} (see README)")
-    return 1 if undone or untimed else 0
+    return 1 if undone or not_timed else 0
 
 
 def _engine(options: RunOptions, root: Path, estimator: Estimator, stack: ExitStack) -> Engine:

@@ -86,6 +86,8 @@ def serve(pipe: Connection, others: list[Connection], start: Callable[[], None],
             index, job = pipe.recv()
             send(Begun())
             send(_run(index, job))
+            if not _gpus_work():
+                os._exit(1)  # another process takes its place
 
 
 def _run(index: int, job: Callable[[], Any]) -> Done:
@@ -104,6 +106,21 @@ def _run(index: int, job: Callable[[], Any]) -> Done:
 
         return Done(index, seconds, died=f"its outcome cannot be sent to another process: {reason_of(error)}")
     return Done(index, seconds, value)
+
+
+def _gpus_work() -> bool:
+    """Whether the GPUs that this process uses still take work: after some faults none does until the process ends."""
+    import torch
+
+    if not torch.cuda.is_initialized():
+        return True
+    try:
+        for number in range(torch.cuda.device_count()):
+            if torch.cuda.memory_reserved(number):  # to ask the others would take memory of them
+                torch.cuda.synchronize(number)
+    except Exception:
+        return False
+    return True
 
 
 def _portable(error: Exception) -> Exception:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -148,8 +148,13 @@ def _cells_of(spec: TaskSpec, suite: Suite, device: str) -> Iterator[Cell]:
                 device=device,
                 key=digest_of({**shared, "method": method_part(method, suite.training)}),
                 generate=suite.generate,
-                origin=digest_of([fingerprint["data"], fingerprint["model"].get("weights")]),
+                origin=origin_of(fingerprint),
             )
+
+
+def origin_of(fingerprint: Mapping[str, Any]) -> str:
+    """The digest of data, and of a model's own weights, for ``Cell.origin``, from the fingerprints of a task."""
+    return digest_of([fingerprint["data"], fingerprint["model"].get("weights")])
 
 
 def check_start(method: MethodSpec, task: Task) -> None:

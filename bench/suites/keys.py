@@ -83,12 +83,15 @@ def method_part(spec: MethodSpec, training: float) -> list[Any]:
 
 @cache
 def modules_of(module: str) -> tuple[str, ...]:
-    """``module`` and everything it imports, directly or not, from its own package, without code that methods share."""
+    """``module`` and everything it imports, directly or not, from its own package, without code that methods share.
+
+    What ``methods`` itself defines is what all methods are written with; another package may define anything there.
+    """
     package = module.partition(".")[0]
 
     def own(name: str) -> bool:
-        shared = any(name == part or name.startswith(f"{part}.") for part in NOT_A_METHODS_OWN)
-        return name.partition(".")[0] == package and name != package and not shared
+        shared = name == "methods" or any(name == part or name.startswith(f"{part}.") for part in NOT_A_METHODS_OWN)
+        return name.partition(".")[0] == package and not shared
 
     return tuple(sorted(_reached(module, own)))
 

@@ -19,9 +19,13 @@ TEMPORARY, LOCK, DAMAGED = ".tmp", ".lock", ".damaged"  # suffixes
 DIGESTS = "digests.json"  # in each folder: the digest of each of its other files
 
 
-def default_root() -> Path:
-    """``HEADBENCH_CACHE``, or the platform's cache folder."""
-    return Path(os.environ.get("HEADBENCH_CACHE") or platformdirs.user_cache_dir("headbench", appauthor=False))
+def default_root(device: str = "cpu") -> Path:
+    """``HEADBENCH_CACHE``, or the platform's cache folder; in it, a folder for what other devices than the CPU train.
+
+    The same seed gives other weights there, and what a run on one device finds must not depend on runs on another.
+    """
+    root = Path(os.environ.get("HEADBENCH_CACHE") or platformdirs.user_cache_dir("headbench", appauthor=False))
+    return root if device == "cpu" else root / device
 
 
 class NoCache(OSError):
@@ -38,8 +42,10 @@ class Cache:
         """Path of the folder of ``key``, which may not exist yet."""
         return self.root / key
 
-    def folder(self, key: str, build: Callable[[Path], None]) -> Path:
+    def folder(self, key: str, build: Callable[[Path], None], like: str = "") -> Path:
         """The folder of ``key``, built by ``build(empty folder)`` if it does not exist yet.
+
+        like: the ``identity`` that it must have; one that was built otherwise counts as damaged.
 
         A second process that needs the same key waits for the first. Leftovers of a killed process are removed. Each
         time, all files are read (1 to 3 seconds per GB) and compared with their digests: a folder that is not as it
@@ -47,7 +53,7 @@ class Cache:
         """
         path = self.path(key)
         temporary = path.with_name(path.name + TEMPORARY)
-        if os.path.lexists(path) and not damage(path):
+        if os.path.lexists(path) and not damage(path, like):
             return path
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -55,7 +61,7 @@ class Cache:
             raise NoCache(error.errno, error.strerror, str(self.root)) from error
         with FileLock(path.with_name(path.name + LOCK)):  # released by the kernel if its holder dies
             if os.path.lexists(path):
-                if not (fault := damage(path)):  # built by the process that we waited for
+                if not (fault := damage(path, like)):  # built by the process that we waited for
                     return path
                 print(f"headbench: {path}: {fault}: set aside as {_set_aside(path).name}", file=sys.stderr)
             shutil.rmtree(temporary, ignore_errors=True)
@@ -80,12 +86,25 @@ class Cache:
         return total
 
 
-def damage(folder: Path) -> str:
-    """What is wrong with a folder of the cache, in a few words; empty where it is as it was built. Raises OSError."""
+def identity(folder: Path) -> str:
+    """What a folder of the cache was built as: the same for folders of the same files, empty where that is unknown."""
+    try:
+        return hashlib.sha256((folder / DIGESTS).read_bytes()).hexdigest()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+
+
+def damage(folder: Path, like: str = "") -> str:
+    """What is wrong with a folder of the cache, in a few words; empty where it is as it was built. Raises OSError.
+
+    like: the ``identity`` that it must have, if any.
+    """
     if not folder.is_dir():
         return "not a folder"
     if not (folder / DIGESTS).is_file():
         return f"no {DIGESTS}"
+    if like and identity(folder) != like:
+        return "made elsewhere, with other weights"
     try:
         built = dict(json.loads((folder / DIGESTS).read_text(encoding="utf-8")))
     except (ValueError, TypeError, RecursionError):

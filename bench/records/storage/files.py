@@ -6,9 +6,11 @@ import fcntl
 import hashlib
 import json
 import os
+import socket
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -18,6 +20,8 @@ from typing import Any
 from bench.records.errors import InputError
 
 TEMPORARY = ".headbench-tmp"  # of no file but our own
+HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]  # in the names of temporary files
+LEFT = 24 * 3600.0  # seconds after which no other machine is still writing a file
 
 
 def digest_of(value: Any) -> str:
@@ -66,13 +70,18 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def temporary(path: Path) -> Path:
-    """Where ``path`` is written before it is renamed."""
-    return path.with_name(f".{path.name}{TEMPORARY}")
+    """Where ``path`` is written before it is renamed: no other machine writes there, which no lock would keep out."""
+    return path.with_name(f".{path.name}.{HOST}{TEMPORARY}")
 
 
-def is_temporary(path: Path) -> bool:
-    """Whether ``path`` is a file that a writer left when it was killed, going by its name."""
-    return path.name.startswith(".") and path.name.endswith(TEMPORARY) and path.is_file() and not path.is_symlink()
+def is_left(path: Path) -> bool:
+    """Whether ``path`` is a file that a writer left when it was killed, where none on this machine is at work.
+
+    It goes by the name and, of another machine's, by the age.
+    """
+    if not (path.name.startswith(".") and path.name.endswith(TEMPORARY) and path.is_file() and not path.is_symlink()):
+        return False
+    return path.name.endswith(f".{HOST}{TEMPORARY}") or time.time() - path.stat().st_mtime > LEFT
 
 
 def write_whole(path: Path, content: bytes) -> None:

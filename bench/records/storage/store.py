@@ -21,7 +21,7 @@ from bench.records.consistency import check_outcomes
 from bench.records.errors import CorruptRecord, InputError, OtherProtocol
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import RECORD, FinishedRecord, Record
-from bench.records.storage.files import NotAFile, digest_of, is_temporary, locked, tell, write_together, write_whole
+from bench.records.storage.files import NotAFile, digest_of, is_left, locked, tell, write_together, write_whole
 from bench.records.storage.packed import archive_of, contents, is_packed, stored
 
 NAME = re.compile(r"seed(0|[1-9][0-9]*)\.json")  # as bench.suites.cells names a record; others may be a user's
@@ -223,7 +223,7 @@ class Store:
         with locked(self.folder):
             for folder, _, names in os.walk(self.folder):  # follows no symbolic links
                 for path in (Path(folder) / name for name in names):
-                    if is_temporary(path):
+                    if is_left(path):
                         path.unlink()
 
 

@@ -56,7 +56,7 @@ def _check(address: str) -> None:
         raise InputError(f"--address {address} needs Ray's client: python -m pip install 'ray[client]=={ray}'")
     try:
         _knock(address)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError) as error:  # the last for a port with many digits
         raise InputError(f"{_silent(address)}: {first_line(error)}") from error
 
 

@@ -108,15 +108,18 @@ class ClusterPhase:
         return flight.waits and self._known > flight.sent + WAIT
 
     def _take_back(self) -> None:
-        """Send jobs that are overdue elsewhere, one to each other node that has room."""
-        if not (overdue := [flight for flight in self._flights.values() if self._overdue(flight)]):
-            return
-        nodes = [node for node in self.nodes if all(flight.node != node.id for flight in overdue)]
-        others = [flight for flight in self._flights.values() if not self._overdue(flight)]
-        for flight, node in zip(overdue, free(nodes, others, self.apart, self.limit), strict=False):
+        """Send jobs that are overdue elsewhere, as long as another node has room."""
+        overdue = [flight for flight in self._flights.values() if self._overdue(flight)]
+        held = {flight.node for flight in overdue}
+        hosts = {node.host for node in self.nodes if node.id in held} if self.apart else set()
+        nodes = [node for node in self.nodes if node.id not in held and node.host not in hosts]
+        for flight in overdue:
+            others = [each for each in self._flights.values() if not self._overdue(each)]
+            if not (places := free(nodes, others, self.apart, self.limit)):
+                return
             del self._flights[flight.reference]
             ray.cancel(flight.reference)
-            self._send(flight.index, node)
+            self._send(flight.index, places[0])
 
     def _place(self) -> None:
         """Send jobs to nodes that have room, then one to each node that others fill, where it waits its turn."""
@@ -138,7 +141,9 @@ class ClusterPhase:
             code=code(),
             threads=self.options.cpus,
             cache=self.cache,
+            device=job.cell.device,
             model=known,
+            like=self.shipments.identity(known),
             contents=contents,
             sent=self.shipments.sent(known, *(content.key for content in contents)),
         )
@@ -238,7 +243,7 @@ class ClusterPhase:
             return done
         here = NodeAffinitySchedulingStrategy(flight.node, soft=False)
         task = self._pack.options(num_cpus=0, max_retries=0, scheduling_strategy=here)
-        reference = task.remote(model, self.cache)
+        reference = task.remote(model, self.cache, flight.job.cell.device)
         self._flights[reference] = replace(
             flight, reference=reference, takes={}, trained=done, doing="fetching the model"
         )

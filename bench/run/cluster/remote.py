@@ -22,7 +22,7 @@ import numpy as np
 
 from bench.run.cluster.code import Code, code, difference
 from bench.run.cluster.contents import Content, Files, read, trained, write
-from tasks.models.cache import Cache, damage, default_root
+from tasks.models.cache import Cache, damage, default_root, identity
 
 TICK = 0.25  # seconds between two looks at whether the job is to be cancelled
 TOLD_EVERY = 2.0  # seconds between two messages on what a job does
@@ -39,7 +39,9 @@ class Ticket:
     code: Code  # that the driver runs
     threads: int
     cache: Path | None  # folder of trained models; None for that of the node
+    device: str  # that the job runs on
     model: str  # folder in the cache with the model that the job needs; empty where the driver has none
+    like: str  # the identity of that folder on the driver
     contents: tuple[Content, ...]  # that its task reads
     sent: Mapping[str, Files]  # folders of the cache that some node lacked
 
@@ -80,7 +82,7 @@ def take(ticket: Ticket, board: Any) -> Answer:
     if other := difference(code(), ticket.code):
         return Answer(other_code=other)
     board.tell.remote(ticket.index, 0.0, "")  # it has begun
-    cache = Cache(ticket.cache or default_root())
+    cache = Cache(ticket.cache or default_root(ticket.device))
     if lacks := _fetched(ticket, cache):
         return Answer(lacks=lacks)
     moved = {(content.field, content.given): str(_place(content, cache)) for content in ticket.contents}
@@ -97,12 +99,12 @@ def take(ticket: Ticket, board: Any) -> Answer:
     return Answer(done, crashed)
 
 
-def pack(model: str, cache: Path | None) -> dict[str, np.ndarray]:
+def pack(model: str, cache: Path | None, device: str) -> dict[str, np.ndarray]:
     """The files of a trained model on this node, (bytes,) uint8 each, by their paths in its folder.
 
     None of a model that is not as it was made, which whoever needs it makes again.
     """
-    folder = Cache(cache or default_root()).path(model)
+    folder = Cache(cache or default_root(device)).path(model)
     return {} if damage(folder) else read(*trained(folder))
 
 
@@ -115,15 +117,19 @@ def _place(content: Content, cache: Cache) -> Path:
 
 
 def _fetched(ticket: Ticket, cache: Cache) -> str:
-    """Put what the job reads in the cache of this node; the folder that was not sent, if one was not."""
+    """Put what the job reads in the cache of this node; the folder that was not sent, if one was not.
+
+    A model that was once made here is not that of the driver, on which other nodes run the other cells.
+    """
     places = {content.key: content.name if content.files else "" for content in ticket.contents}
     wanted = [content.key for content in ticket.contents if content.located(cache) is None]
-    if ticket.model and not cache.path(ticket.model).is_dir():
+    if ticket.model and identity(cache.path(ticket.model)) != ticket.like:
         wanted.append(ticket.model)
     for key in wanted:
         if key not in ticket.sent:
             return key
-        cache.folder(key, functools.partial(_write, ticket.sent[key], places.get(key, "")))
+        like = ticket.like if key == ticket.model else ""
+        cache.folder(key, functools.partial(_write, ticket.sent[key], places.get(key, "")), like)
     return ""
 
 

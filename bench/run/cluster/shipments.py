@@ -18,7 +18,7 @@ from bench.suites.cells import open_task
 from bench.suites.needs import needs_of_task
 from tasks.data.location import resolve, short_name
 from tasks.data.packages import PREFIX
-from tasks.models.cache import Cache, damage
+from tasks.models.cache import Cache, damage, identity
 from tasks.models.seeded import SeededTask
 from tasks.models.vocabularies import model_files
 from tasks.request import TaskSpec
@@ -45,6 +45,10 @@ class Shipments:
     def here(self, model: str) -> bool:
         """Whether the driver has it, to send: a node makes one of its own that is not as it was made."""
         return bool(model) and model not in self._damaged and self._cache.path(model).is_dir()
+
+    def identity(self, model: str) -> str:
+        """What the driver's model was built as, which nodes compare theirs with; empty for no model."""
+        return identity(self._cache.path(model)) if model else ""
 
     def whole(self, model: str) -> bool:
         """Whether the driver has it as it was made, as where its cache is that of the nodes."""

@@ -42,7 +42,7 @@ def main(pipe: Connection, threads: int, run: str) -> None:
             job = pickle.loads(content)
             if not isinstance(job, Unreadable):
                 cell = replace(job.cell, task=relocated(job.cell.task, moved))
-                job = replace(job, cell=cell, cache=cache or default_root())
+                job = replace(job, cell=cell, cache=cache or default_root(job.cell.device))
             if worker is None or not worker.alive:
                 worker = Worker(context, partial(_start, threads), [pipe])
             jobs: Any = {number: job}  # each job has a number of its own: what an earlier one still sends is not its

@@ -21,24 +21,23 @@ RECORD = 20_000  # bytes of a record without the outcomes of test examples
 OUTCOME = 1 / 8  # bytes: packed bits
 STATISTICS = 4 * (10 + 18)  # bytes of a sentence's numbers of BLEU and of chrF, int32
 MB = 2**20
+LITTLE = 100 * MB  # of records: not worth a line
 
 
 def disk_use(jobs: Sequence[TrainJob | CellJob], cache: Path, out: Path, variable: str = "HEADBENCH_CACHE") -> str:
-    """What ``jobs`` will write, as text; empty where no model that the user gave is trained, and it is little.
+    """What ``jobs`` will write, as text; empty where no model that the user gave is trained and records are small.
 
     A trained model takes as much as the one that it starts from would in float32. variable: of the environment, that
     says where ``cache`` is. Raises InputError where that does not fit.
     """
     trained = [_weights(job.cell) for job in jobs if isinstance(job, TrainJob)]
     models = sum(trained)
-    if not models:
-        return ""
     records = records_of([job.cell for job in jobs if isinstance(job, CellJob)])
+    if not models and records < LITTLE:
+        return ""
     places = {cache: models, out: records}
-    text = (
-        f"about {models / MB:,.0f} MB for {count(len(trained), 'model')} in {cache}, and {records / MB:,.0f} MB for "
-        f"records in {out}"
-    )
+    of_models = f"{models / MB:,.0f} MB for {count(len(trained), 'model')} in {cache}, and " if models else ""
+    text = f"about {of_models}{records / MB:,.0f} MB for records in {out}"
     for place in places:
         together = sum(size for other, size in places.items() if _disk(other) == _disk(place))
         if together > (free := shutil.disk_usage(_existing(place)).free):

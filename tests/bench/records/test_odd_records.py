@@ -20,7 +20,7 @@ from bench.__main__ import main
 from bench.analysis.comparing.comparison import compare
 from bench.cli.regress import regress
 from bench.records.errors import CorruptRecord, InputError
-from bench.records.storage.files import digest_of
+from bench.records.storage.files import digest_of, temporary
 from bench.records.storage.store import Store
 from bench.report import leaderboard
 from bench.report.board import read
@@ -195,11 +195,11 @@ def test_a_run_touches_nothing_behind_a_link(place, tmp_path, capsys, files_of):
     theirs = tmp_path / "theirs"
     (theirs / "random").mkdir(parents=True)
     (theirs / "random" / "seed0.json").write_text("{")
-    (theirs / ".seed0.json.headbench-tmp").write_text("half")
+    temporary(theirs / "seed0.json").write_text("half")
     task = next((place.out / "records").iterdir())
     (place.out / "records" / "theirs").symlink_to(theirs)
     (task / "notes.tmp").write_text("mine")
-    (task / "none" / ".seed0.json.headbench-tmp").write_text("left by a killed run")
+    temporary(task / "none" / "seed0.json").write_text("left by a killed run")
     before = files_of(theirs)
     capsys.readouterr()
     assert place.run("--methods", "none", "--no-latency") == 0

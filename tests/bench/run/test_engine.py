@@ -10,6 +10,7 @@ from contextlib import closing
 from functools import partial
 
 import pytest
+import torch
 
 from bench.run.engine import run_jobs
 
@@ -61,6 +62,19 @@ def test_a_process_that_dies_costs_its_job_only():
     assert done[2].died == "its process ended with exit code 7"
     assert done[5].died == "its process ended with exit code 0"
     assert done[6].died == f"its process ended with signal {signal.SIGRTMIN + 6}"  # which has no name
+
+
+def test_a_process_whose_gpu_takes_no_more_work_is_replaced(monkeypatch):
+    """After some faults of CUDA each call fails until the process ends: the jobs that follow must not meet that."""
+
+    def fails(number):
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    for name, found in (("is_initialized", True), ("device_count", 1), ("memory_reserved", 1), ("synchronize", None)):
+        monkeypatch.setattr(torch.cuda, name, lambda *_, found=found: found)
+    assert len(set(values([partial(os.getpid)] * 3, 1).values())) == 1
+    monkeypatch.setattr(torch.cuda, "synchronize", fails)
+    assert len(set(values([partial(os.getpid)] * 3, 1).values())) == 3
 
 
 def comes_back_twice() -> int:

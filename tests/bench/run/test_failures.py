@@ -244,6 +244,15 @@ def test_a_connection_or_file_that_a_task_loses_fails_its_cells_only(place, monk
     assert all("in fails\n" in record["traceback"] for record in records)
 
 
+def test_data_or_a_model_that_changes_meanwhile_ends_the_run_and_leaves_no_record(place, monkeypatch, capsys):
+    """A record would have the key of other data; where a node has another revision from the hub, too."""
+    monkeypatch.setattr("bench.measure.cell.origin_of", lambda fingerprint: "of other data")
+    assert place.run("--methods", "none") == 2
+    said = capsys.readouterr().err
+    assert "tiny-bert, tiny, seed 0: its data or model is not the one that this run was planned with" in said
+    assert "Traceback" not in said and not place.records()
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO])
 def test_a_full_or_failing_disk_ends_the_run_and_fails_no_cell(place, monkeypatch, capsys, number):
     def fails(*_):

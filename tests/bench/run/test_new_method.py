@@ -147,6 +147,15 @@ def test_code_that_a_method_imports_is_part_of_its_key(tmp_path, monkeypatch, ho
     assert {"third.helper", "third.one"} <= set(modules_of("third.one"))
 
 
+def test_what_the_package_of_a_method_itself_defines_is_part_of_its_key(tmp_path, monkeypatch):
+    package = tmp_path / "fourth"
+    package.mkdir()
+    (package / "__init__.py").write_text("SHARE = 0.5\n")
+    (package / "one.py").write_text("from fourth import SHARE\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert modules_of("fourth.one") == ("fourth", "fourth.one")
+
+
 @pytest.mark.parametrize("module", SHARED)
 def test_code_that_every_method_runs_on_changes_every_key(keys, edit, module):
     before = keys()

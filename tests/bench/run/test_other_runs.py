@@ -105,3 +105,11 @@ def test_a_run_beside_another_ends_and_records_that_it_was_not_alone(place, hold
     (record,) = finished(read_current(place.folder / "beside")[0])
     assert record.measured.latency.alone is False
     assert f"another run is at work, and may slow it down (process {other.pid}" in capsys.readouterr().out
+
+
+def test_a_run_that_starts_while_a_cell_is_timed_is_recorded(place, monkeypatch):
+    looks = iter([[], ["process 1"]])
+    monkeypatch.setattr("bench.run.jobs.other_runs", lambda run: next(looks))
+    assert place.run("--methods", "none") == 0
+    (record,) = finished(read_current(place.out)[0])
+    assert record.measured.latency.alone is False

@@ -45,6 +45,18 @@ def test_a_trained_model_serves_a_run_into_another_folder(place):
     assert states_of(place.cache) == trained
 
 
+def test_models_that_are_missing_for_timing_are_trained_before_it(place, capsys):
+    """Not within the time of a cell, which ``--timeout`` may end."""
+    assert place.run("--methods", "none", "--finetune", "--no-latency") == 0
+    shutil.rmtree(place.cache)
+    capsys.readouterr()
+    assert place.run("--methods", "none", "--finetune") == 0
+    output = capsys.readouterr().out
+    assert "to do: 0 cells after training 1 model" in output and "trained tiny-bert, tiny, seed 0" in output
+    (record,) = place.records().values()
+    assert record["measured"]["latency"]
+
+
 def test_only_the_cell_whose_record_is_gone_is_run(place):
     assert place.run(*METHODS) == 0
     files = place.files()

@@ -7,7 +7,8 @@ from threading import Thread
 
 import pytest
 
-from bench.records.storage.files import locked, write_together, write_whole
+from bench.records.storage import files
+from bench.records.storage.files import is_left, locked, temporary, write_together, write_whole
 
 
 def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path, file_size_limit):
@@ -26,6 +27,19 @@ def test_files_that_belong_together_change_together_or_not_at_all(tmp_path, file
     assert (first.read_bytes(), last.read_bytes()) == (b"1", b"1") and len(list(tmp_path.iterdir())) == 2
     write_together({first: b"3", last: b"3"})
     assert (first.read_bytes(), last.read_bytes()) == (b"3", b"3")
+
+
+def test_files_that_another_machine_writes_are_left_alone_while_they_may_be(tmp_path, monkeypatch):
+    """Two machines may have one folder, as on NFS, where a lock holds on one of them only."""
+    own = temporary(tmp_path / "file")
+    monkeypatch.setattr(files, "HOST", "another")
+    theirs = temporary(tmp_path / "file")
+    monkeypatch.undo()
+    for path in (own, theirs):
+        path.write_text("half")
+    assert own != theirs and is_left(own) and not is_left(theirs)
+    os.utime(theirs, (0, 0))
+    assert is_left(theirs)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

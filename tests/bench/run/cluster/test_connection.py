@@ -25,6 +25,13 @@ def test_a_missing_client_of_ray_is_no_missing_cluster(monkeypatch):
     assert "\n" not in str(caught.value)
 
 
+def test_an_address_that_can_be_none_is_one_line():
+    where = ClusterOptions(address=f"127.0.0.1:{'9' * 20}")
+    with pytest.raises(InputError, match="127\\.0\\.0\\.1:9") as caught, connected(where, 1):
+        pass
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "prefix, given, asked, mode",
     [

@@ -48,7 +48,7 @@ def at_node(shipments, job, cache: Cache, model: str = "") -> dict[tuple[str, st
     contents = shipments.contents(job)
     while True:
         sent = shipments.sent(model, *(content.key for content in contents))
-        ticket = Ticket(0, b"", "run", {}, 1, None, model, contents, sent)
+        ticket = Ticket(0, b"", "run", {}, 1, None, "cpu", model, shipments.identity(model), contents, sent)
         if not (lacks := remote._fetched(ticket, cache)):
             return {(content.field, content.given): str(content.located(cache)) for content in contents}
         assert lacks not in sent
@@ -197,7 +197,7 @@ def test_a_trained_model_travels_to_a_node_and_back(shipments, tiny_data, tiny_m
     assert not made.here(model) and not made.whole(model)
     nodes = [Cache(tmp_path / name) for name in ("first", "second")]
     nodes[0].folder(model, lambda empty: shutil.copytree(tiny_model, empty, dirs_exist_ok=True))
-    made.keep(model, remote.pack(model, nodes[0].root))
+    made.keep(model, remote.pack(model, nodes[0].root, "cpu"))
     assert made.here(model) and made.whole(model)
     at_node(made, job, nodes[1], model)
     content = {path.name: path.read_bytes() for path in nodes[0].path(model).iterdir()}
@@ -205,6 +205,23 @@ def test_a_trained_model_travels_to_a_node_and_back(shipments, tiny_data, tiny_m
     assert made.sent(model)
     made.used(job)
     assert not made.sent(model)  # no other job needs it
+
+
+def test_a_model_that_a_node_once_made_gives_way_to_that_of_the_driver(
+    shipments, tiny_data, tiny_model, tmp_path, capsys
+):
+    """Else methods would be compared on two models: the seed gives other weights on another processor."""
+    made, job = shipments(TaskSpec(task="classification", model=str(tiny_model), data=str(tiny_data), finetune=True))
+    model = made.model(job)
+    home, node = Cache(tmp_path / "home"), Cache(tmp_path / "node")
+    for cache, content in ((home, "of the driver"), (node, "of the node")):
+        cache.folder(model, lambda empty, content=content: (empty / "model.safetensors").write_text(content))
+    at_node(made, job, node, model)
+    assert (node.path(model) / "model.safetensors").read_text() == "of the driver"
+    assert "made elsewhere, with other weights: set aside as" in capsys.readouterr().err
+    before = node.path(model).stat().st_mtime_ns
+    at_node(made, job, node, model)
+    assert node.path(model).stat().st_mtime_ns == before
 
 
 def test_a_model_that_was_altered_is_not_sent(shipments, tiny_data, tiny_model, tmp_path, capsys):
@@ -222,9 +239,9 @@ def test_a_model_that_was_altered_is_not_sent(shipments, tiny_data, tiny_model, 
     assert not made.sent(model) and not made.here(model)  # so that the next ticket does not promise it
     said = capsys.readouterr().err
     assert "model.safetensors is altered: not sent" in said and said.count("\n") == 1
-    made.keep(model, remote.pack(model, node.root))
+    made.keep(model, remote.pack(model, node.root, "cpu"))
     assert not made.here(model)
     node.folder(model, lambda empty: shutil.copytree(tiny_model, empty, dirs_exist_ok=True))  # makes it again
-    made.keep(model, remote.pack(model, node.root))
+    made.keep(model, remote.pack(model, node.root, "cpu"))
     made.send(model, ())
     assert made.here(model) and made.sent(model)

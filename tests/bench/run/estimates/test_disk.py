@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from safetensors.numpy import load_file
 from transformers import AutoModelForSequenceClassification
 
+from bench.records.errors import InputError
 from bench.records.storage.store import Store
 from bench.run.estimates.disk import RECORD, disk_use, records_of
 from bench.run.jobs import CellJob, TrainJob
@@ -38,6 +40,18 @@ def test_what_is_kept_of_each_example_is_counted(task, tmp_path, tiny_model, tin
     assert kept - padded <= records_of(cells) - RECORD <= kept
     assert path.stat().st_size < RECORD
     assert not disk_use([job], Cache(tmp_path).root, tmp_path)  # no model is trained
+
+
+def test_records_without_a_model_to_train_must_fit_too(tmp_path, tiny_model, tiny_data, monkeypatch):
+    spec = TaskSpec(task="classification", model=str(tiny_model), data=str(tiny_data))
+    wanted = {"levels": (0, 1), "seeds": (0,), "calibration": 4}
+    (cell,) = plan(Suite(name="tiny", tasks=(spec,), methods=parse_methods("none"), **wanted), "cpu")
+    job = CellJob(cell, tmp_path / "cache", None)
+    monkeypatch.setattr("bench.run.estimates.disk.LITTLE", 0)
+    assert disk_use([job], tmp_path / "cache", tmp_path) == f"about 0 MB for records in {tmp_path}"
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    with pytest.raises(InputError, match=r"disk: about 0 MB for records in .* are needed, 0 MB are free"):
+        disk_use([job], tmp_path / "cache", tmp_path)
 
 
 def test_models_are_trained_and_kept_in_float32(tmp_path, tiny_model, tiny_data):
