@@ -92,7 +92,7 @@ def best_split(heads: Ranked, neurons: Ranked, share: float) -> tuple[int, int]:
     Of all such pairs, the one that removes the least information, and of equal ones the one with the fewest heads.
     """
     of_heads, of_neurons = heads.removed(heads.cost), neurons.removed(neurons.cost)
-    least = share * (of_heads[-1] + of_neurons[-1]) * (1 - 1e-12)  # but for rounding
+    least = share * float(heads.cost.sum() + neurons.cost.sum()) * (1 - 1e-12)  # but for rounding
     count = torch.searchsorted(of_neurons, least - of_heads)  # of neurons, by number of heads
     enough = count <= len(neurons.order)
     lost = neurons.removed(neurons.information)[count.clamp_max(len(neurons.order))]

@@ -14,8 +14,9 @@ def minitron(view: View) -> Tensor:
         importance(h) = || a_h ||_2,  a_h[x, j] = mean over the tokens of text x of |context_h|_j,  (texts, d_h)
 
     The same number of units goes from every layer and, as units are whole groups or one query head of every group, from
-    every group of a layer, so that the smaller model has one shape throughout. Takes one forward pass. A unit has the
-    root mean square of its heads. Returns (units,).
+    every group of a layer, so that the smaller model has one shape throughout (at shares that divide by the number of
+    layers; else some layers lose one more). Takes one forward pass. A unit has the root mean square of its heads.
+    Returns (units,).
 
     Source: Muralidharan et al., "Compact Language Models via Pruning and Knowledge Distillation", NeurIPS 2024, arXiv
     2407.14679. The means over tokens and norms over a batch are those that the paper found best.

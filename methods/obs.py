@@ -30,7 +30,8 @@ def obs(view: View, *, damping: Damping = 0.01) -> Tensor:
     X is the input of the output projection over all tokens that are not padding, (tokens, H * d_h), W its weights, and
     W_G those that read unit G. In each layer the cheapest unit goes, W and H^-1 are those without it, and so on. A
     unit's importance is its cost when it goes, over that of the whole output, 1/2 || X W ||^2, but never less than that
-    of a unit that went before it: then the order of all importances is the greedy one, also across layers. The weights
+    of a unit that went before it: then the order of all importances is the greedy one, also across layers. As the cost
+    has the damping and the output has not, the last units of a layer may exceed 1 a little. The weights
     of the model do not change: ``obs-compensated`` does that. Takes one forward pass. Returns (units,).
 
     Source: Kurtic, Frantar & Alistarh, "ZipLM: Inference-Aware Structured Pruning of Language Models", NeurIPS 2023,

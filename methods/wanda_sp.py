@@ -19,7 +19,7 @@ def wanda_sp(view: View) -> Tensor:
         importance(h) = sum over the channels j of h of  mean over outputs i of |W_ji| * || x_j ||_2
 
     x_j is column j of the input of the output projection over all tokens that are not padding. Every layer loses
-    equally many units. Takes one forward pass. A unit has the mean of its heads. Returns (units,).
+    equally many units, or some one more. Takes one forward pass. A unit has the mean of its heads. Returns (units,).
 
     Source: Sun et al., "A Simple and Effective Pruning Approach for Large Language Models", ICLR 2024, arXiv
     2306.11695, for single weights; summed over a head by the code of An et al., arXiv 2312.11983.

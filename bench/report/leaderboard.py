@@ -49,18 +49,19 @@ the model. Numbers are means over seeds, followed by ± and the standard deviati
 one seed. Random draws are averaged within a seed; size and speed are those of the first draw. Controls give the scale:
 `none` removes nothing, `random` needs no score, and an inverse method removes the heads first that its score calls most
 important. Rows marked *neurons* remove the same share of the neurons of every feed-forward layer, with the heads or
-instead of them (`kwon:parts=both` a share of all parameters, as it divides it). They come last: compare them by
-*parameters off*, not at the same share of heads, and with `random-both`, which removes heads and neurons at random.
-Rows marked *trained* had gates, or gates and weights, trained at each level for that share of the steps that the task
-allows its own model; *training*: wall seconds of that over all levels.
+instead of them (`kwon:parts=both` a share of the parameters of all heads and neurons, as it divides it). They come
+last: compare them by *parameters off*, not at the same share of heads, and with `random-both`, which removes heads and
+neurons at random. Rows marked *trained* had gates, or gates and weights, trained at each level for that share of the
+steps that the task allows its own model; *training*: wall seconds of that over all levels.
 
-Compare methods within their table, where the same is done to the weights that are left. *over random choice*: points of
-accuracy, averaged over all shares removed and not scaled by chance, above the control that chooses at random: `random`
-for scores, `random:recover=lstsq` for methods with `recover=lstsq`, `random-retrained` for trained ones, or the control
-that removes the same parts. *over no recovery*: above the same method without recovery. *over michel's choice*: above
-`michel-retrained`. *over recovery alone*: above `michel:recover=lstsq`, or above the recovered method with the same
-choice. In brackets the p-value of the sign-flip test over seeds, adjusted by Holm for all methods of the column, or how
-many seeds it needs. No other difference in these tables has been tested: use `headbench compare A B`. With few seeds,
+Compare methods within their table, where the same is done to the weights that are left. *over random choice*: points
+of accuracy, averaged over all shares removed and not scaled by chance, above the control that chooses at random:
+`random` for scores, `random:recover=lstsq` for methods with `recover=lstsq`, `random-retrained` for trained ones, or
+the control that removes the same parts. *over no recovery*: above the same method without recovery. *over michel's
+choice*: above `michel-retrained`. (`dsp-pipelined`, which trains gates and no weights, is held against `random` and
+`michel`.) *over recovery alone*: above `michel:recover=lstsq`, or above the recovered method with the same choice.
+In brackets the p-value of the sign-flip test over seeds, adjusted by Holm for all methods of the column, or how many
+seeds it needs. No other difference in these tables has been tested: use `headbench compare A B`. With few seeds,
 read close rows as ties."""
 
 

@@ -154,6 +154,13 @@ def test_no_set_of_heads_and_neurons_that_costs_as_much_carries_less_information
     assert cost >= share * sum(costs) * (1 - 1e-12)
 
 
+def test_heads_that_must_stay_count_for_the_share():
+    ones = torch.ones(4, dtype=torch.float64)
+    heads = Ranked(torch.arange(4.0, dtype=torch.float64), ones, torch.tensor([0, 1]))  # two can go
+    neurons = Ranked(ones, ones, torch.arange(4))
+    assert sum(best_split(heads, neurons, 0.5)) == 4
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_heads_and_neurons_are_the_best_split(tiny, architecture, seed):
     """Of all numbers of heads and neurons that remove enough parameters, those that lose least; then swaps of heads."""

@@ -35,7 +35,8 @@ def controls_of(records: Records, label: str) -> dict[str, str]:
     """Labels of the controls of a method by what they control for, as far as ``records`` have them.
 
     ``random``: chooses at random, removes the same parts, and does the same to the weights that are left.
-    ``michel``: of a trained method, the control whose heads ``michel`` chose before as long a training.
+    ``michel``: of a trained method, the control whose heads ``michel`` chose before as long a training or, of one that
+    trains gates alone, ``michel`` itself.
     ``untreated``: of a recovered method, the same one without recovery. Of a trained one, that with the choice of its
     control, or else ``michel``, with weights recovered without training.
 
@@ -60,22 +61,28 @@ def _random(records: Records, label: str) -> str:
         label,
         lambda cell: (
             chooses_at_random(cell)
-            and kind(cell) == kind(own)
+            and kind(cell) == _treated(own)
             and (not recovery(own) or recovery(cell) == recovery(own))
         ),
     )
+
+
+def _treated(cell: CellInfo) -> str:
+    """The kind by what is done to the weights: a method that trains gates on ``frozen`` weights leaves them alone."""
+    return SCORE if cell.options.get("frozen") else kind(cell)
 
 
 def _michel(records: Records, label: str) -> str:
     own = records[label].cell
     if kind(own) != TRAINED or chooses_at_random(own):
         return ""
-    return _closest(records, label, lambda cell: cell.method == "michel-retrained")
+    method = "michel-retrained" if _treated(own) == TRAINED else "michel"
+    return _closest(records, label, lambda cell: cell.method == method and kind(cell) == _treated(own))
 
 
 def _untreated(records: Records, label: str) -> str:
     own = records[label].cell
-    if kind(own) == SCORE:
+    if _treated(own) == SCORE:
         return ""
     if kind(own) == RECOVERED:
         return _closest(records, label, lambda cell: not recovery(cell) and same_but_for_recovery(cell, own))

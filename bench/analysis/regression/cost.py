@@ -15,14 +15,14 @@ from bench.analysis.stats.signflip import samples_needed, sign_flip_interval
 from bench.records.schema import FinishedRecord
 
 SHORTEST = 0.005  # seconds of scoring; anything shorter is mostly clock resolution and warm-up
-LARGEST_LOG_RATIO = log(2)  # a cell whose ratio exceeds 2 was held up by the machine, and counts as 2
+LARGEST_LOG_RATIO = log(2)  # a cell at more than twice the median ratio was held up, and counts as twice the median
 
 
 @dataclass(frozen=True)
 class Slowdown:
     """Scoring seconds now over those of the baseline, each relative to the control of its own cell."""
 
-    ratio: float  # geometric mean over cells
+    ratio: float  # geometric mean over cells, none of them further than a factor of 2 from their median
     interval: tuple[float, float]
     cells: int
 
@@ -49,7 +49,7 @@ def slowdown(pairs: Sequence[Twin], alpha: float) -> Slowdown | str:
     if not timed:
         return "scoring takes no time"
     logs = np.array([log(_relative(twin.after.finished) / _relative(twin.before.finished)) for twin in timed])
-    logs = logs.clip(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
+    logs = logs.clip(np.median(logs) - LARGEST_LOG_RATIO, np.median(logs) + LARGEST_LOG_RATIO)
     found = sign_flip_interval(logs, alpha)
     if found is None:
         return f"too few cells: at least {samples_needed(alpha)} are needed"

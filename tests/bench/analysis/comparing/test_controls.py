@@ -46,6 +46,7 @@ def records(record_of):
         record_of("amp-recovered:choice=inverse", True, **BOTH, **TRAINS),
         record_of("dsp-joint", **TRAINS, options={"start": "finetuned"}),
         record_of("dsp-joint:start=pretrained", **TRAINS),
+        record_of("dsp-pipelined", **TRAINS, options={"frozen": True}),
         *(
             record_of(f"{name}-retrained{ending}", True, **TRAINS, options={"choice": name, "start": start})
             for name in ("michel", "random")
@@ -98,6 +99,7 @@ def test_committed_records_have_the_kind_of_their_method():
             },
         ),
         ("random-retrained", {"untreated": "random:recover=lstsq"}),
+        ("dsp-pipelined", {"random": "random", "michel": "michel"}),  # it trains gates, on weights that stay
         ("amp-recovered", {"random": "amp-recovered:choice=random"}),
         ("amp-recovered:choice=inverse", {"random": "amp-recovered:choice=random"}),
     ],

@@ -61,6 +61,13 @@ def test_a_slower_scorer_is_named(keep, regress):
     assert regress("--slower", "0.9")[0] == 0
 
 
+def test_all_of_a_slowdown_is_told(keep, regress):
+    keep("before", seeds=SEEDS)
+    keep("after", seeds=SEEDS, scoring=lambda seed: 5.0 if seed != 3 else 50.0)
+    code, said = regress("--slower", "1")
+    assert code == 1 and "scores 10" in said
+
+
 def test_one_cell_that_was_held_up_is_no_regression(keep, regress):
     keep("before", seeds=SEEDS)
     keep("after", seeds=SEEDS, scoring=lambda seed: 50.0 if seed == 3 else 0.5)

@@ -117,6 +117,12 @@ def test_too_few_seeds_leave_one_tier_and_say_how_many_would_do(seeds):
     assert (len(got.members), got.seeds, got.needed) == (1, (seeds,), 6)
 
 
+def test_tasks_of_other_numbers_of_seeds_do_with_no_fewer():
+    """A seed of the task that has one weighs so much that hardly a flip of signs is as large."""
+    found = tiers([np.array([[0.9], [0.1]]), np.array([[0.9] * 4, [0.8] * 4])], 0.0)
+    assert found.members == ((0, 1),) and found.needed == 6
+
+
 def test_three_seeds_on_four_tasks_are_enough_for_tiers():
     rng = np.random.default_rng(0)
     scores = [np.array([[60.0], [80.0], [70.0]]) + rng.normal(scale=2, size=(3, 3)) for _ in range(4)]
