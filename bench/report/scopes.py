@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bench.analysis.budgets import Budget, Fit, answer, loss_budgets, size_budgets, time_budgets
 from bench.analysis.machines import machines
+from bench.analysis.naming import count
 from bench.analysis.quality import ACCURACY, CHANCE_ERRORS, quality_name
 from bench.analysis.trade_offs import TradeOffs, sharing_levels, trade_offs
 from bench.records.schema import TaskKey
@@ -21,7 +22,7 @@ class Scope:
     """The trade-offs of one task or of a mean over tasks.
 
     areas: by label. answers: for each budget the methods that meet it, by kind, best first. untimed: why nothing is
-    said of speed, in a sentence; empty where speed is known.
+    said of speed, or of which methods, in a sentence; empty where speed is known.
     """
 
     slug: str
@@ -89,4 +90,7 @@ def _untimed(machines: int, found: TradeOffs) -> str:
     if not found.batches:
         what = "Latency was not measured of any method on every task" if machines else "No latency was measured"
         return f"{what}, so that nothing is said of speed here."
+    slow = [label for label in found.methods if not any(point.speedups for point in found.points[label])]
+    if slow:
+        return f"Of {count(len(slow), 'method')} no latency was measured: budgets of time leave out {', '.join(slow)}."
     return ""

@@ -193,6 +193,7 @@ def test_many_processes_that_ask_at_once_get_one_build_each_key(cache, tmp_path)
 
 def test_the_cache_lies_where_the_environment_says(monkeypatch, tmp_path):
     monkeypatch.setenv("HEADBENCH_CACHE", str(tmp_path))
-    assert default_root() == tmp_path
+    assert default_root() == default_root("cpu") == tmp_path
+    assert default_root("cuda") == tmp_path / "cuda"  # which trains other weights from the same seed
     monkeypatch.delenv("HEADBENCH_CACHE")
     assert default_root().name == "headbench"

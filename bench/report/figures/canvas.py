@@ -18,7 +18,9 @@ SIZE = (4.4, 3.7)  # inches
 LEFT, RIGHT = 0.7, 0.12  # inches beside an axis: for its ticks and what it is called, and for the last tick
 LEGEND_ROW = 0.175  # inches
 TITLE_ROW, LETTER = 0.16, 0.073  # inches of a line of a title, and of one of its letters
+LEGEND_LETTER, LEGEND_LINE = 0.068, 0.48  # inches of a letter of a legend, and of what stands beside each name
 LONGEST = 28  # characters of a name in a figure
+OTHERS = "others"  # the name of all that has no look of its own
 FAINTEST = 0.06  # opacity of a cell of value 0
 FILLED = 0.93  # side of a cell that is filled; the rest parts it from the next
 
@@ -46,16 +48,19 @@ def wrapped(title: str, wide: float) -> list[str]:
 
 
 def legend(figure: Figure, axis: Axes) -> None:
-    """A legend below in two columns, ``others`` last."""
-    entries = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    names = sorted(entries, key=lambda name: name == "others")
-    figure.subplots_adjust(bottom=(0.55 + LEGEND_ROW * -(-len(names) // 2)) / figure.get_figheight())
+    """A legend below, in two columns where the names fit; all lines called ``others`` have one entry, the last."""
+    handles, names = axis.get_legend_handles_labels()
+    entries = [(handle, name) for handle, name in zip(handles, names, strict=True) if name != OTHERS]
+    entries += [(handle, name) for handle, name in zip(handles, names, strict=True) if name == OTHERS][:1]
+    wide, high = figure.get_size_inches()
+    fits = max((len(name) for _, name in entries), default=0) * LEGEND_LETTER + LEGEND_LINE <= 0.98 * wide / 2
+    columns = 2 if fits else 1
+    figure.subplots_adjust(bottom=(0.55 + LEGEND_ROW * -(-len(entries) // columns)) / high)
     figure.legend(
-        [entries[name] for name in names],
-        names,
+        *zip(*entries, strict=True),
         loc="lower left",
         bbox_to_anchor=(0.02, 0),
-        ncols=2,
+        ncols=columns,
         fontsize=8.5,
         handlelength=2.6,
         borderaxespad=0,
@@ -64,9 +69,10 @@ def legend(figure: Figure, axis: Axes) -> None:
 
 
 def short(label: str, longest: int = LONGEST) -> str:
-    """A name that fits; tables show the whole name."""
+    """A name that fits, cut in the middle, as methods with options begin alike; tables show the whole name."""
     line = " ".join(label.split())
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+    head = longest // 2 - 1
+    return line if len(line) <= longest else f"{line[:head]}…{line[head + 1 - longest :]}"
 
 
 def in_two(label: str, longest: int) -> str:

@@ -8,14 +8,18 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bench.analysis.budgets import evenly
 from bench.analysis.curves import curve, removes
 from bench.analysis.stats.across import performance_profile
 from bench.records.schema import FinishedRecord
-from bench.report.figures.canvas import canvas, legend, short
+from bench.report.figures.canvas import OTHERS, canvas, legend, short
 from bench.report.figures.lines import GREY, Line, Look
 from bench.report.figures.picture import FAINT, INK, MUTED, PAPER
 from bench.report.figures.quality_axis import QualityAxis
 from bench.report.standing import Standing
+
+MARKED = 12  # about so many points of a line have a marker
+BOXES = 24  # most levels that have a box
 
 
 def curves(
@@ -45,12 +49,15 @@ def boxes(
 ) -> Figure:
     """Random removal at each level, one box over seeds and draws, against one method (Figure 4 of Greedy-Gnorm).
 
-    A box is the middle half, its line the median; whiskers reach to the farthest draw within 1.5 times the box.
+    A box is the middle half, its line the median; whiskers reach to the farthest draw within 1.5 times the box. Of more
+    than ``BOXES`` levels, so many have one.
     """
     figure, axis = canvas(title, f"share of {removes(records[0])} removed", scale.name)
     levels, _ = curve(records[0])
     removed = records[0].result.removed
     draws = np.concatenate([record.result.quality for record in records if record.result.removed == removed])
+    shown = evenly(range(len(levels)), BOXES)
+    levels, draws = levels[shown], draws[:, shown]
     width = 0.6 * min(np.diff(levels), default=1.0)
     thin = {"color": MUTED, "linewidth": 0.7}
     axis.boxplot(
@@ -107,7 +114,7 @@ def _plot(axis: Axes, x: np.ndarray, y: np.ndarray, label: str, looks: Mapping[s
         marker=look.marker,
         markersize=4.5,
         markerfacecolor=PAPER if look.hollow else look.colour,
-        label=short(label) if label in looks else "others",
+        label=short(label) if label in looks else OTHERS,
         zorder=3 if label in looks else 1,
-        **style,
+        **{"markevery": max(1, len(x) // MARKED), **style},
     )

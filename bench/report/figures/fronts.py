@@ -10,7 +10,7 @@ from matplotlib.ticker import NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from bench.analysis.points import Mean, Point
-from bench.report.figures.canvas import canvas, legend, short
+from bench.report.figures.canvas import OTHERS, canvas, legend, short
 from bench.report.figures.lines import DASHES
 from bench.report.figures.names import NamedPoint, name_points
 from bench.report.figures.picture import FAINT, MUTED
@@ -41,7 +41,7 @@ def fronts(
     figure, axis = canvas(title, x, "points lost", (6.2, 4.6))
     axis.set_yscale("symlog", linthresh=LINEAR, linscale=2)
     axis.plot(
-        *_xy(others, place), "o", color=MUTED, alpha=0.45, markersize=3, markeredgewidth=0, label="others", zorder=1
+        *_xy(others, place), "o", color=MUTED, alpha=0.45, markersize=3, markeredgewidth=0, label=OTHERS, zorder=1
     )  # fmt: skip
     named: list[NamedPoint] = []
     for number, (own, points) in enumerate(of.items()):
@@ -50,10 +50,11 @@ def fronts(
         moved = axis.transData + ScaledTranslation(shift / 72, 0, figure.dpi_scale_trans)
         at, lost = _xy(points, place)
         reach = _reach([point.lost for point in points])
+        across = 100 * _reach([place(point) for point in points])
         axis.step(at, lost, where="post", color=colour, linewidth=1, linestyle=DASHES[own], zorder=1.5)
         axis.errorbar(
             at, lost, yerr=reach,
-            xerr=None if batch is None else 100 * _reach([place(point) for point in points]),
+            xerr=None if batch is None else across,
             fmt=marker, color=colour, markersize=5, elinewidth=1, capsize=2, label=own, zorder=4, transform=moved,
         )  # fmt: skip
         if control := random.get(own):
@@ -62,10 +63,10 @@ def fronts(
         low, high = lost + [[-1], [1]] * reach
         # The limits have to be told, as what is shifted does not count by itself.
         axis.update_datalim(np.column_stack([np.tile(at, 2), [*low, *high]]))
-        bars = zip(low, high, strict=True)
+        bars = zip(zip(low, high, strict=True), zip(*(at + [[-1], [1]] * across), strict=True), strict=True)
         named += [
-            NamedPoint(point.label, *where, colour=colour, shift=shift, bar=bar)
-            for point, where, bar in zip(points, zip(at, lost, strict=True), bars, strict=True)
+            NamedPoint(point.label, *where, colour=colour, shift=shift, bar=bar, across=side)
+            for point, where, (bar, side) in zip(points, zip(at, lost, strict=True), bars, strict=True)
         ]
     axis.axhline(0, color=FAINT, linewidth=0.8, zorder=0)
     axis.margins(x=0.12)

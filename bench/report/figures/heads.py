@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from bench.analysis.budgets import evenly
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord
 from bench.report.agreement import Agreement
@@ -27,6 +28,7 @@ from bench.report.figures.lines import MARKERS
 from bench.report.figures.picture import SERIES
 
 CELL = 0.16  # inches
+BUDGETS = 12  # most columns of the map of layers and budgets
 
 
 def kept_shares(records: Sequence[FinishedRecord], removed: int) -> np.ndarray | None:
@@ -125,9 +127,14 @@ def kept_by_layer(records: Sequence[FinishedRecord]) -> tuple[list[int], np.ndar
 
 
 def layers_by_budget(records: Sequence[FinishedRecord], title: str) -> Figure:
-    """Mean number of heads kept in each layer at each budget (Li et al. 2021, Figure 6), written in its cell."""
+    """Mean number of heads kept in each layer at each budget (Li et al. 2021, Figure 6), written in its cell.
+
+    Of more than ``BUDGETS`` budgets, so many are shown, evenly spread.
+    """
     shape, modules = records[0].result.shape, modules_of(records[0])
     budgets, numbers = kept_by_layer(records)
+    shown = evenly(range(len(budgets)), BUDGETS)
+    budgets, numbers = [budgets[place] for place in shown], numbers[:, shown]
     named = not isinstance(modules, range)
     wide = 4.9 if named else 4.4
     figure, axis = canvas(
@@ -135,10 +142,9 @@ def layers_by_budget(records: Sequence[FinishedRecord], title: str) -> Figure:
     )
     if named:
         figure.subplots_adjust(left=1.05 / wide)
-    size = 8 if len(budgets) <= 12 else 6
     filled = list(numbers / np.maximum(shape, 1)[:, None])  # a pruned model may have a layer without heads
-    cell_map(axis, filled, lambda row, column: mean_heads(numbers[row, column]), size=size)
-    name_cells(axis, budgets, modules, size)
+    cell_map(axis, filled, lambda row, column: mean_heads(numbers[row, column]), size=8)
+    name_cells(axis, budgets, modules, 8)
     return figure
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from bench.analysis.comparing.controls import random_removal
 from bench.analysis.costs import forward_samples
 from bench.analysis.curves import curve, parameters_removed
-from bench.analysis.kinds import RECOVERED, SCORE, TRAINED
+from bench.analysis.kinds import RECOVERED, SCORE, TRAINED, kind
 from bench.analysis.stats.across import normalise
 from bench.analysis.summary import mean_and_spread
 from bench.records.schema import FinishedRecord, TaskKey
@@ -52,7 +52,7 @@ GREY = Look(FAINT, width=0.8)
 def looks(board: Board, task: TaskKey | None = None) -> dict[str, Look]:
     """Methods that stand out in figures: the best of each kind by mean area, or area on ``task``, and random removal.
 
-    Where no method removes heads alone, they are the best of those that there are.
+    Where no method removes heads alone, they are the best of those that there are. Of few, all stand out, controls too.
     """
     by_task = board.table.pivot_table(index="label", columns=["task", "data", "model"], values="area")
     if task is not None and tuple(task) in by_task.columns:  # a task at chance has no area
@@ -60,7 +60,10 @@ def looks(board: Board, task: TaskKey | None = None) -> dict[str, Look]:
     means = by_task.reindex(board.labels).mean(axis=1, skipna=False)  # methods that lack a task come last
     by_area = [str(label) for label in means.sort_values(ascending=False, kind="stable").index]
     ranked = [label for label in by_area if removes_heads(board.any_of(label))] or by_area
+    few = [label for label in ranked if label != control(board)]
     best = {own: [label for label in ranked if role(board.any_of(label)) == own][:most] for own, most in MOST.items()}
+    if len(few) <= len(SERIES):
+        best = {own: [label for label in few if kind(board.any_of(label).cell) == own] for own in MOST}
     best[SCORE] = best[SCORE][: len(SERIES) - len(best[RECOVERED]) - len(best[TRAINED])]
     firsts = {own: labels[0] for own, labels in best.items() if labels}
     left = [number for number in range(len(SERIES)) if number not in {FIRST[own] for own in firsts}]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -23,7 +23,8 @@ Box = tuple[float, float, float, float]  # left, bottom, right, top, in points o
 class NamedPoint:
     """A point at (x, y), and its name in some colour.
 
-    shift: how many points of the page it is drawn to the right of x. bar: from where to where its bar reaches in y.
+    shift: how many points of the page it is drawn to the right of x. bar, across: from where to where its bars reach in
+    y and in x.
     """
 
     name: str
@@ -32,6 +33,7 @@ class NamedPoint:
     colour: str = MUTED
     shift: float = 0.0
     bar: tuple[float, float] | None = None
+    across: tuple[float, float] | None = None
 
 
 def name_points(axis: Axes, points: Sequence[NamedPoint]) -> None:
@@ -42,6 +44,9 @@ def name_points(axis: Axes, points: Sequence[NamedPoint]) -> None:
         if point.bar:
             (x, low), (_, high) = (_on_page(axis, point, end) for end in point.bar)
             taken.append((x - 2, low, x + 2, high))
+        if point.across:
+            (left, y), (right, _) = (_on_page(axis, replace(point, x=end), point.y) for end in point.across)
+            taken.append((left, y - 2, right, y + 2))
     left, bottom, right, top = np.asarray(axis.get_window_extent().extents) * 72 / axis.figure.dpi
     for point, (x, y) in zip(points, here, strict=True):
         name = short(point.name)
@@ -52,7 +57,7 @@ def name_points(axis: Axes, points: Sequence[NamedPoint]) -> None:
                 taken.append(box)
                 axis.annotate(
                     name, (point.x, point.y), xytext=(dx + point.shift, dy), textcoords="offset points", ha=side,
-                    va="center", fontsize=8, zorder=2, color=point.colour,
+                    va="center", fontsize=8, zorder=5, color=point.colour,
                     bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.3},
                 )  # fmt: skip
                 break

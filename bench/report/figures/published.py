@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from bench.report.figures.canvas import canvas, legend, short
+from bench.report.figures.curves import MARKED
 from bench.report.figures.lines import MARKERS
 from bench.report.figures.picture import PAPER, SERIES
 
@@ -43,6 +44,7 @@ def paper_curves(drawn: Sequence[PaperCurve], title: str, x: str, y: str) -> Fig
             linewidth=1.2,
             marker=MARKERS[group % len(MARKERS)],
             markersize=3.5,
+            markevery=max(1, len(each.x) // MARKED),
             markerfacecolor=PAPER if measured[each.group] and not each.published else colour,
             label=short(each.name),
         )

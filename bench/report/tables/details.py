@@ -33,7 +33,11 @@ def improvements(found: Standing, against: str, file: str) -> Table:
     headings = (
         Heading("method", "method"),
         Heading("IQM of area", "iqm", "Mean over the middle half of the tasks, seeds averaged first"),
-        Heading(f"P(above {against})", "above", f"Probability that a run is above one of {against}, ties half"),
+        Heading(
+            f"P(above {against})",
+            "above",
+            f"Probability that a run is above one of {against} (mean of its draws), ties half",
+        ),
     )
     intervals = "" if found.iqm.low is None else ", with 95 % intervals from a bootstrap stratified by task"
     return Table(file, f"Interquartile mean of areas, and runs above those of {against}{intervals}", headings, rows)
@@ -105,9 +109,7 @@ def published(board: Board, each: Comparison) -> Table:
         Heading("removed", "removed", f"Of {table.whole} {table.what}"),
         *(Heading(column.heading, column.heading) for column in table.figures),
     )
-    caption = (
-        f"{table.name}, published by {each.paper.source}, and measured on {', '.join(map(board.name, each.tasks))}"
-    )
+    caption = f"{table.name}, published by {each.paper.source}, and measured on {each.measured_on}"
     marks = tuple(str(row[1].value) for row in cells)
     return Table(published_name(each), caption, headings, tuple(cells), marks)
 

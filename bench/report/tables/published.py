@@ -47,7 +47,8 @@ class Row:
 class Comparison:
     """A paper's table, each row followed by those measured here on ``tasks``: one, or all that the mean is over.
 
-    one_machine: whether one machine timed what was measured; speed-ups measured on several are left out.
+    one_machine: whether one machine timed what was measured; speed-ups measured on several are left out. trained,
+    limits: the shares of the task's own training that trained rows had, and of how many examples at most.
     """
 
     paper: Paper
@@ -55,6 +56,13 @@ class Comparison:
     tasks: tuple[TaskKey, ...]
     rows: tuple[Row, ...]
     one_machine: bool = True
+    trained: tuple[float, ...] = ()
+    limits: tuple[int, ...] = ()
+
+    @property
+    def measured_on(self) -> str:
+        """The tasks in words, each with its data and model."""
+        return "; ".join(f"{task.task}: {task.data}, {task.model}" for task in self.tasks)
 
     @property
     def explanation(self) -> str:
@@ -64,7 +72,10 @@ class Comparison:
         where = ", ".join(filter(None, [f"arXiv {paper.arxiv}", table.table, page]))
         metrics = [column for column in table.figures if column.kind == METRIC]
         means = [f"*mean*: over the {len(metrics)} tasks."] if MEAN in table.columns else []
-        over = [f"Measured accuracies are means over {count(len(self.tasks), 'task')}."] if table.over_tasks else []
+        tasks = count(len(self.tasks), "task")
+        over = [f"Measured accuracies are means over {tasks}, published ones over the paper's."] * table.over_tasks
+        shares = " or ".join(f"{100 * share:.3g} %" for share in self.trained)
+        limits = " or ".join(map(str, self.limits))
         mixed = not self.one_machine and any(column.kind in (GENERATION, FORWARD) for column in table.figures)
         words = [
             f"Rows marked *published* are from {paper.paper} ({where}), of {table.model}; they were not measured here.",
@@ -72,6 +83,8 @@ class Comparison:
             *(over or means),
             table.legend,
             "Speed-ups were measured on several machines, and are left out." if mixed else "",
+            f"Methods that train had {shares} of the task's own training." if self.trained not in ((), (1.0,)) else "",
+            f"Of each split at most {limits} examples were used." if limits else "",
         ]
         return " ".join(" ".join(words).split())
 
@@ -105,8 +118,7 @@ def in_markdown(comparisons: Sequence[Comparison]) -> str:
             for row in each.rows:
                 figures = (column.shown(value) for column, value in zip(columns, row.figures, strict=True))
                 rows.append([f"{row.removed} of {each.table.whole}", row.shown_name, *figures])
-            measured = "; ".join(f"{task.task}: {task.data}, {task.model}" for task in each.tasks)
-            parts.append(f"{literal(each.table.name)}; measured on {literal(measured)}:")
+            parts.append(f"{literal(each.table.name)}; measured on {literal(each.measured_on)}:")
             parts += [aligned([[literal(cell) for cell in row] for row in rows]), each.explanation]
         listed = "\n".join(f"- {literal(difference)}" for difference in each.paper.differences)
         parts.append(f"Differences in protocol:\n\n{listed}")
@@ -118,9 +130,13 @@ def _comparison(
 ) -> Comparison:
     """``of_tasks`` has the records of each task by label."""
     one_machine = len(machines(record for of_task in of_tasks for each in of_task.values() for record in each)) <= 1
-    shown = _rows(table, of_tasks)
-    rows = shown if one_machine else (_without_times(table, row) for row in shown)
-    return Comparison(paper, table, tasks, tuple(rows), one_machine)
+    shown = tuple(_rows(table, of_tasks))
+    rows = shown if one_machine else tuple(_without_times(table, row) for row in shown)
+    beside = {row.name for row in rows if not row.published}
+    cells = [each.cell for of_task in of_tasks for label in of_task if label in beside for each in of_task[label]]
+    trained = tuple(sorted({cell.trained for cell in cells if cell.trained}))
+    limits = tuple(sorted({int(str(cell.asked["limit"])) for cell in cells if "limit" in cell.asked}))
+    return Comparison(paper, table, tasks, rows, one_machine, trained, limits)
 
 
 def _without_times(table: PaperTable, row: Row) -> Row:

@@ -116,7 +116,17 @@ def test_where_one_task_alone_was_timed_only_the_mean_says_nothing_of_speed(run)
     folder = run(seeds=2, data=("beta",), timed=False)
     mean, alpha, beta = scopes(read(folder))
     assert mean.untimed.startswith("Latency was not measured of any method on every task")
-    assert alpha.untimed == "" and beta.untimed.startswith("No latency was measured")
+    assert alpha.untimed == ""
+    assert beta.untimed.startswith("No latency was measured")
+
+
+def test_methods_that_were_not_timed_are_named(run, write, page_of):
+    folder = run(seeds=2, data=("alpha",), labels=("michel", "random"))
+    write("ae", 60, 0, "alpha", timed=False)
+    write("ae", 60, 1, "alpha", timed=False)
+    (scope,) = scopes(read(folder))
+    assert scope.untimed == "Of 1 method no latency was measured: budgets of time leave out ae."
+    assert scope.untimed in page_of(folder).text
 
 
 def test_times_of_several_machines_are_not_averaged(run, write, page_of):

@@ -7,6 +7,7 @@ import io
 from collections import Counter
 from functools import partial
 from itertools import product
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -23,9 +24,11 @@ from bench.report.board import read
 from bench.report.figures import gallery, lines
 from bench.report.figures import ranks as rank_figures
 from bench.report.figures.canvas import canvas, short
-from bench.report.figures.heads import kept_by_layer, kept_shares, open_gates
+from bench.report.figures.curves import BOXES, boxes
+from bench.report.figures.heads import BUDGETS, kept_by_layer, kept_shares, layers_by_budget, open_gates
 from bench.report.figures.picture import PAPER, SERIES, STYLE, picture
 from bench.report.figures.published import PaperCurve, paper_curves
+from bench.report.figures.quality_axis import QualityAxis
 from bench.report.figures.traces import Course, course, courses, kept_in_words
 from bench.report.standing import standing
 from bench.report.tables.table import Cell, Heading, Table, latex, name, number, to_csv
@@ -162,6 +165,48 @@ def test_methods_that_stand_out_differ_in_more_than_colour(run):
     assert set(looks) >= {"michel", "voita", "random"} and "none" not in looks and "amp" not in looks
     assert len({look.marker for look in looks.values()}) == len(looks)
     assert max(Counter(look.colour for look in looks.values()).values()) == 1
+
+
+def test_few_methods_all_stand_out_and_the_inverse_too(run, write):
+    run(seeds=1, labels=("michel", "random"), data=("alpha",))
+    board = read(write("inverse-ae", 20, control=True))
+    assert set(lines.looks(board)) == {"michel", "inverse-ae", "random"}
+
+
+def test_methods_that_begin_alike_have_an_entry_each_inside_the_figure():
+    """As the rows of recovery in the suite of AMP do."""
+    endings = ("choice=inverse", "choice=random", "parts=heads", "parts=neurons")
+    names = [f"amp-recovered:batch_size=1,{ending}" for ending in endings]
+    with mpl.rc_context(STYLE):
+        figure = paper_curves([PaperCurve(name, name, False, (0, 1), (1, 0)) for name in names], "", "x", "y")
+        FigureCanvasAgg(figure).draw()
+        (box,) = figure.legends
+        shown = [text.get_text() for text in box.get_texts()]
+        assert len(set(shown)) == len(names) and all(text.endswith(e) for text, e in zip(shown, endings, strict=True))
+        assert box.get_window_extent().x1 <= figure.bbox.x1 and box.get_window_extent().y0 >= 0
+
+
+@pytest.mark.parametrize("label", ["a", "x" * 28, "amp-recovered:batch_size=1,parts=neurons"])
+def test_a_short_name_has_the_ends_of_the_whole(label):
+    assert len(short(label)) <= 28 and (short(label) == label or label.startswith(short(label).partition("…")[0]))
+    assert label.endswith(short(label).rpartition("…")[2])
+
+
+def test_of_very_many_levels_a_readable_number_is_drawn(make_record):
+    units = 144
+    removed = list(range(units + 1))
+    quality = [list(np.linspace(0.9, 0.5, units + 1))] * 3
+    orders = [list(range(units))] * 3
+    shape = [12] * 12
+    record = make_record(
+        label="random", removed=removed, quality=quality, result={"units": units, "shape": shape, "orders": orders}
+    )
+    heads = layers_by_budget([record], "title").axes[0]
+    assert [tick.get_text() for tick in heads.get_xticklabels()][:: BUDGETS - 1] == ["144", "0"]
+    assert len(heads.texts) == BUDGETS * len(shape)
+    line = lines.of_method(SimpleNamespace(of=lambda *_: [record]), None, "random", lines.by_heads)
+    drawn = boxes([record], line, lines.GREY, "title", "random", QualityAxis.of(record)).axes[0]
+    assert len([patch for patch in drawn.patches if patch.get_facecolor()[3]]) == BOXES
 
 
 def test_a_picture_opens_in_each_of_its_forms():

@@ -43,6 +43,14 @@ def test_names_cover_neither_each_other_nor_a_point(drawn, places):
             assert (shared < 1).any()  # pixels
 
 
+def test_no_name_lies_on_a_bar(drawn):
+    bars = [NamedPoint("michel", 0.5, 0.5, across=(0.0, 1.0), bar=(0.4, 0.6)), NamedPoint("ae", 0.5, 0.55)]
+    texts, extents, _ = drawn(bars)
+    trans = texts[0].axes.transData
+    (left, y), (right, _) = trans.transform([(0.0, 0.5), (1.0, 0.5)])
+    assert not any(box.y0 < y < box.y1 and box.x0 < right and box.x1 > left for box in extents)
+
+
 def test_the_first_point_has_its_name_where_there_is_room_for_one(drawn):
     crowd = [NamedPoint("random", x, y) for x in np.linspace(0, 1, 12) for y in np.linspace(0, 1, 24)]
     texts, *_ = drawn([NamedPoint("michel", 1, 1, INK), *crowd])

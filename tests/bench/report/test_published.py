@@ -177,6 +177,16 @@ def test_accuracy_by_heads_kept_stands_beside_a_classifier_with_as_many_heads(cl
     assert measured[0] == pytest.approx(0.132)  # per cent of the parameters
 
 
+def test_shorter_trainings_and_fewer_examples_are_said(classifier):
+    joint = "dsp-joint:schedule=paper,start=pretrained"
+    whole = in_markdown(side_by_side([classifier(joint, trained=1.0)]))
+    assert "of the task's own training." not in whole and "at most" not in whole
+    short = in_markdown(side_by_side([classifier(joint, trained=0.1, limit=200)]))
+    assert "Methods that train had 10 % of the task's own training." in short
+    assert "Of each split at most 200 examples were used." in short
+    assert "mnli: " in short
+
+
 @pytest.mark.parametrize("other", [{"units": 72, "removed": (0, 36, 66)}, {"task": "classification"}])
 def test_other_tasks_and_models_with_fewer_heads_are_not_compared(classifier, other):
     assert side_by_side([classifier("michel", **other)]) == []
@@ -242,7 +252,12 @@ def test_the_suite_of_a_paper_measures_every_row_that_has_a_method(paper, table,
             after[last] += 1
     with_method = {key: number for key, number in after.items() if key[1] in table.methods}
     assert with_method and set(with_method.values()) == {2 if paper is AMP else 1}
-    assert {name for _, name in after.keys() - with_method.keys()} <= {"unpruned", "AMP, LLaMA-7B"}
+    assert {name for _, name in after.keys() - with_method.keys()} <= {
+        "unpruned",
+        "AMP, LLaMA-7B",
+        "Taylor",
+        "attribution",
+    }
 
 
 @pytest.mark.parametrize(
