@@ -22,6 +22,7 @@ def notes(records: Sequence[Record]) -> list[str]:
         + _cut(done)
         + _ties(done)
         + _fewer_seeds(done)
+        + _other_models(done)
         + mixed_settings(done)
     )
     for what, values in (
@@ -122,6 +123,27 @@ def _fewer_seeds(records: Sequence[FinishedRecord]) -> list[str]:
             for some, labels in sorted(fewer.items())
         ]
     return found
+
+
+def _other_models(records: Sequence[FinishedRecord]) -> list[str]:
+    """Methods that pruned models of other weights than most on the same task and seed, as from another processor."""
+    weights: dict[tuple[TaskKey, int], dict[str, str]] = defaultdict(dict)
+    for record in records:
+        if trained := record.result.training.weights:
+            weights[record.task, record.cell.seed][record.cell.label] = trained
+    others: dict[tuple[TaskKey, str], list[int]] = defaultdict(list)
+    for (task, seed), of_label in sorted(weights.items()):
+        usual = Counter(of_label.values()).most_common(1)[0][0]
+        for label in sorted(label for label, trained in of_label.items() if trained != usual):
+            others[task, label].append(seed)
+    alike: dict[tuple[TaskKey, tuple[int, ...]], list[str]] = defaultdict(list)
+    for (task, label), seeds in others.items():
+        alike[task, tuple(seeds)].append(label)
+    return [
+        f"{', '.join(task)}: {', '.join(labels)}: pruned models of other weights than the rest in "
+        f"{seeds_in_words(seeds)}"
+        for (task, seeds), labels in sorted(alike.items())
+    ]
 
 
 def mixed_settings(records: Sequence[FinishedRecord]) -> list[str]:

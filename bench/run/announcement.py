@@ -95,26 +95,24 @@ def estimated(
     """Lines on what the ``jobs`` of methods that have no record on a given model yet will need and take there.
 
     ``states`` tells which methods have one. The last line is the time of all jobs, if the ``estimator`` does not know
-    it. There are no lines where jobs run on a GPU that this machine does not have.
+    it. No time is told where jobs run on a GPU that this machine does not have.
     """
     device, threads = options.device, options.cluster.cpus if options.cluster else 1
-    if device == "cuda" and not torch.cuda.is_available():  # it is that of a cluster's nodes
-        return
-    speed = cache(partial(flops_per_second, device, threads))
+    at_hand = device != "cuda" or torch.cuda.is_available()  # else it is that of a cluster's nodes
+    speed = cache(partial(flops_per_second, device, threads)) if at_hand else (lambda dtype: None)
     known = {_method_on_model(cell) for cell, state in states.items() if state in MEASURED}
     cells = [job.cell for job in jobs if isinstance(job, CellJob) and _method_on_model(job.cell) not in known]
     models = Counter(job.cell.task for job in jobs if isinstance(job, TrainJob))
     found = list(expectations(cells, models, speed))
     if not found:
         return
-    yield (
-        "estimates where no record tells, from shapes and the speed at which this machine multiplies matrices, without "
-        "timing:"
-    )
+    known_speed = " and the speed at which this machine multiplies matrices" if at_hand else ""
+    unknown_speed = "" if at_hand else ", and without hours, as the GPU is not on this machine"
+    yield f"estimates where no record tells, from shapes{known_speed}, without timing{unknown_speed}:"
     for each in found:
         yield from (f"  {line}" for line in each.lines())
     unknown = {job.cell.task for job in jobs if estimator.seconds(job) is None}
-    if unknown and unknown <= {each.task.spec for each in found}:
+    if at_hand and unknown and unknown <= {each.task.spec for each in found}:
         estimates = [each for each in found if each.task.spec in unknown]
         total = sum(each.seconds for each in estimates) + sum(estimator.seconds(job) or 0.0 for job in jobs)
         seconds = max(total / engine.slots, *(each.seconds_in_a_row for each in estimates))

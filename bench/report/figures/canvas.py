@@ -48,14 +48,21 @@ def wrapped(title: str, wide: float) -> list[str]:
 
 
 def legend(figure: Figure, axis: Axes) -> None:
-    """A legend below, in two columns where the names fit; all lines called ``others`` have one entry, the last."""
+    """A legend below, in two columns where the names fit, else on a higher figure.
+
+    All lines called ``others`` have one entry, the last.
+    """
     handles, names = axis.get_legend_handles_labels()
     entries = [(handle, name) for handle, name in zip(handles, names, strict=True) if name != OTHERS]
     entries += [(handle, name) for handle, name in zip(handles, names, strict=True) if name == OTHERS][:1]
     wide, high = figure.get_size_inches()
     fits = max((len(name) for _, name in entries), default=0) * LEGEND_LETTER + LEGEND_LINE <= 0.98 * wide / 2
-    columns = 2 if fits else 1
-    figure.subplots_adjust(bottom=(0.55 + LEGEND_ROW * -(-len(entries) // columns)) / high)
+    rows_of_two = -(-len(entries) // 2)
+    columns, rows = (2, rows_of_two) if fits else (1, len(entries))
+    above = (1 - figure.subplotpars.top) * high
+    high += LEGEND_ROW * (rows - rows_of_two)
+    figure.set_size_inches(wide, high)
+    figure.subplots_adjust(bottom=(0.55 + LEGEND_ROW * rows) / high, top=1 - above / high)
     figure.legend(
         *zip(*entries, strict=True),
         loc="lower left",

@@ -19,7 +19,7 @@ from bench.report.figures.quality_axis import QualityAxis
 from bench.report.standing import Standing
 
 MARKED = 12  # about so many points of a line have a marker
-BOXES = 24  # most levels that have a box
+BOXES, NARROWEST = 24, 0.012  # most levels that have a box, and the share of the axis that it takes at least
 
 
 def curves(
@@ -58,7 +58,7 @@ def boxes(
     draws = np.concatenate([record.result.quality for record in records if record.result.removed == removed])
     shown = evenly(range(len(levels)), BOXES)
     levels, draws = levels[shown], draws[:, shown]
-    width = 0.6 * min(np.diff(levels), default=1.0)
+    width = max(0.6 * min(np.diff(levels), default=1.0), NARROWEST)
     thin = {"color": MUTED, "linewidth": 0.7}
     axis.boxplot(
         draws, positions=levels, widths=width, manage_ticks=False, patch_artist=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,13 +68,17 @@ class Memory(NamedTuple):
 
 @dataclass(frozen=True)
 class Expectation:
-    """What the ``cells`` of one task and model take. models: how many are trained first; speed: operations a second."""
+    """What the ``cells`` of one task and model take.
+
+    models: how many are trained first. speed: operations a second; None where they run on a processor or GPU that is
+    not at hand, and no time is told.
+    """
 
     task: SeededTask
     cells: Sequence[Cell]
     models: int
     shape: Shape
-    speed: float
+    speed: float | None
 
     @property
     def seconds(self) -> float:
@@ -140,7 +145,7 @@ class Expectation:
         yield f"  memory: {self._needed}"
         if self.models:
             steps, took = self._recipe.max_steps, self._told(self._to_train)
-            yield f"  training: {count(self.models, 'model')} of {steps} steps, about {took} each"
+            yield f"  training: {count(self.models, 'model')} of {steps} steps{took and f'{took} each'}"
         yield (
             f"  of each cell, passes over {self.calibration} calibration texts (forward + backward), and evaluations "
             f"on the test split ({SHARED} more of each model are shared):"
@@ -176,7 +181,7 @@ class Expectation:
         forward, backward, exact = work.calibration
         most = "" if exact or work.trainings else "at most "
         trained = f", {count(work.trainings, 'training')} of {work.steps} steps" if work.trainings else ""
-        return f"{most}{forward:g} + {backward:g}, and {work.test}{trained}, about {self._told(self._texts(work))}"
+        return f"{most}{forward:g} + {backward:g}, and {work.test}{trained}{self._told(self._texts(work))}"
 
     def _texts(self, work: Work) -> float:
         """Passes forward of one text that take as long as ``work``, where its passes are known."""
@@ -185,12 +190,12 @@ class Expectation:
         return (forward + (BOTH - 1) * backward) * self.calibration + trained + work.test * self.texts_tested
 
     def _told(self, texts: float) -> str:
-        return duration(texts * self._per_text)
+        return f", about {duration(texts * self._per_text)}" if self.speed else ""
 
     @property
     def _per_text(self) -> float:
-        """Seconds of a text of average length forward."""
-        return self.shape.flops / self.speed
+        """Seconds of a text of average length forward; NaN where that is not known."""
+        return self.shape.flops / (self.speed or math.nan)
 
     @cached_property
     def texts_tested(self) -> float:
@@ -212,11 +217,11 @@ class Expectation:
 
 
 def expectations(
-    cells: Sequence[Cell], models: Mapping[TaskSpec, int], speed: Callable[[torch.dtype], float]
+    cells: Sequence[Cell], models: Mapping[TaskSpec, int], speed: Callable[[torch.dtype], float | None]
 ) -> Iterator[Expectation]:
     """What the ``cells`` take, task by task; nothing of tasks whose adapter is another package's.
 
-    models: how many of each task are trained first. speed: operations a second in a data type.
+    models: how many of each task are trained first. speed: operations a second in a data type; None if not known.
     """
     of_task: dict[Task, list[Cell]] = defaultdict(list)
     for cell in cells:

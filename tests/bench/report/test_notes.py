@@ -28,6 +28,18 @@ def test_texts_that_the_model_does_not_read_whole_are_counted(make_record):
     ]
 
 
+def test_methods_on_models_of_other_weights_are_named(make_record):
+    """Two processors train models that differ in their last bits from one seed."""
+    made = [
+        make_record(label=label, seed=seed, training={"steps": 1, "weights": "b" if label in "xy" and seed < 2 else "a"})
+        for label in ("x", "y", "none", "michel", "random")
+        for seed in range(3)
+    ]
+    (found,) = [note for note in notes(made) if "other weights" in note]
+    assert found.endswith(": x, y: pruned models of other weights than the rest in seeds 0, 1")
+    assert not [note for note in notes(made[6:]) if "other weights" in note]
+
+
 def test_sub_tasks_of_one_name_on_two_data_sets_are_both_counted(make_record):
     of = {"first": 3.0, "second": 5.0}
     records = [

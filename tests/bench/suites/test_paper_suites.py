@@ -150,6 +150,11 @@ def test_dsp_trains_from_the_pretrained_model_for_the_whole_of_fine_tuning(run, 
         "ste:start=pretrained",
         "dsp-joint:schedule=paper,start=pretrained",
     ]
+    assert main(["report", str(place.out)]) == 0
+    pages = {path.relative_to(place.out / "report").as_posix() for path in (place.out / "report").rglob("*.html")}
+    assert {"published.html", "budgets.html"} <= pages
+    figures = {path.name.partition("-mnli")[0] for path in (place.out / "report").rglob("*.svg")}
+    assert {"traces", "heads", "published-dsp-1"} <= figures
 
 
 @pytest.mark.slow
@@ -184,6 +189,9 @@ def test_amp_prunes_recovers_and_shows_the_papers_figures_beside(run, place):
     at_7 = [row[1] for row in published_rows(place) if row[0] == "7 of 32"]
     assert at_7[:3] == ["AMP (published)", "amp", "amp-recovered:batch_size=1"]
     assert "Differences in protocol" in (place.out / "leaderboard.md").read_text()
+    assert main(["report", str(place.out)]) == 0
+    page = (place.out / "report" / "published.html").read_text(encoding="utf-8")
+    assert "Llama-2-7b-hf" in page and "of the task&#39;s own training" in page
 
 
 @pytest.mark.parametrize("suite", ["greedy-gnorm", "dsp", "dsp-translation", "amp", "hies"])

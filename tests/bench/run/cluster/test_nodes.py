@@ -15,6 +15,29 @@ exceptions = pytest.importorskip("ray.exceptions", reason="Ray is not installed:
 FULL = errno.ENOSPC, os.strerror(errno.ENOSPC)
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_jobs_that_wait_too_long_go_elsewhere_one_to_a_machine(monkeypatch, apart):
+    """Where they are timed, no two go to one machine, nor to one where another still waits."""
+    from bench.run.cluster import phase as phases
+    from bench.run.cluster.placement import Node
+
+    monkeypatch.setattr(phases.ray, "cancel", lambda reference: None)
+    hosts = {"a": "first", "b": "first", "c": "second", "d": "second", "e": "third"}
+    flights = [SimpleNamespace(index=n, node="a", reference=n, waits=True, overdue=True) for n in range(3)]
+    phase = object.__new__(phases.ClusterPhase)
+    phase.nodes = [Node(node, host, 1, 1) for node, host in hosts.items()]
+    phase.apart, phase.limit, phase._flights = apart, 10, {each.reference: each for each in flights}
+    phase._overdue = lambda flight: flight.overdue
+
+    def send(index, node):
+        phase._flights[f"again {index}"] = SimpleNamespace(node=node.id, overdue=False, waits=False)
+
+    phase._send = send
+    phase._take_back()
+    sent = [each.node for each in phase._flights.values() if not each.overdue]
+    assert sent == (["c", "e"] if apart else ["b", "c", "d"])
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import copy
 import json
 
@@ -299,6 +300,17 @@ def test_seconds_are_operations_over_speed(tiny_model, tiny_data):
     assert isinstance(expected, Expectation) and f"{expected.shape.parameters:,} parameters" in "\n".join(
         expected.lines()
     )
+
+
+def test_memory_and_passes_are_told_without_a_speed(tiny_model, tiny_data):
+    """As of the GPUs of a cluster's nodes."""
+    spec = TaskSpec(task="classification", model=str(tiny_model), data=str(tiny_data), finetune=True)
+    suite = Suite(name="s", tasks=(spec,), methods=parse_methods("michel,dsp-joint"), seeds=(0,), levels=(0, 0.5, 1))
+    planned = plan(suite, "cpu")
+    (known,), (unknown,) = (expectations(planned, {spec: 1}, lambda dtype, s=speed: s) for speed in (1e3, None))
+    said = "\n".join(unknown.lines())
+    assert "1 + 1, and 1: michel" in said and "training: 1 model of" in said and "MB at the peak" in said
+    assert re.sub(r", about [^,:]*?(?= each$|$|: )( each)?", "", "\n".join(known.lines()), flags=re.M) == said
 
 
 def test_steps_are_of_the_batches_that_a_method_takes(tiny_model, tiny_data):
