@@ -62,8 +62,8 @@ def run_cell(cell: Cell, cache: Cache) -> tuple[Record, Arrays]:
 def of_the_machine(error: BaseException) -> bool:
     """Whether ``error`` is a full or failing disk, a missing permission, or other data than the run was planned with.
 
-    Every other cell would meet it as well.
-    Other errors of the system, such as a connection that a task's adapter loses, are the cell's own.
+    Every other cell would meet it as well. Other errors of the system, such as a connection that a task's adapter
+    loses, are the cell's own.
     """
     return isinstance(error, (NoCache, Changed)) or (isinstance(error, OSError) and error.errno in OF_THE_MACHINE)
 

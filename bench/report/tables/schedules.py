@@ -14,7 +14,7 @@ from bench.report.board import Board, removes_heads
 from bench.report.tables.table import Cell, Heading, Table, name, number
 
 OPTIONS = ("allocation", "inverse", "layer_norm", "recompute")  # of a schedule, whatever the score
-EMPTIED = "Share of orders, per cent, after which some layer has no head left with half of the heads removed"
+EMPTIED = "Share of orders, per cent, that leave some layer without a head when half of the heads are removed"
 
 
 class Setting(NamedTuple):
