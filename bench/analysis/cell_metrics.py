@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.analysis.costs import forward_speedup, generation_speedup, level_index, units_removed
 from bench.analysis.curves import area_to, curve, parameters_removed, removes, share_emptied
-from bench.analysis.kinds import kind
+from bench.analysis.kinds import kind, share_trained
 from bench.analysis.quality import BYTE_PROBABILITY, is_above_chance, quality_name
 from bench.records.schema import FinishedRecord
 
@@ -76,7 +76,7 @@ def metrics_table(records: Iterable[FinishedRecord]) -> pd.DataFrame:
 
     rows = [
         {name: getattr(record.cell, name) for name in ("task", "data", "model", "label", "seed", "control")}
-        | {"kind": kind(record.cell), "removes": removes(record), "trained": 100 * (record.cell.trained or 0.0)}
+        | {"kind": kind(record.cell), "removes": removes(record), "trained": 100 * (share_trained(record) or 0.0)}
         | metrics(record)
         for record in records
     ]

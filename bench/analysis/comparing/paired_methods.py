@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.analysis.comparing.comparable import check_comparable
 from bench.analysis.comparing.controls import chooses_at_random, controls_of, same_but_for_recovery
 from bench.analysis.curves import removes
-from bench.analysis.kinds import RECOVERED, SCORE, kind
+from bench.analysis.kinds import RECOVERED, SCORE, kind, share_trained
 from bench.analysis.naming import count, of_one_model, seeds_in_words, short_names
 from bench.analysis.quality import CHANCE_ERRORS, is_above_chance
 from bench.analysis.run_results import FinishedCell, RunResults, read_results
@@ -135,7 +135,7 @@ def _trained(a: Sequence[FinishedCell], b: Sequence[FinishedCell]) -> list[str]:
     caveats = []
     for own, others in ((a, b), (b, a)):
         shares = [
-            100 * one.record.cell.trained
+            100 * (share_trained(one.record) or 0.0)
             for one, other in zip(own, others, strict=True)
             if one.record.cell.trained and not other.record.cell.trained
         ]

@@ -12,6 +12,7 @@ import numpy as np
 
 from bench.analysis.costs import forward_speedup, generation_speedup, level_index
 from bench.analysis.curves import parameters_removed
+from bench.analysis.kinds import share_trained
 from bench.analysis.machines import machines
 from bench.analysis.naming import count
 from bench.analysis.quality import ACCURACY
@@ -133,9 +134,9 @@ def _comparison(
     shown = tuple(_rows(table, of_tasks))
     rows = shown if one_machine else tuple(_without_times(table, row) for row in shown)
     beside = {row.name for row in rows if not row.published}
-    cells = [each.cell for of_task in of_tasks for label in of_task if label in beside for each in of_task[label]]
-    trained = tuple(sorted({cell.trained for cell in cells if cell.trained}))
-    limits = tuple(sorted({int(str(cell.asked["limit"])) for cell in cells if "limit" in cell.asked}))
+    used = [each for of_task in of_tasks for label in of_task if label in beside for each in of_task[label]]
+    trained = tuple(sorted({share for each in used if (share := share_trained(each))}))
+    limits = tuple(sorted({int(str(each.cell.asked["limit"])) for each in used if "limit" in each.cell.asked}))
     return Comparison(paper, table, tasks, rows, one_machine, trained, limits)
 
 

@@ -31,7 +31,9 @@ def test_texts_that_the_model_does_not_read_whole_are_counted(make_record):
 def test_methods_on_models_of_other_weights_are_named(make_record):
     """Two processors train models that differ in their last bits from one seed."""
     made = [
-        make_record(label=label, seed=seed, training={"steps": 1, "weights": "b" if label in "xy" and seed < 2 else "a"})
+        make_record(
+            label=label, seed=seed, training={"steps": 1, "weights": "b" if label in "xy" and seed < 2 else "a"}
+        )
         for label in ("x", "y", "none", "michel", "random")
         for seed in range(3)
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.analysis.comparing.controls import controls_of, random_removal
-from bench.analysis.kinds import KINDS, kind
+from bench.analysis.kinds import KINDS, kind, share_trained
 from bench.records.storage.store import Store
 
 RESULTS = Path(__file__).parents[4] / "results" / "mini"
@@ -134,3 +134,12 @@ def test_the_control_that_every_method_should_beat_leaves_the_weights_alone(reco
     assert random_removal(records) == "random:allocation=layer"
     del records["random:allocation=layer"]
     assert random_removal(records) == ""
+
+
+def test_a_method_with_epochs_of_its_own_has_the_share_of_its_steps(make_record):
+    reports = {"reports": {4: {"steps": 100.0}, 8: {"steps": 0.0}}, "passes": {"forward": 1, "backward": 1}}
+    fields = {"trained": 1.0, "training": {"steps": 300}}
+    own = make_record(label="dsp", cell={"options": {"epochs": 1.0}}, result={"method_training": reports}, **fields)
+    assert share_trained(own) == pytest.approx(1 / 3)
+    assert share_trained(make_record(label="dsp", cell={"options": {"epochs": 0.0}}, **fields)) == 1.0
+    assert share_trained(make_record(label="michel")) is None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import copy
 import json
+import re
 
 import pytest
 import torch
