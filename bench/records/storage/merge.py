@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.records.errors import CorruptRecord, InputError, OtherProtocol
 from bench.records.schema import RECORD, FinishedRecord, Record
-from bench.records.storage.files import TEMPORARY, digest_of, folders_above, naming
+from bench.records.storage.files import digest_of, folders_above, naming, temporary
 from bench.records.storage.packed import stored
 from bench.records.storage.store import Store
 
@@ -150,7 +150,7 @@ def _differences(one: Source, other: Source) -> str:
 
 def _unfinished(out: Path) -> Path:
     """The folder in ``out`` that records are copied to before it gets its name."""
-    return out / f".records{TEMPORARY}"
+    return temporary(out / "records")
 
 
 def put(path: Path, content: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import shutil
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from bench.records.errors import InputError
+from bench.run import cluster
 from bench.run.cluster import remote
 from bench.run.cluster.remote import Ticket
 from bench.run.cluster.template import relocated
@@ -32,15 +34,17 @@ class Job:
 @pytest.fixture
 def shipments(tmp_path, monkeypatch):
     """Those of the driver, for a task of its own; what is put in the object store is pickled."""
+    name = "bench.run.cluster.shipments"
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(put=pickle.dumps, get=pickle.loads))
-    monkeypatch.delitem(sys.modules, "bench.run.cluster.shipments", raising=False)
-    from bench.run.cluster import shipments
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(cluster, "shipments", None, raising=False)  # what another test imported, with Ray
+    shipments = importlib.import_module(name)
 
     yield lambda spec, seed=0: (
         shipments.Shipments([job := Job(SimpleNamespace(task=spec, seed=seed))], tmp_path / "home"),
         job,
     )
-    sys.modules.pop("bench.run.cluster.shipments", None)
+    sys.modules.pop(name, None)
 
 
 def at_node(shipments, job, cache: Cache, model: str = "") -> dict[tuple[str, str], str]:
