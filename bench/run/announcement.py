@@ -95,7 +95,7 @@ def estimated(
     """Lines on what the ``jobs`` of methods that have no record on a given model yet will need and take there.
 
     ``states`` tells which methods have one. The last line is the time of all jobs, if the ``estimator`` does not know
-    it. No time is told where jobs run on a GPU that this machine does not have.
+    it. No time is given where jobs run on a GPU that this machine does not have.
     """
     device, threads = options.device, options.cluster.cpus if options.cluster else 1
     at_hand = device != "cuda" or torch.cuda.is_available()  # else it is that of a cluster's nodes

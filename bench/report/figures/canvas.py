@@ -18,7 +18,7 @@ SIZE = (4.4, 3.7)  # inches
 LEFT, RIGHT = 0.7, 0.12  # inches beside an axis: for its ticks and what it is called, and for the last tick
 LEGEND_ROW = 0.175  # inches
 TITLE_ROW, LETTER = 0.16, 0.073  # inches of a line of a title, and of one of its letters
-LEGEND_LETTER, LEGEND_LINE = 0.068, 0.48  # inches of a letter of a legend, and of what stands beside each name
+LEGEND_LETTER, LEGEND_LINE = 0.068, 0.48  # inches of a letter of a legend, and of the line and the gaps beside a name
 LONGEST = 28  # characters of a name in a figure
 OTHERS = "others"  # the name of all that has no look of its own
 FAINTEST = 0.06  # opacity of a cell of value 0
@@ -52,9 +52,8 @@ def legend(figure: Figure, axis: Axes) -> None:
 
     All lines called ``others`` have one entry, the last.
     """
-    handles, names = axis.get_legend_handles_labels()
-    entries = [(handle, name) for handle, name in zip(handles, names, strict=True) if name != OTHERS]
-    entries += [(handle, name) for handle, name in zip(handles, names, strict=True) if name == OTHERS][:1]
+    every = list(zip(*axis.get_legend_handles_labels(), strict=True))
+    entries = [entry for entry in every if entry[1] != OTHERS] + [entry for entry in every if entry[1] == OTHERS][:1]
     wide, high = figure.get_size_inches()
     fits = max((len(name) for _, name in entries), default=0) * LEGEND_LETTER + LEGEND_LINE <= 0.98 * wide / 2
     rows_of_two = -(-len(entries) // 2)

@@ -60,7 +60,8 @@ def looks(board: Board, task: TaskKey | None = None) -> dict[str, Look]:
     means = by_task.reindex(board.labels).mean(axis=1, skipna=False)  # methods that lack a task come last
     by_area = [str(label) for label in means.sort_values(ascending=False, kind="stable").index]
     ranked = [label for label in by_area if removes_heads(board.any_of(label))] or by_area
-    few = [label for label in ranked if label != control(board)]
+    random = control(board)
+    few = [label for label in ranked if label != random]
     best = {own: [label for label in ranked if role(board.any_of(label)) == own][:most] for own, most in MOST.items()}
     if len(few) <= len(SERIES):
         best = {own: [label for label in few if kind(board.any_of(label).cell) == own] for own in MOST}
@@ -72,7 +73,6 @@ def looks(board: Board, task: TaskKey | None = None) -> dict[str, Look]:
         for label in labels:  # the best of a kind looks as its kind does in other figures
             number = FIRST[own] if label == firsts[own] else left.pop(0)
             found[label] = Look(SERIES[number], MARKERS[number], DASHES[own], hollow=own == TRAINED)
-    random = control(board)
     return found | ({random: Look(MUTED, "x", ":")} if random else {})
 
 

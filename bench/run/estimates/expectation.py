@@ -71,7 +71,7 @@ class Expectation:
     """What the ``cells`` of one task and model take.
 
     models: how many are trained first. speed: operations a second; None where they run on a processor or GPU that is
-    not at hand, and no time is told.
+    not at hand, and no time is given.
     """
 
     task: SeededTask
