@@ -11,7 +11,7 @@ import argparse
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
@@ -28,6 +28,7 @@ INTERVAL = re.compile(
     rf"\((?:95 % interval )?(?:(?P<inside>{NUMBER})[^()]*;\s+)?(?P<low>{NUMBER})\s+to\s+(?P<high>{NUMBER})\)"
 )
 ALONE = re.compile(rf"(?<![\d.]){NUMBER}")
+ROW = re.compile(r"^\|.*$", re.MULTILINE)
 ALPHA = 0.05
 
 
@@ -58,6 +59,11 @@ class Question:
         tasks = tuple(given["tasks"].split(",")) if "tasks" in given else ()
         extreme = next((flag for flag in flags if flag in ("least", "most")), "")
         return cls(folder, a, b, "?" not in flags, bool(extreme) or "alone" in flags, extreme, up_to, tasks)
+
+    @classmethod
+    def more(cls, folder: str, a: str, b: str, tasks: Iterable[str]) -> Question:
+        """Whether ``a`` keeps more on ``tasks``, or less, is open."""
+        return cls(folder, a, b, shown=True, alone=False, extreme="", up_to=None, tasks=tuple(tasks))
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,8 @@ class Place:
 
 
 def places(text: str, questions: list[str]) -> Iterator[Place]:
-    """Where the answers to ``questions`` stand in ``text``. Raises ValueError where there are more or fewer."""
+    """Where the answers to ``questions`` stand in ``text``, but for its tables. Raises ValueError for more or fewer."""
+    text = ROW.sub(lambda row: " " * len(row[0]), text)
     end = 0
     for line in questions:
         question = Question.of(line)

@@ -55,10 +55,10 @@ def filled(table: str, run: RunResults, tasks: list[str]) -> str:
     return "\n".join([header, rule, *(line for _, line in sorted(lines))])
 
 
-def table_of(page: str, asked: dict[str, Any]) -> tuple[int, str]:
+def table_of(page: str, asked: dict[str, Any], header: re.Pattern[str] = HEADER) -> tuple[int, str]:
     """Where a table that is ``asked`` for begins in ``page``, and its text. Raises ValueError where there is none."""
     begin, end = section(page, asked["heading"])
-    if not (found := HEADER.search(page, begin, end)):
+    if not (found := header.search(page, begin, end)):
         raise ValueError(f"no table below {asked['heading']!r}")
     return found.start(), page[found.start() :].partition("\n\n")[0].rstrip("\n")
 
