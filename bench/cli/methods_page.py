@@ -19,34 +19,34 @@ This page is generated from the registry: `python -m bench.cli.methods_page > do
 
 A method has one of three shapes:
 
-- A **scorer** gives an importance to every unit of the model as it is now. The runner turns importances into a
-  removal order, least important first.
+- A **scorer** gives every unit of the current model an importance. The runner turns importances into a removal order,
+  least important first.
 - A **selector** gets a budget and returns which units to keep.
-- A **joint** method gets all budgets and trains gates or weights for each. What that costs is recorded as training.
-  A training-free one makes new weights from the calibration set; what that costs is recorded as scoring.
+- A **joint** method gets all budgets and trains gates or weights for each; this cost is recorded as training. A
+  training-free one makes new weights from the calibration set; this cost is recorded as scoring.
 
-Options follow the name: `--methods ae:variant=A` or `--methods michel:layer_norm=false,recompute=4`. What a method
-costs in forward and backward passes is measured in each run; see the columns of the
+Options follow the name: `--methods ae:variant=A` or `--methods michel:layer_norm=false,recompute=4`. Each run measures
+what a method costs in forward and backward passes; see the columns of the
 [leaderboard](../results/mini/leaderboard.md).
 
 How to read comparisons:
 
-- The leaderboard has a table each for methods that leave the weights alone, that **recover** weights without training,
-  and that **train**, and compares each with [controls of its kind](protocol.md#kinds-and-controls):
-  `michel:recover=lstsq` with `random:recover=lstsq`.
-- An **inverse** removes first what its score holds most important. The accuracy of a useful score collapses then.
+- The leaderboard has one table for methods that leave the weights alone, one for methods that **recover** weights
+  without training, and one for methods that **train**. It compares each method with [controls of its
+  kind](protocol.md#kinds-and-controls), such as `michel:recover=lstsq` with `random:recover=lstsq`.
+- An **inverse** method removes first what its score ranks as most important. If the score is useful, accuracy
+  collapses.
 - **Joint methods** train on the training split, for a share of the steps in which the task trains its own model:
   `--training 0.1` in the default suite, 1 for a task of your own. They start from the trained model, so in total they
-  train longer than the others; with `start=pretrained` they start from the model before its own training, which their
-  training then replaces. How gates are cooled in short trainings was [studied](joint-schedules.md) on validation data.
-  Compare them with `michel-retrained` and `random-retrained`, which choose the heads
-  first and then train for as many steps on the same batches. `dsp-pipelined` changes no weights: compare it with the
-  scorers, but note that it sees the training split and not only the calibration set.
-- **Methods that remove neurons** (`amp`, `amp-mlp`, `amp-recovered`, `kwon:parts=both`, `random-both`) compare with
-  the others by parameters removed, not by the share of heads. The control of `amp` is `random-both`, that of `amp-mlp`
-  `random:parts=neurons,allocation=layer`.
-- Where a **paper and its published code** differ, the default is the paper's definition, and an option has the other
-  one.
+  train longer than the others. With `start=pretrained` they start from the model as it was before its own training,
+  which their training then replaces. Compare them with `michel-retrained` and `random-retrained`, which choose the
+  heads first and then train for as many steps on the same batches. `dsp-pipelined` changes no weights: compare it with
+  the scorers, but note that it sees the training split and not only the calibration set. [Joint
+  schedules](joint-schedules.md) is a study, on validation data, of how to cool gates in short trainings.
+- **Methods that remove neurons** (`amp`, `amp-mlp`, `amp-recovered`, `kwon:parts=both`, `random-both`) are compared
+  with the others by the share of parameters removed, not of heads. The control of `amp` is `random-both`, that of
+  `amp-mlp` `random:parts=neurons,allocation=layer`.
+- Where a **paper and its published code** differ, the default follows the paper, and an option follows the code.
 """
 
 
