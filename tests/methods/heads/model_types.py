@@ -21,14 +21,14 @@ REASONS = (
     ("too large|more than|too much", "too large or too slow"),
     ("Error: ", "no valid small configuration was found"),
     ("^has no attention$", "no attention"),
-    ("known projections", "projections with other names than those that are known"),
-    ("not checked to work the same", "projections named as in another class, which may work in another way"),
+    ("known projections", "projections with unknown names"),
+    ("not checked to work the same", "projections named as in another class, which may work differently"),
     (" takes ", "an argument that may have an entry per head"),
     (" parameter ", "a parameter beside the projections, which several heads share or which has an entry per head"),
     (" reads ", "a number that may depend on the number of heads"),
     ("position bias per head", "a relative position bias per head"),
     ("by the width of its input", "contexts shaped by the width of the input"),
-    ("not a plain linear layer", "projections that are no plain linear layers"),
+    ("not a plain linear layer", "projections that are not plain linear layers"),
     ("the width of a head", "no attribute for the width of a head"),
     ("shares one weight", "weights that attention modules share"),
     (" require ", "projections whose shapes do not fit heads of one width"),
@@ -121,12 +121,13 @@ def section(version: str, results: Sequence[Result]) -> str:
                 f"Of {sum(map(len, known.values()))} types of well-known models for texts, "
                 f"{sum(name in exact for names in known.values() for name in names)} are supported. (The list was made "
                 "by hand in November 2026, from general knowledge of what is in wide use. No counts of downloads were "
-                "looked up, so it says nothing of shares, and what is missing in it may be in use, too.)"
+                "looked up, so it says nothing about shares of use, and types that are not in it may be in wide use, "
+                "too.)"
             ),
             "",
             *(line for kind, names in known.items() for line in _item(kind, [n for n in names if n in exact])),
             "",
-            "These of the list are not:",
+            "These well-known types are not supported:",
             "",
             *(
                 line
