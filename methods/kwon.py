@@ -34,7 +34,7 @@ def kwon(
         Budget, "with neurons, what a level is a share of: parameters, or multiplications"
     ] = "parameters",
 ) -> Tensor | Kept:
-    """Removes what carries least Fisher information, then gives each head that is left one number.
+    """Removes what carries least Fisher information, then scales each remaining head by a fitted factor.
 
     Search: the Fisher information of a gate at 1, the mean over examples of (d loss / d gate)^2, ranks heads over all
     layers. Rearrangement: as many heads of each layer as that, chosen by the layer's whole Fisher matrix, as
