@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
-
-from pydantic.fields import FieldInfo
 
 from bench import __version__
 from bench.cli import flag_types as types
-from bench.cli import verbs
+from bench.cli import flags, verbs
 from bench.cli.names import check_names
 from bench.cli.parser import Parser
-from bench.cli.requests import DEFAULT_OUT, DEFAULT_SUITE
-from tasks.request import CalibrationSource, TaskSpec
 
-MINI = Path(DEFAULT_OUT.format(suite=DEFAULT_SUITE))
 ABOUT = "Compare methods for pruning attention heads of transformers."
-DEVICE: dict[str, Any] = {
-    "choices": ("auto", "cpu", "cuda"),
-    "default": "auto",
-    "help": "where models run (default: a GPU if there is one)",
-}
-TRAINING: dict[str, Any] = {"type": types.training, "metavar": "SHARE"}
-TRAINING_HELP = (
-    "training steps per level for methods that train, as a share of the steps used to train the task's own model; at "
-    "least one step"
-)
-CALIBRATION_FROM: dict[str, Any] = {
-    "choices": get_args(CalibrationSource),
-    "help": "held-out: score on examples that the model is not trained on; train: on examples that it is trained on "
-    "(default: held-out; for a model that is not trained here, examples are always from the training split)",
-}
 EXAMPLES = """\
 examples:
   headbench run                                    every method on the built-in tasks
@@ -59,10 +36,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.set_defaults(verb=verbs.show_help, parser=parser)
     parsers = parser.add_subparsers(dest="name", metavar="VERB")
     on_models, on_records = (_prune, _check, _gguf), (_leaderboard, _report, _compare, _regress, _merge, _pack, _unpack)
-    for add_verb in (_run, _list, *on_models, *on_records):
-        add_verb(parsers)
+    for add in (_run, _list, *on_models, *on_records):
+        add(parsers)
     known, extra = parser.parse_known_args(arguments)
-    if getattr(known, "folder", None) is MINI and len(extra) == 1 and not extra[0].startswith("-"):
+    if getattr(known, "folder", None) is flags.MINI and len(extra) == 1 and not extra[0].startswith("-"):
         # Where names stand before a flag, argparse takes the folder, which need not be given, for left out.
         try:
             known.folder = types.path(extra.pop())
@@ -75,9 +52,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def _run(parsers) -> None:
-    parser = _verb(parsers, "run", "run a suite, or your own model and data, and show the leaderboard", verbs.run)
-    _add_suite(parser)
-    _add_own(parser, "your own model and data (instead of a suite's tasks)")
+    parser = flags.add_verb(
+        parsers, "run", "run a suite, or your own model and data, and print the leaderboard", verbs.run
+    )
+    flags.add_suite(parser)
+    flags.add_own(parser, "your own model and data (instead of a suite's tasks)")
     add = parser.add_argument
     add(
         "--jobs",
@@ -109,15 +88,16 @@ def _run(parsers) -> None:
 
 
 def _list(parsers) -> None:
-    parser = _verb(parsers, "list", "list methods, tasks, suites, or the cells that these flags would run", verbs.list_)
+    summary = "list methods, tasks, suites, or the cells that these flags would run"
+    parser = flags.add_verb(parsers, "list", summary, verbs.list_)
     choices = ("methods", "tasks", "suites", "cells")
     parser.add_argument("what", metavar="WHAT", choices=choices, help="methods, tasks, suites or cells")
-    _add_suite(parser)
-    _add_own(parser, "your own model and data (instead of a suite's tasks)")
+    flags.add_suite(parser)
+    flags.add_own(parser, "your own model and data (instead of a suite's tasks)")
 
 
 def _prune(parsers) -> None:
-    parser = _verb(parsers, "prune", "remove heads from a model and save the smaller checkpoint", verbs.prune)
+    parser = flags.add_verb(parsers, "prune", "remove heads from a model and save the smaller checkpoint", verbs.prune)
     add = parser.add_argument
     chooses = "method that chooses the heads, with its options"
     add("--method", required=True, type=types.filled, metavar="NAME:OPTION=VALUE", help=chooses)
@@ -142,7 +122,7 @@ def _prune(parsers) -> None:
         choices=("onnx", "onnx-int8"),
         help="also write ONNX files for ONNX Runtime; onnx-int8: in float32 and with int8 weights",
     )
-    add("--out", required=True, type=types.path, metavar="DIR", help="folder to write: empty, or not there yet")
+    add("--out", required=True, type=types.path, metavar="DIR", help="folder to write, which must be new or empty")
     seed = "seed of the model's training, the calibration set and the method's random draws (default: 0)"
     add("--seed", type=types.whole, default=0, metavar="N", help=seed)
     add(
@@ -152,15 +132,15 @@ def _prune(parsers) -> None:
         metavar="N",
         help="examples to score on (default: 128)",
     )
-    add("--calibration-from", default="held-out", **CALIBRATION_FROM)
-    add("--training", default=1.0, **TRAINING, help=f"{TRAINING_HELP} (default: 1)")
-    add("--device", **DEVICE)
-    _add_own(parser, "model and data")
+    add("--calibration-from", default="held-out", **flags.CALIBRATION_FROM)
+    add("--training", default=1.0, **flags.TRAINING, help=f"{flags.TRAINING_HELP} (default: 1)")
+    add("--device", **flags.DEVICE)
+    flags.add_own(parser, "model and data")
 
 
 def _check(parsers) -> None:
     summary = "test on tiny models whether a method follows the rules for all methods"
-    parser = _verb(parsers, "check", summary, verbs.check)
+    parser = flags.add_verb(parsers, "check", summary, verbs.check)
     add = parser.add_argument
     add("methods", metavar="NAME[:OPTION=VALUE]|A,B|all", help="methods to test, with their options")
     add("--only", type=types.filled, metavar="A,B", help="run only these checks, by the names in the output")
@@ -175,8 +155,8 @@ def _check(parsers) -> None:
 
 
 def _leaderboard(parsers) -> None:
-    parser = _verb(parsers, "leaderboard", "draw the leaderboard from records alone", verbs.leaderboard)
-    _add_folder(parser, "folder of a run")
+    parser = flags.add_verb(parsers, "leaderboard", "print the leaderboard, from records alone", verbs.leaderboard)
+    flags.add_folder(parser, "folder of a run")
     formats = ("md", "csv", "html", "latex")
     add = parser.add_argument
     add("--format", choices=formats, default="md", help="what to print (default: md)")
@@ -185,18 +165,20 @@ def _leaderboard(parsers) -> None:
 
 
 def _report(parsers) -> None:
-    parser = _verb(parsers, "report", "write pages, figures and tables, to open without a server", verbs.report)
-    _add_folder(parser, "folder of a run")
+    parser = flags.add_verb(
+        parsers, "report", "write pages, figures and tables, to open without a server", verbs.report
+    )
+    flags.add_folder(parser, "folder of a run")
     parser.add_argument("--out", type=types.path, metavar="FOLDER", help="folder to write (default: report, in it)")
 
 
 def _compare(parsers) -> None:
     summary = "say whether one method keeps more than another, and whether the seeds can show it"
-    parser = _verb(parsers, "compare", summary, verbs.compare)
+    parser = flags.add_verb(parsers, "compare", summary, verbs.compare)
     add = parser.add_argument
     add("a", metavar="A", help="method, as the leaderboard names it")
     add("b", metavar="B", help="another")
-    _add_folder(parser, "folder of a run")
+    flags.add_folder(parser, "folder of a run")
     tasks = "only these tasks, by adapter or data (default: all whose unpruned model is better than chance)"
     add("--tasks", "--task", type=types.filled, metavar="A,B", help=tasks)
     add("--level", type=types.level, metavar="0.5|50%", help="at this share removed (default: mean over all shares)")
@@ -211,9 +193,9 @@ def _compare(parsers) -> None:
 
 def _regress(parsers) -> None:
     summary = "say whether a change broke a method, by comparing with the records of a baseline"
-    parser = _verb(parsers, "regress", summary, verbs.regress)
+    parser = flags.add_verb(parsers, "regress", summary, verbs.regress)
     add = parser.add_argument
-    _add_folder(parser, "folder of the run to judge")
+    flags.add_folder(parser, "folder of the run to judge")
     add("--baseline", required=True, type=types.path, metavar="DIR", help="folder of the run to compare with")
     add("--methods", type=types.filled, metavar="A,B", help="only these, as the leaderboard names them")
     add(
@@ -228,75 +210,25 @@ def _regress(parsers) -> None:
 
 
 def _merge(parsers) -> None:
-    parser = _verb(parsers, "merge", "put the records of several runs into one folder", verbs.merge)
+    parser = flags.add_verb(parsers, "merge", "put the records of several runs into one folder", verbs.merge)
     parser.add_argument("folders", nargs="+", type=types.path, metavar="RUN", help="folders of runs, two or more")
-    help = "folder to write: empty, or not there yet"
-    parser.add_argument("--out", required=True, type=types.path, metavar="DIR", help=help)
+    out = "folder to write, which must be new or empty"
+    parser.add_argument("--out", required=True, type=types.path, metavar="DIR", help=out)
 
 
 def _pack(parsers) -> None:
-    parser = _verb(parsers, "pack", "pack the records of a run into one file, records.tar.xz", verbs.pack)
-    _add_folder(parser, "folder of the run")
+    parser = flags.add_verb(parsers, "pack", "pack the records of a run into one file, records.tar.xz", verbs.pack)
+    flags.add_folder(parser, "folder of the run")
 
 
 def _unpack(parsers) -> None:
-    parser = _verb(parsers, "unpack", "write the packed records of a run as single files again", verbs.unpack)
-    _add_folder(parser, "folder of the run")
+    parser = flags.add_verb(parsers, "unpack", "write the packed records of a run as single files again", verbs.unpack)
+    flags.add_folder(parser, "folder of the run")
 
 
 def _gguf(parsers) -> None:
-    parser = _verb(parsers, "gguf", "write a pruned Llama as a GGUF file, for llama.cpp", verbs.gguf)
+    parser = flags.add_verb(parsers, "gguf", "write a pruned Llama as a GGUF file, for llama.cpp", verbs.gguf)
     parser.add_argument("folder", type=types.path, help="pruned checkpoint")
-    help = "GGUF file of the unpruned model, with weights of 16 or 32 bits"
-    parser.add_argument("--like", required=True, type=types.path, metavar="FILE", help=help)
+    like = "GGUF file of the unpruned model, with weights of 16 or 32 bits"
+    parser.add_argument("--like", required=True, type=types.path, metavar="FILE", help=like)
     parser.add_argument("--out", required=True, type=types.file, metavar="FILE", help="file to write")
-
-
-def _verb(parsers, name: str, summary: str, function: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
-    parser = parsers.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-    parser.set_defaults(verb=function, parser=parser)
-    return parser
-
-
-def _add_folder(parser: argparse.ArgumentParser, meaning: str) -> None:
-    parser.add_argument("folder", nargs="?", type=types.path, default=MINI, help=f"{meaning} (default: {MINI})")
-
-
-def _add_suite(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "--suite",
-        type=types.filled,
-        metavar="NAME|FILE",
-        help=f"built-in suite or TOML file (default: {DEFAULT_SUITE})",
-    )
-    add("--methods", metavar="all|A,B:OPTION=VALUE", help="methods to run, with their options (default: the suite's)")
-    add("--tasks", metavar="A,B", help="only these tasks of the suite")
-    seeds = "number of seeds, or the seeds themselves; '7,' is seed 7 alone (default: the suite's)"
-    add("--seeds", metavar="N|A,B,C", help=seeds)
-    add("--levels", metavar="all|A,B", help="shares of heads removed at which quality is measured, as 0.5 or 50%%")
-    default = DEFAULT_OUT.format(suite="NAME-OF-SUITE")
-    add("--out", type=types.path, metavar="DIR", help=f"where records go (default: {default}, or runs/own-TASK)")
-    add("--calibration-from", **CALIBRATION_FROM)
-    add("--training", **TRAINING, help=f"{TRAINING_HELP} (default: the suite's; 1 for your own task without --suite)")
-    add("--generate", action="store_true", help="time the generation of text too, and time everything at --levels")
-    add("--device", **DEVICE)
-
-
-def _add_own(parser: argparse.ArgumentParser, title: str) -> None:
-    """A flag for each field of a task's request."""
-    group = parser.add_argument_group(title)
-    for name, field in TaskSpec.model_fields.items():
-        group.add_argument(f"--{name.replace('_', '-')}", help=field.description, **_kind(field))
-
-
-def _kind(field: FieldInfo) -> dict[str, Any]:
-    """How argparse reads the flag of ``field``."""
-    if field.annotation is bool:
-        return {"action": "store_true"}
-    if get_origin(field.annotation) is Literal:
-        return {"choices": get_args(field.annotation)}
-    if get_origin(field.annotation) is tuple:
-        return {"metavar": f"{field.title}[,{field.title}]"}
-    numbers: dict[Any, Callable[[str], float]] = {int: types.positive, float: types.number}
-    return {"type": numbers.get(field.annotation) or types.filled, "metavar": field.title}

@@ -68,13 +68,13 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     """Score, remove, check, evaluate and save; 0. Raises InputError, and what the task or the model raises."""
     out = options.out.resolve()  # a link to a folder stays one
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise InputError(f"--out {options.out}: exists already; give a folder that is empty, or not there yet")
+        raise InputError(f"--out {options.out}: exists already; give a new or empty folder")
     with folders_above(out / "config.json" if out.exists() else out):
         return _prune(options, out, cache)
 
 
 def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
-    """The same, to the folder ``out``, which is empty, or not there yet."""
+    """The same, to the folder ``out``, which is new or empty."""
     if options.export:
         check_installed()
     torch.set_num_threads(1)  # as in a run, whose trained models this shares

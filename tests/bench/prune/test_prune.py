@@ -285,7 +285,7 @@ def test_what_is_there_is_not_overwritten(prune, tmp_path, capsys):
     (tmp_path / "file").write_text("mine")
     for out in ("small", "file"):
         assert prune("--method", "michel", "--keep", "0.5", out=out) == 2
-        assert "exists already; give a folder that is empty, or not there yet" in capsys.readouterr().err
+        assert "exists already; give a new or empty folder" in capsys.readouterr().err
     assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["file", "small", "own.txt"]
 
 
