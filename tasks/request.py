@@ -51,7 +51,7 @@ class TaskSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     task: str = Field(title="NAME", description="task adapter (see `headbench list tasks`)")
-    data: str = Field("", title="FILE|DIR|ID", description="JSONL, CSV, Parquet, a folder of them, or a hub id")
+    data: str = Field("", title="FILE|DIR|ID", description="JSONL, CSV, TSV, Parquet, a folder of them, or a hub id")
     train: str = Field("", title="FILE", description="file of the training split, in place of --data")
     validation: str = Field("", title="FILE", description="file of the validation split, with --train")
     test: str = Field("", title="FILE", description="file of the test split, with --train")

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import PreTrainedTokenizerBase
 
+from tasks import remarks
 from tasks import seeds as seeding
 from tasks.builtin import model as small
 from tasks.builtin import weights
@@ -66,7 +67,7 @@ class TextClassification(SeededTask):
         """The three splits. Raises TaskError if they cannot be loaded."""
         spec = self.spec
         if spec.source:
-            columns = spec.text or self.columns
+            columns = self._columns
             if len(columns) > 2:
                 raise TaskError(f"--text {','.join(columns)}: expected one column, or two for pairs")
             try:
@@ -81,6 +82,10 @@ class TextClassification(SeededTask):
         return limited(data, spec.limit) if spec.limit else data
 
     @property
+    def _columns(self) -> tuple[str, ...]:
+        return self.spec.text or self.columns
+
+    @property
     def data_name(self) -> str:
         return self.dataset.name
 
@@ -92,24 +97,15 @@ class TextClassification(SeededTask):
     def _remarks(self) -> tuple[str, ...]:
         """What to know of the user's data: how it was read, which texts are cut, and what numbers mean as labels."""
         tokenizer = self._small(0)[0] if self.folder is None else classifiers.load_tokenizer(self.folder)
-        length, cut = self._length(tokenizer), []
-        for split in ("train", "test"):
-            examples = getattr(self.dataset, split)
-            tokens = (example.tokens["input_ids"] for example in encode.encode(examples, tokenizer, length + 1))
-            if number := sum(len(ids) > length for ids in tokens):
-                cut.append(f"{number} of {len(examples)} texts of {split} cut to {length} tokens")
-        return (*self.dataset.remarks, *cut, *self._numbers())
-
-    def _numbers(self) -> list[str]:
-        """A remark on what labels that are numbers mean to a model that is taken as it is."""
-        if self.folder is None or self.trains:
-            return []
-        config, labels = checkpoint.load_config(self.folder), self.dataset.labels
-        if not classifiers.are_numbers(config, labels):
-            return []
-        names = classifiers.class_names(config)
-        meant = [names[index] for index in classifiers.class_indices(config, labels, self.spec.model)]
-        return ["labels are numbers of classes: " + ", ".join(map("{} is {}".format, labels, meant))]
+        found = [*self.dataset.remarks, *remarks.on_length(self.dataset, tokenizer, self._length(tokenizer))]
+        taken = None if self.folder is None or self.trains else checkpoint.load_config(self.folder)
+        if self.labels:
+            found += remarks.on_fixed_numbers(self.dataset, taken, self._columns)
+        elif taken is not None:
+            found += remarks.on_numbers(self.dataset, taken, self._occurring)
+        if self.folder is not None and len(self._columns) == 2:
+            found += remarks.on_types(self.folder)
+        return (*found, *(remarks.on_unseen(self.dataset) if self.trains else ()))
 
     @property
     def model_name(self) -> str:
@@ -136,7 +132,7 @@ class TextClassification(SeededTask):
             model = classifiers.load_for_training(self.folder, self.dataset.labels, tokenizer, 0)
         else:
             model = classifiers.load_classifier(self.folder, tokenizer)
-            classifiers.class_indices(model.config, self.dataset.labels, self.spec.model)
+            classifiers.class_indices(model.config, self.dataset.labels, self.spec.model, self._occurring)
         embeddings: Any = model.get_input_embeddings()
         known = {"input_ids": embeddings.num_embeddings}
         if types := getattr(model.config, "type_vocab_size", 0):
@@ -150,10 +146,15 @@ class TextClassification(SeededTask):
         if self.folder is not None:
             model["weights"] = digest_of_files(model_files(self.folder))
             model |= {"padding": "the tokenizer's"} if classifiers.pads_otherwise(self.folder) else {}
-            side = checkpoint.own_padding_side(checkpoint.load_tokenizer(self.folder))
+            own = checkpoint.load_tokenizer(self.folder)
+            side = checkpoint.own_padding_side(own)
             model |= {"padding side": "right"} if side == "left" else {}
             model |= {} if self.trains else {"length": self._recipe.max_length}
             model |= {"classes": "the data's"} if self.trains and checkpoint.format_of(self.folder) else {}
+            config = checkpoint.load_config(self.folder)
+            if self.trains and (order := classifiers.other_order(config, self.dataset.labels)):
+                model |= {"order of classes": order}
+            model |= {"token types": "given"} if classifiers.leaves_types_out(own, config) else {}
         if self.trains:
             code = [train.__name__, calibrating.__name__, seeding.__name__]
             code += [] if self.folder else [small.__name__, weights.__name__]
@@ -165,13 +166,18 @@ class TextClassification(SeededTask):
             }
         return {"data": self.dataset.fingerprint, "model": model}
 
+    @cached_property
+    def _occurring(self) -> set[int]:
+        """Numbers of the classes that some text has."""
+        return {example.label for split in SPLITS for example in getattr(self.dataset, split)}
+
     # The model of a seed
 
     def open(self, seed: int, cache: Cache, device: torch.device) -> nn.Module:
         folder = self.place(seed, cache)
         self._tokenizer = classifiers.load_tokenizer(folder)
         classifier = classifiers.load_classifier(folder, self._tokenizer)
-        self._classes = classifiers.class_indices(classifier.config, self.dataset.labels, folder.name)
+        self._classes = classifiers.class_indices(classifier.config, self.dataset.labels, folder.name, self._occurring)
         model: nn.Module = classifier
         return model.to(device).eval()
 
@@ -203,6 +209,7 @@ class TextClassification(SeededTask):
     def fit(self, seed: int, device: torch.device) -> Trained:
         model, tokenizer = self.initial(seed)
         data = replace(self.dataset, train=tuple(self.dataset.train[index] for index in self.division(seed).training))
+        data = data.relabelled(classifiers.class_indices(model.config, data.labels, self.spec.model))
         return model, tokenizer, train.train(model, tokenizer, data, self._recipe, self.seeds(seed), device=device)
 
     # Batches, loss and outcomes

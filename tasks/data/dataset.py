@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -34,6 +35,9 @@ class Dataset:
     remarks: tuple[str, ...] = field(
         default=(), compare=False, kw_only=True
     )  # shown before a run: its files, dropped rows
+    numbered: bool = field(
+        default=False, compare=False, kw_only=True
+    )  # its labels were numbers, which stand for classes that are known otherwise
 
     @cached_property
     def fingerprint(self) -> str:
@@ -44,6 +48,14 @@ class Dataset:
             for example in getattr(self, split):
                 digest.update(json.dumps(example, ensure_ascii=False).encode())
         return digest.hexdigest()
+
+    def relabelled(self, numbers: Sequence[int]) -> Dataset:
+        """The same examples, labelled by ``numbers``, one for each class; the names of the classes stay as they are."""
+
+        def of(examples: tuple[Example, ...]) -> tuple[Example, ...]:
+            return tuple(Example(example.texts, numbers[example.label]) for example in examples)
+
+        return replace(self, train=of(self.train), validation=of(self.validation), test=of(self.test))
 
     @property
     def sizes(self) -> str:

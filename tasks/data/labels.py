@@ -10,6 +10,7 @@ from tasks.data.splits import Row
 from tasks.errors import TaskError
 
 NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?")
+DECIMAL = re.compile(r"[-+]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][-+]?[0-9]+)?")  # however it is written
 NO_LABEL = re.compile(r"(-1(\.0+)?)?")
 
 
@@ -37,7 +38,11 @@ def label_of(value: Any, names: list[str], where: str) -> str | int | None:
 def _whole(value: Any, where: str) -> int:
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return int(value)
-    raise TaskError(f"{where}: label {short(value)} is not a class; expected text or a whole number")
+    raise _no_class(value, where)
+
+
+def _no_class(value: Any, where: str) -> TaskError:
+    return TaskError(f"{where}: label {short(value)} is not a class; expected text or a whole number")
 
 
 def as_numbers(
@@ -49,6 +54,10 @@ def as_numbers(
     """
     texts = {label for part in rows.values() for _, label in part if isinstance(label, str)}
     if not all(NUMBER.fullmatch(label) for label in texts):
+        if all(DECIMAL.fullmatch(label) for label in texts):
+            for label in sorted(texts):
+                if not float(label.replace(",", ".")).is_integer():
+                    raise _no_class(label, places[label])
         return rows, places
     number: dict[str | int, int] = {label: _whole(float(label), places[label]) for label in sorted(texts)}
     found = {split: [(row, number.get(label, label)) for row, label in part] for split, part in rows.items()}

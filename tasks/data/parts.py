@@ -82,7 +82,7 @@ def _data_files(folder: Path) -> list[str]:
 
 
 def _of_file(split: str | None, file: Path, columns: Sequence[str], label: str) -> Part:
-    header = {".csv": f"{file}: header", ".parquet": str(file)}.get(file.suffix.lower(), "")
+    header = {".csv": f"{file}: header", ".tsv": f"{file}: header", ".parquet": str(file)}.get(file.suffix.lower(), "")
     return Part(split, file.name, class_names(file, label), read(file, (*columns, label) if label else columns), header)
 
 

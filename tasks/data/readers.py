@@ -1,4 +1,4 @@
-"""Rows of JSONL, JSON, CSV, Parquet and text files, each with its location for error messages.
+"""Rows of JSONL, JSON, CSV, TSV, Parquet and text files, each with its location for error messages.
 
 What is in memory at once is bounded, so that a file that is damaged, or not what its name says, ends in one line.
 """
@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from tasks.errors import TaskError, first_line
 
 Located = tuple[str, dict[str, Any]]  # file and line of a row, and its values by column
-SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
+SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".txt")
 ROW = 10_000_000  # most characters of a row of text: three times War and Peace
 ARRAY = 100_000_000  # most characters of what is parsed as a whole: an array in JSON, the articles of WikiText
 OBJECTS = 2_000_000  # most objects and arrays in it, by their brackets: each takes hundreds of bytes even if empty
@@ -42,7 +42,7 @@ def read(file: Path, columns: Sequence[str] = ()) -> Iterator[Located]:
         if suffix == ".parquet":
             yield from _parquet(file, columns)
         else:
-            yield from {".csv": _csv, ".txt": _paragraphs}.get(suffix, _json)(file)
+            yield from {".csv": _csv, ".tsv": _tsv, ".txt": _paragraphs}.get(suffix, _json)(file)
 
 
 def whole_text(file: Path) -> str:
@@ -153,11 +153,21 @@ def _object(value: Any, where: str) -> dict[str, Any]:
 
 
 def _csv(file: Path) -> Iterator[Located]:
-    """A header, then lines with as many fields; an empty field is a missing value."""
+    """A header, then lines with as many fields, between commas; an empty field is a missing value."""
+    return _fields(file, "quote fields that contain ,", strict=True)
+
+
+def _tsv(file: Path) -> Iterator[Located]:
+    """The same between tabs, without quoting, as GLUE has it."""
+    return _fields(file, "no field may contain a tab", delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def _fields(file: Path, rule: str, **form: Any) -> Iterator[Located]:
+    """Rows of a file of the ``form`` that ``csv.reader`` takes; rule: what to heed in it."""
     csv.field_size_limit(sys.maxsize)
     with file.open(encoding="utf-8-sig", newline="") as stream:
         lines = _Lines(stream, file)
-        reader = csv.reader(lines, strict=True)
+        reader = csv.reader(lines, **form)
         header: list[str] = []
         try:
             for fields in reader:
@@ -166,10 +176,13 @@ def _csv(file: Path) -> Iterator[Located]:
                 if not header:
                     header = fields
                     _check_distinct(header, where)
+                    if len(header) == 1 and (other := next((sign for sign in ";\t" if sign in header[0]), "")):
+                        name = {";": "semicolons", "\t": "tabs"}[other]
+                        raise TaskError(
+                            f"{where}: fields are separated by {name}: save it with commas, or with tabs as a .tsv file"
+                        )
                 elif fields and len(fields) != len(header):
-                    raise TaskError(
-                        f"{where}: {len(fields)} fields, the header has {len(header)}; quote fields that contain ,"
-                    )
+                    raise TaskError(f"{where}: {len(fields)} fields, the header has {len(header)}; {rule}")
                 elif fields:
                     yield where, {name: field or None for name, field in zip(header, fields, strict=True)}
         except csv.Error as error:

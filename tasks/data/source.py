@@ -1,4 +1,4 @@
-"""Texts, with or without labels, from files (JSONL, CSV, Parquet, text), a folder of them, or the hub."""
+"""Texts, with or without labels, from files (JSONL, CSV, TSV, Parquet, text), a folder of them, or the hub."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from tasks.errors import TaskError
 def load(data: Data, columns: Sequence[str], label: str, *, labels: Sequence[str] = (), mirror: str = "") -> Dataset:
     """Read ``data`` into three disjoint splits (see ``tasks.data.splits.disjoint`` for how).
 
-    ``labels`` fixes the classes and their order. Rows without a label (missing, blank or -1, as number or text) are
-    dropped; white space around labels is removed, and whole numbers written as text are numbers. The remarks say which
-    files were read and what was dropped. Raises TaskError, in one line, for anything that cannot be used.
+    ``labels`` fixes the classes and their order. Rows without a label (missing, blank or -1, as number or text; with
+    ``labels`` also -, as in MNLI) are dropped; white space around labels is removed, and whole numbers written as text
+    are numbers. The remarks say which files were read and what was dropped. Raises TaskError, in one line, for anything
+    that cannot be used.
     """
     rows: dict[str, list[Row]] = {}
     known: list[str] = []
@@ -32,7 +33,7 @@ def load(data: Data, columns: Sequence[str], label: str, *, labels: Sequence[str
     for part in parts:
         if part.split:
             known = known or part.classes
-            rows.setdefault(part.split, []).extend(_rows(part, columns, label, dropped, places))
+            rows.setdefault(part.split, []).extend(_rows(part, columns, label, labels, dropped, places))
     if not known:
         rows, places = as_numbers(rows, places)
     try:
@@ -129,17 +130,23 @@ def _unlabelled(dropped: Counter[str], classes: Sequence[str]) -> list[str]:
 
 
 def _rows(
-    part: Part, columns: Sequence[str], label: str, dropped: Counter[str], places: dict[str | int, str]
+    part: Part,
+    columns: Sequence[str],
+    label: str,
+    labels: Sequence[str],
+    dropped: Counter[str],
+    places: dict[str | int, str],
 ) -> list[Row]:
     """Texts and label of each labelled row; the others are counted in ``dropped``, under ``-1`` or ``none``.
 
-    places: receives file and line where each label first stands. Raises TaskError for a missing column, an empty text,
-    or a label that is neither text nor a whole number.
+    labels: the classes, where they are fixed. places: receives file and line where each label first stands. Raises
+    TaskError for a missing column, an empty text, or a label that is neither text nor a whole number.
     """
     rows: list[Row] = []
     for where, row in part.rows:
         _check_columns(part, where, row, {"--text": columns, "--label": [label]})
-        if (value := label_of(row[label], part.classes, where)) is not None:
+        value = label_of(row[label], part.classes, where)
+        if value is not None and not (value == "-" and labels and "-" not in labels):
             rows.append((tuple(_text(row[column], column, where) for column in columns), value))
             places.setdefault(value, where)
         else:
@@ -157,7 +164,9 @@ def _check_columns(part: Part, where: str, row: Mapping[str, Any], wanted: Mappi
 
 
 def _text(value: Any, column: str, where: str) -> str:
-    if not isinstance(value, str) or not value.strip():
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise TaskError(f"{where}: column {column!r} is empty")
+    if not isinstance(value, str):
         raise TaskError(f"{where}: column {column!r} has no text but {short(value)}")
     if len(value) > ROW:
         raise TaskError(f"{where}: column {column!r} has a text of {len(value):,} characters; at most {ROW:,} are read")

@@ -10,6 +10,7 @@ from typing import Any
 from tasks.data.dataset import SPLITS, Dataset, Example
 from tasks.errors import TaskError
 
+FEW = 20  # classes that even a small data set may have
 Row = tuple[tuple[str, ...], str | int]  # texts and label, as in the file
 
 
@@ -36,7 +37,7 @@ def disjoint(
     splits may be empty.
 
     Raises UnknownLabel for a label that is not in ``labels``, and TaskError, starting with ``where``, for no rows, an
-    empty split or, unless ``labels`` has one class, fewer than two classes.
+    empty split, nearly as many classes as rows or, unless ``labels`` has one class, fewer than two classes.
     """
     where = where or name
     rows = {split: part for split, part in rows.items() if part}
@@ -46,6 +47,8 @@ def disjoint(
     if only_train:
         rows["train"] = rows.pop("all", []) + rows.get("train", [])
     else:
+        if not rows.keys() & {"all", "train"}:
+            raise TaskError(f"{where}: no training split, only {' and '.join(rows)}")
         rows, remarks = _divided(rows)
     later: set[tuple[str, ...]] = set()
     for split in reversed(SPLITS):
@@ -60,13 +63,17 @@ def disjoint(
                 f"{where}: the {split} split is empty ({why}): give more rows, or files named {', '.join(SPLITS)}"
             )
     index = _classes({label for split in SPLITS for _, label in rows[split]}, labels, where, places or {})
+    number = sum(map(len, rows.values()))
+    if not labels and FEW < len(index) > number / 2:
+        raise TaskError(f"{where}: {len(index)} different labels in {number} rows: are they classes?")
     names = tuple(labels) if labels else tuple(str(label) for label in index)
     examples = {split: tuple(Example(texts, index[label]) for texts, label in part) for split, part in rows.items()}
     for split in ("train", "test"):
         if len(labels) != 1 and len({example.label for example in examples[split]}) < 2:
             only = names[examples[split][0].label]
             raise TaskError(f"{where}: the {split} split has one class only ({only!r}); at least two are needed")
-    return Dataset(name, names, *(examples[split] for split in SPLITS), remarks=tuple(remarks))
+    numbered = bool(labels) and any(isinstance(label, int) for label in index)
+    return Dataset(name, names, *(examples[split] for split in SPLITS), remarks=tuple(remarks), numbered=numbered)
 
 
 def _divided(rows: dict[str, list[Row]]) -> tuple[dict[str, list[Row]], list[str]]:

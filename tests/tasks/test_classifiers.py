@@ -8,9 +8,13 @@ import shutil
 import pytest
 import torch
 from transformers import (
+    AlbertConfig,
+    AlbertForSequenceClassification,
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
     GPT2Config,
     GPT2ForSequenceClassification,
     LlamaConfig,
@@ -23,6 +27,7 @@ from bench.suites.plugins import load_plugins
 from methods.heads import HeadMap, load_pruned, remove_heads, save_pruned
 from tasks.contract import TASKS
 from tasks.errors import TaskError
+from tasks.models import classifiers
 from tasks.models.cache import Cache
 from tasks.models.seeded import write_tokenizer
 from tasks.request import TaskSpec
@@ -198,8 +203,9 @@ def test_a_pruned_classifier_that_is_trained_on_has_the_classes_of_the_data(tiny
     task, cache = task_on(tmp_path / "pruned", tiny_data, finetune=True, limit=32), Cache(tmp_path / "cache")
     task.prepare(0, cache, torch.device("cpu"))
     trained = task.open(0, cache, torch.device("cpu"))
-    assert trained.config.id2label == dict(enumerate(LABELS)) and trained.config.label2id == {
-        name: number for number, name in enumerate(LABELS)
+    ordered = names if set(names) == set(LABELS) else LABELS
+    assert trained.config.id2label == dict(enumerate(ordered)) and trained.config.label2id == {
+        name: number for number, name in enumerate(ordered)
     }
     assert "classes" in task.fingerprints(0)["model"]
     assert "classes" not in task_on(tiny_model, tiny_data, finetune=True).fingerprints(0)["model"]
@@ -245,3 +251,139 @@ def test_names_of_data_and_model_of_any_length_fit_into_the_name_of_a_folder(tin
     task, cache = task_on(tiny_model, data, finetune=True, limit=32), Cache(tmp_path / "cache")
     task.prepare(0, cache, torch.device("cpu"))
     assert task.place(0, cache).is_dir()
+
+
+NLI = ("entailment", "neutral", "contradiction")
+
+
+def pairs_of(folder, rows, **fields):
+    """An inference task on ``rows`` of (premise, hypothesis, label), and its model in ``folder``."""
+    folder.mkdir(exist_ok=True)
+    for split in ("train", "validation", "test"):
+        lines = [
+            json.dumps({"premise": f"{split} {premise}", "hypothesis": hypothesis, "label": label}) + "\n"
+            for premise, hypothesis, label in rows
+        ]
+        (folder / f"{split}.jsonl").write_text("".join(lines))
+    load_plugins()
+    return TASKS["mnli"](TaskSpec(task="mnli", data=str(folder), **fields))
+
+
+def marks_pairs(tiny_model, folder, config, classifier, names):
+    """A classifier of pairs whose tokenizer marks their second text, but only if it is asked to, as that of ALBERT."""
+    torch.manual_seed(0)
+    config.update({"id2label": dict(enumerate(names)), "label2id": {name: number for number, name in enumerate(names)}})
+    classifier(config).save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)  # its template marks the second text with 1
+    tokenizer.model_input_names = tokenizer.init_kwargs["model_input_names"] = ["input_ids", "attention_mask"]
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def albert(tiny_model, folder, names=NLI):
+    sizes = {"embedding_size": 16, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48}
+    size = len(AutoTokenizer.from_pretrained(tiny_model))
+    config = AlbertConfig(vocab_size=size, num_hidden_layers=3, num_hidden_groups=1, initializer_range=0.5, **sizes)
+    return marks_pairs(tiny_model, folder, config, AlbertForSequenceClassification, names)
+
+
+ROWS = [(f"good film {number}", f"bad film {number % 7}", NLI[number % 3]) for number in range(60)]
+
+
+def test_a_pair_has_token_types_though_its_tokenizer_leaves_them_out(tiny_model, tmp_path):
+    """As one text after another with types made by hand."""
+    folder = albert(tiny_model, tmp_path / "albert")
+    task = pairs_of(tmp_path / "data", ROWS, model=str(folder))
+    cache = Cache(tmp_path / "cache")
+    model = task.open(0, cache, torch.device("cpu"))
+    plain = AutoTokenizer.from_pretrained(folder)
+    (batch,) = task.calibration(0, 60, torch.device("cpu"))
+    assert set(batch.inputs) == {"input_ids", "attention_mask", "token_type_ids"}
+    for row in range(len(batch.labels)):
+        length = int(batch.inputs["attention_mask"][row].sum())
+        ids = batch.inputs["input_ids"][row, :length]
+        first = ids.tolist().index(plain.sep_token_id) + 1
+        types = torch.tensor([[0] * first + [1] * (length - first)])
+        expected = model(input_ids=ids[None], token_type_ids=types).logits
+        assert torch.allclose(task.logits(model, batch)[row], expected[0], atol=1e-5)
+        assert not torch.allclose(model(input_ids=ids[None]).logits, expected, atol=1e-3)
+    assert any("token types" in remark for remark in task.own_data.remarks)
+    assert task.fingerprints(0)["model"]["token types"] == "given"
+    task.save_tokenizer(tmp_path / "saved")
+    assert "token_type_ids" in AutoTokenizer.from_pretrained(tmp_path / "saved").model_input_names
+
+
+def test_a_model_without_token_types_is_given_none(tiny_model, tmp_path):
+    size = len(AutoTokenizer.from_pretrained(tiny_model))
+    config = DistilBertConfig(vocab_size=size, dim=32, n_layers=1, n_heads=4, hidden_dim=48)
+    folder = marks_pairs(tiny_model, tmp_path / "distil", config, DistilBertForSequenceClassification, NLI)
+    task = pairs_of(tmp_path / "data", ROWS, model=str(folder))
+    task.open(0, Cache(tmp_path / "cache"), torch.device("cpu"))
+    assert set(task.calibration(0, 8, torch.device("cpu"))[0].inputs) == {"input_ids", "attention_mask"}
+    assert "token types" not in task.fingerprints(0)["model"]
+
+
+def test_a_classifier_that_is_trained_on_keeps_the_order_of_its_classes(tiny_model, tmp_path):
+    """Its head was trained in that order, and so it begins with the accuracy that it has as it is."""
+    own = ("contradiction", "entailment", "neutral")
+    folder = albert(tiny_model, tmp_path / "albert", own)
+    cache = Cache(tmp_path / "cache")
+    taken = pairs_of(tmp_path / "data", ROWS, model=str(folder))
+    before = taken.evaluate(taken.open(0, cache, torch.device("cpu")))
+    trained = pairs_of(tmp_path / "data", ROWS, model=str(folder), finetune=True)
+    start, tokenizer = trained.initial(0)
+    assert list(start.config.id2label.values()) == list(own)
+    start.save_pretrained(tmp_path / "start")
+    tokenizer.save_pretrained(tmp_path / "start")
+    again = pairs_of(tmp_path / "data", ROWS, model=str(tmp_path / "start"))
+    assert torch.equal(again.evaluate(again.open(0, cache, torch.device("cpu"))).correct, before.correct)
+    given = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tasks.models.train.train", lambda model, tokenizer, data, *rest, **more: given.update(data=data))
+        trained.fit(0, torch.device("cpu"))
+    assert {
+        (own[example.label], NLI[original.label])
+        for example, original in zip(given["data"].test, trained.dataset.test, strict=True)
+    } == {(name, name) for name in NLI}
+    assert trained.fingerprints(0)["model"]["order of classes"] == list(own)
+    same = albert(tiny_model, tmp_path / "same")
+    assert (
+        "order of classes"
+        not in pairs_of(tmp_path / "data", ROWS, model=str(same), finetune=True).fingerprints(0)["model"]
+    )
+
+
+def test_numbers_mean_the_classes_of_the_task_and_other_orders_are_told(tiny_model, tmp_path):
+    rows = [(premise, hypothesis, NLI.index(label)) for premise, hypothesis, label in ROWS]
+    folder = albert(tiny_model, tmp_path / "albert", ("contradiction", "entailment", "neutral"))
+    meaning = "labels are numbers of classes: 0 is entailment, 1 is neutral, 2 is contradiction"
+    told = pairs_of(tmp_path / "data", rows, model=str(folder)).own_data.remarks
+    assert meaning in told
+    assert any("otherwise (0 is contradiction, 1 is entailment, 2 is neutral)" in remark for remark in told)
+    told = pairs_of(tmp_path / "data", rows, model=str(folder), finetune=True).own_data.remarks
+    assert meaning in told and not any("otherwise" in remark for remark in told)
+    told = pairs_of(tmp_path / "data", ROWS, model=str(folder)).own_data.remarks
+    assert not any("number" in remark for remark in told)
+
+
+def test_classes_that_no_text_has_need_not_be_the_models():
+    config = AlbertConfig(id2label={0: "no", 1: "yes"}, label2id={"no": 0, "yes": 1})
+    labels = ("yes", "unused", "no")
+    assert classifiers.class_indices(config, labels, "model", {0, 2}) == [1, -1, 0]
+    with pytest.raises(TaskError, match="no label 'unused'"):
+        classifiers.class_indices(config, labels, "model", {0, 1, 2})
+
+
+def test_models_whose_classes_have_no_names_are_told_from_others():
+    with pytest.raises(TaskError, match="name the model's classes in id2label of its config"):
+        classifiers.class_indices(AlbertConfig(num_labels=3), NLI, "model")
+    with pytest.raises(TaskError, match="one output, a number, and no classes"):
+        classifiers.class_indices(AlbertConfig(num_labels=1), ("0", "1"), "model")
+
+
+def test_test_texts_of_classes_without_training_texts_are_told(tiny_model, tmp_path):
+    for split, names in (("train", "ab"), ("validation", "ab"), ("test", "abc")):
+        lines = [json.dumps({"text": f"{split} {n}", "label": names[n % len(names)]}) + "\n" for n in range(30)]
+        (tmp_path / f"{split}.jsonl").write_text("".join(lines))
+    told = task_on(tiny_model, tmp_path, finetune=True).own_data.remarks
+    assert "10 of 30 test texts are of a class without training texts: c" in told

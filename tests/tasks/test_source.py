@@ -443,3 +443,46 @@ def test_a_source_of_a_later_split_is_dropped_whatever_its_translation(tmp_path)
     assert [len(getattr(data, split)) for split in SPLITS] == [35, 2, 3]
     assert "2 more of train dropped: with the first text of a later split" in data.remarks
     assert "1 more of validation dropped: with the first text of a later split" in data.remarks
+
+
+@pytest.mark.parametrize("odd", ["1e-05", "+0.53", ".53", "0,53", "5.3E+1"])
+def test_numbers_that_are_no_classes_are_refused_however_they_are_written(tmp_path, odd):
+    rows = labelled("0.5", "1", odd, "2") if odd != "5.3E+1" else labelled("0.5", "1e1", odd)
+    with pytest.raises(TaskError, match=r"line [0-9]+: label '.*' is not a class; expected text or a whole number"):
+        load(str(write(tmp_path / "data.csv", rows)), ("text",), "label")
+
+
+def test_numbers_that_are_names_stay_names(tmp_path):
+    data = load(str(write(tmp_path / "data.csv", labelled("007", "1e2"))), ("text",), "label")
+    assert data.labels == ("007", "1e2")
+
+
+def test_as_many_labels_as_rows_are_no_classes(tmp_path):
+    rows = [{"text": f"t {number}", "label": f"text {number}"} for number in range(100)]
+    with pytest.raises(TaskError, match="100 different labels in 100 rows: are they classes"):
+        load(str(write(tmp_path / "data.jsonl", rows)), ("text",), "label")
+
+
+def test_tabs_separate_fields_without_quotes(tmp_path):
+    path = tmp_path / "data.tsv"
+    lines = [f'"text, {number}\t{["no", "yes"][number % 2]}\n' for number in range(100)]
+    path.write_text("text\tlabel\n" + "".join(lines), encoding="utf-8")
+    data = load(str(path), ("text",), "label")
+    assert every(data) == {((f'"text, {number}',), ["no", "yes"][number % 2]) for number in range(100)}
+    path.write_text("text\tlabel\n" + "".join(lines) + "a\tb\tc\n", encoding="utf-8")
+    with pytest.raises(TaskError, match=r"line 102: 3 fields, the header has 2; no field may contain a tab"):
+        load(str(path), ("text",), "label")
+
+
+@pytest.mark.parametrize(("sign", "name"), [(";", "semicolons"), ("\t", "tabs")])
+def test_other_separators_are_named(tmp_path, sign, name):
+    (tmp_path / "data.csv").write_text(f"text{sign}label\na{sign}b\n")
+    with pytest.raises(TaskError, match=f"line 1: fields are separated by {name}: save it with commas, or with tabs"):
+        load(str(tmp_path / "data.csv"), ("text",), "label")
+
+
+def test_a_dash_is_no_label_where_classes_are_fixed(tmp_path):
+    path = str(write(tmp_path / "data.jsonl", labelled("no", "yes", "-")))
+    data = load(path, ("text",), "label", labels=("no", "yes"))
+    assert "40 rows without a label dropped" in data.remarks
+    assert load(path, ("text",), "label").labels == ("-", "no", "yes")

@@ -1,0 +1,73 @@
+"""What a run says about the texts and labels of a classification before it starts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+
+from tasks.data.dataset import Dataset
+from tasks.data.encode import encode
+from tasks.data.parts import SHOWN
+from tasks.models import checkpoint, classifiers
+
+
+def on_length(data: Dataset, tokenizer: PreTrainedTokenizerBase, length: int) -> list[str]:
+    """How many texts are cut to ``length`` tokens."""
+    remarks = []
+    for split in ("train", "test"):
+        examples = getattr(data, split)
+        tokens = (example.tokens["input_ids"] for example in encode(examples, tokenizer, length + 1))
+        if number := sum(len(ids) > length for ids in tokens):
+            remarks.append(f"{number} of {len(examples)} texts of {split} cut to {length} tokens")
+    return remarks
+
+
+def on_types(folder: Path) -> list[str]:
+    """That the model in ``folder`` is given token types, where its tokenizer leaves them out."""
+    if not classifiers.leaves_types_out(checkpoint.load_tokenizer(folder), checkpoint.load_config(folder)):
+        return []
+    return ["the model is given token types for both texts of a pair, which its tokenizer leaves out by default"]
+
+
+def on_numbers(data: Dataset, config: PreTrainedConfig, occurring: Collection[int]) -> list[str]:
+    """Which classes of the model are meant by labels that are numbers."""
+    if not classifiers.are_numbers(config, data.labels):
+        return []
+    names = classifiers.class_names(config)
+    indices = classifiers.class_indices(config, data.labels, config.model_type, occurring)
+    meant = [f"{label} is {names[index]}" for label, index in zip(data.labels, indices, strict=True) if index >= 0]
+    return [f"labels are numbers of classes: {', '.join(meant)}"]
+
+
+def on_fixed_numbers(data: Dataset, config: PreTrainedConfig | None, columns: Sequence[str]) -> list[str]:
+    """Which classes of the task are meant by labels that are numbers, and whether a model taken as it is has others.
+
+    config: of that model; None for one that is trained.
+    """
+    if not data.numbered:
+        return []
+    remarks = [f"labels are numbers of classes: {_numbered(data.labels)}"]
+    if config is not None and (order := classifiers.other_order(config, data.labels)):
+        remarks.append(
+            f"the model numbers its classes otherwise ({_numbered(order)}): if the labels are its numbers, use --task "
+            f"classification --text {','.join(columns)}"
+        )
+    return remarks
+
+
+def on_unseen(data: Dataset) -> list[str]:
+    """How many test texts are of a class that no training text has."""
+    seen = {example.label for example in data.train}
+    unseen = Counter(data.labels[example.label] for example in data.test if example.label not in seen)
+    if not unseen:
+        return []
+    more = f" and {len(unseen) - SHOWN} more" * (len(unseen) > SHOWN)
+    classes = f"{', '.join(sorted(unseen)[:SHOWN])}{more}"
+    return [f"{unseen.total()} of {len(data.test)} test texts are of a class without training texts: {classes}"]
+
+
+def _numbered(names: Sequence[str]) -> str:
+    return ", ".join(f"{number} is {name}" for number, name in enumerate(names))
