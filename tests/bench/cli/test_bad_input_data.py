@@ -54,7 +54,7 @@ def test_a_path_to_nothing(complaint, path):
         ("d.parquet", "", ": the file is empty"),
         ("d.jsonl", "\n\n", ": no row with a label"),
         ("d.csv", "text,label\n", ": no row with a label"),
-        ("d.tsv", "a", ": cannot read .tsv; expected one of .jsonl, .json, .csv, .parquet, .txt"),
+        ("d.xls", "a", ": cannot read .xls; expected one of .jsonl, .json, .csv, .tsv, .parquet, .txt"),
         ("d", "a", ": cannot read a file without a suffix; expected one of .jsonl"),
         ("d.jsonl", '{"text": "a", "label": 1}\n{broken\n', ": line 2: not valid JSON"),
         ("d.jsonl", '{"text": "a", "label": 1', ": line 1: not valid JSON"),
@@ -203,12 +203,12 @@ def test_one_class_in_the_test_split(refused, tmp_path):
     assert ": the test split has one class only ('a')" in refused(folder)
 
 
-@pytest.mark.parametrize("files", [[], ["foo.jsonl"], ["train.tsv"], ["training/readme.md"]])
+@pytest.mark.parametrize("files", [[], ["foo.jsonl"], ["train.xls"], ["training/readme.md"]])
 def test_a_folder_without_files_of_splits(refused, tmp_path, files):
     for file in ["folder/x", *(f"folder/{name}" for name in files)]:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text("{}")
-    said = ": no .jsonl/.json/.csv/.parquet/.txt file here is named train, validation (dev) or test"
+    said = ": no .jsonl/.json/.csv/.tsv/.parquet/.txt file here is named train, validation (dev) or test"
     assert refused(tmp_path / "folder") == said
 
 
