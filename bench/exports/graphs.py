@@ -49,7 +49,8 @@ def graphs_of(model: PreTrainedModel, names: tuple[str, ...]) -> list[Graph]:
         return _encoder_and_decoder(model, ids, ones)
     if model.can_generate():
         return [_decoder(model, ids)]
-    inputs = {name: ids if name == "input_ids" else ones for name in names}
+    # One tensor for each: exported, one that is given twice would be one input.
+    inputs = {name: (ids if name == "input_ids" else ones).clone() for name in names}
     axes = {name: {0: BATCH, 1: LENGTH} for name in names}
     return [Graph("model", _Classifier(model, names), inputs, axes, ("logits",))]
 

@@ -8,7 +8,12 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForSequenceClassification,
+    PreTrainedConfig,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
 
 from tasks.data.encode import padding_id
 from tasks.data.splits import index_of
@@ -43,8 +48,11 @@ def leaves_types_out(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfi
     """Whether the model of ``config`` tells the texts of a pair apart by token types that ``tokenizer`` does not give.
 
     Those of ALBERT are like that in transformers 5: they mark the second text, but only if they are asked to, whereas
-    ALBERTs were trained with these marks. Models without such an input are not asked.
+    ALBERTs were trained with these marks. Models without such an input are not asked, nor is a tokenizer of no family:
+    its model may have been trained without.
     """
+    if type(tokenizer) is PreTrainedTokenizerFast:
+        return False
     if TYPES in tokenizer.model_input_names or getattr(config, "type_vocab_size", 0) < 2:
         return False
     if not any(tokenizer("a", "a", return_token_type_ids=True)[TYPES]):

@@ -10,11 +10,15 @@ import torch
 from transformers import (
     AlbertConfig,
     AlbertForSequenceClassification,
+    AlbertTokenizer,
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
     DistilBertConfig,
     DistilBertForSequenceClassification,
+    DistilBertTokenizer,
     GPT2Config,
     GPT2ForSequenceClassification,
     LlamaConfig,
@@ -26,6 +30,7 @@ from transformers import (
 from bench.suites.plugins import load_plugins
 from methods.heads import HeadMap, load_pruned, remove_heads, save_pruned
 from tasks.contract import TASKS
+from tasks.data.dataset import SPLITS
 from tasks.errors import TaskError
 from tasks.models import classifiers
 from tasks.models.cache import Cache
@@ -269,30 +274,33 @@ def pairs_of(folder, rows, **fields):
     return TASKS["mnli"](TaskSpec(task="mnli", data=str(folder), **fields))
 
 
-def marks_pairs(tiny_model, folder, config, classifier, names):
-    """A classifier of pairs whose tokenizer marks their second text, but only if it is asked to, as that of ALBERT."""
-    torch.manual_seed(0)
+def named(config, names):
     config.update({"id2label": dict(enumerate(names)), "label2id": {name: number for number, name in enumerate(names)}})
-    classifier(config).save_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)  # its template marks the second text with 1
-    tokenizer.model_input_names = tokenizer.init_kwargs["model_input_names"] = ["input_ids", "attention_mask"]
+    torch.manual_seed(0)
+    return config
+
+
+def albert(folder, names=NLI):
+    """A random ALBERT with tied layers, and its tokenizer, which marks the second text only if it is asked to."""
+    words = [f"▁{word}" for word in ("good", "bad", "film", *SPLITS, *map(str, range(60)))]
+    pieces = [(piece, -2.0) for piece in ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "▁", *words)]
+    tokenizer = AlbertTokenizer(vocab=pieces, model_max_length=32)
+    assert "token_type_ids" not in tokenizer("good", "bad")
+    sizes = {"embedding_size": 16, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48}
+    config = AlbertConfig(
+        vocab_size=len(pieces), num_hidden_layers=3, num_hidden_groups=1, initializer_range=0.5, **sizes
+    )
+    AlbertForSequenceClassification(named(config, names)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-def albert(tiny_model, folder, names=NLI):
-    sizes = {"embedding_size": 16, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48}
-    size = len(AutoTokenizer.from_pretrained(tiny_model))
-    config = AlbertConfig(vocab_size=size, num_hidden_layers=3, num_hidden_groups=1, initializer_range=0.5, **sizes)
-    return marks_pairs(tiny_model, folder, config, AlbertForSequenceClassification, names)
 
 
 ROWS = [(f"good film {number}", f"bad film {number % 7}", NLI[number % 3]) for number in range(60)]
 
 
-def test_a_pair_has_token_types_though_its_tokenizer_leaves_them_out(tiny_model, tmp_path):
+def test_a_pair_has_token_types_though_its_tokenizer_leaves_them_out(tmp_path):
     """As one text after another with types made by hand."""
-    folder = albert(tiny_model, tmp_path / "albert")
+    folder = albert(tmp_path / "albert")
     task = pairs_of(tmp_path / "data", ROWS, model=str(folder))
     cache = Cache(tmp_path / "cache")
     model = task.open(0, cache, torch.device("cpu"))
@@ -313,20 +321,28 @@ def test_a_pair_has_token_types_though_its_tokenizer_leaves_them_out(tiny_model,
     assert "token_type_ids" in AutoTokenizer.from_pretrained(tmp_path / "saved").model_input_names
 
 
-def test_a_model_without_token_types_is_given_none(tiny_model, tmp_path):
-    size = len(AutoTokenizer.from_pretrained(tiny_model))
-    config = DistilBertConfig(vocab_size=size, dim=32, n_layers=1, n_heads=4, hidden_dim=48)
-    folder = marks_pairs(tiny_model, tmp_path / "distil", config, DistilBertForSequenceClassification, NLI)
-    task = pairs_of(tmp_path / "data", ROWS, model=str(folder))
-    task.open(0, Cache(tmp_path / "cache"), torch.device("cpu"))
-    assert set(task.calibration(0, 8, torch.device("cpu"))[0].inputs) == {"input_ids", "attention_mask"}
-    assert "token types" not in task.fingerprints(0)["model"]
+def test_models_without_token_types_and_tokenizers_of_no_family_are_left_alone(tiny_model, tmp_path):
+    """A BERT with a tokenizer of no family, as the built-in models are, may have been trained without token types."""
+    words = list(AutoTokenizer.from_pretrained(tiny_model).get_vocab())
+    tokenizer = DistilBertTokenizer(vocab={word: number for number, word in enumerate(words)}, model_max_length=32)
+    config = DistilBertConfig(vocab_size=len(words), dim=32, n_layers=1, n_heads=4, hidden_dim=48)
+    distil = tmp_path / "distil"
+    DistilBertForSequenceClassification(named(config, NLI)).save_pretrained(distil)
+    tokenizer.save_pretrained(distil)
+    bert = shutil.copytree(tiny_model, tmp_path / "bert")
+    config = BertConfig.from_pretrained(bert)
+    BertForSequenceClassification(named(config, NLI)).save_pretrained(bert)
+    for folder in (distil, bert):
+        task = pairs_of(tmp_path / "data", ROWS, model=str(folder))
+        task.open(0, Cache(tmp_path / "cache"), torch.device("cpu"))
+        assert set(task.calibration(0, 8, torch.device("cpu"))[0].inputs) == {"input_ids", "attention_mask"}
+        assert "token types" not in task.fingerprints(0)["model"]
 
 
-def test_a_classifier_that_is_trained_on_keeps_the_order_of_its_classes(tiny_model, tmp_path):
+def test_a_classifier_that_is_trained_on_keeps_the_order_of_its_classes(tmp_path):
     """Its head was trained in that order, and so it begins with the accuracy that it has as it is."""
     own = ("contradiction", "entailment", "neutral")
-    folder = albert(tiny_model, tmp_path / "albert", own)
+    folder = albert(tmp_path / "albert", own)
     cache = Cache(tmp_path / "cache")
     taken = pairs_of(tmp_path / "data", ROWS, model=str(folder))
     before = taken.evaluate(taken.open(0, cache, torch.device("cpu")))
@@ -346,16 +362,16 @@ def test_a_classifier_that_is_trained_on_keeps_the_order_of_its_classes(tiny_mod
         for example, original in zip(given["data"].test, trained.dataset.test, strict=True)
     } == {(name, name) for name in NLI}
     assert trained.fingerprints(0)["model"]["order of classes"] == list(own)
-    same = albert(tiny_model, tmp_path / "same")
+    same = albert(tmp_path / "same")
     assert (
         "order of classes"
         not in pairs_of(tmp_path / "data", ROWS, model=str(same), finetune=True).fingerprints(0)["model"]
     )
 
 
-def test_numbers_mean_the_classes_of_the_task_and_other_orders_are_told(tiny_model, tmp_path):
+def test_numbers_mean_the_classes_of_the_task_and_other_orders_are_told(tmp_path):
     rows = [(premise, hypothesis, NLI.index(label)) for premise, hypothesis, label in ROWS]
-    folder = albert(tiny_model, tmp_path / "albert", ("contradiction", "entailment", "neutral"))
+    folder = albert(tmp_path / "albert", ("contradiction", "entailment", "neutral"))
     meaning = "labels are numbers of classes: 0 is entailment, 1 is neutral, 2 is contradiction"
     told = pairs_of(tmp_path / "data", rows, model=str(folder)).own_data.remarks
     assert meaning in told
