@@ -37,7 +37,7 @@ def test_the_committed_study_is_what_the_code_gives(study):
         assert bound - 1e-4 <= float(row["hours"]) <= 1.125 * bound
     page = " ".join(PAGE.read_text().split())
     worst, idle = (max(float(row[name]) for row in committed) for name in ("over_bound", "over_idle_bound"))
-    assert f"at most {worst:.1%} above it".replace("%", " %") in page
-    assert f"at most {idle:.1%} above that".replace("%", " %") in page
+    assert f"at most {worst:.1%} longer than the bound".replace("%", " %") in page
+    assert f"the run takes at most {idle:.1%} longer".replace("%", " %") in page
     assert f"only the {len(of_model)} trainings" in page
     assert "\n".join(study.costs()) in PAGE.read_text()
