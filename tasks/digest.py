@@ -18,7 +18,7 @@ SAME_RESULTS: dict[str, str] = {
     # Classifiers: the padding, the length and the classes of models that are given, which have other keys now; what is
     # refused; labels of truth values, of which no records were made; and the side of padding, token types that a
     # tokenizer leaves out, and classes in another order, which give other keys.
-    "b910db07d5603571970c4881cde91cc9f1006b3ec67c77e42419ef69d5a013fe": (
+    "97323eb17ae6ca3f41824d8fe1ef35401b3655d202d82c9e203f40b8e9c15c26": (
         "df682223d06a003b2fb31c73e8f12c6ca34b0194dd4da83a524d46facbf9aa53"
     ),
     # Language models: pruned models of another kind, and tasks that lm-eval cannot score, are refused, and only

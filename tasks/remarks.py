@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from tasks.data.dataset import Dataset
 from tasks.data.encode import encode
-from tasks.data.parts import SHOWN
-from tasks.models import checkpoint, classifiers
+from tasks.data.parts import listed
+from tasks.models import classifiers
+
+TYPES_GIVEN = "the model is given token types for both texts of a pair, which its tokenizer leaves out by default"
 
 
 def on_length(data: Dataset, tokenizer: PreTrainedTokenizerBase, length: int) -> list[str]:
@@ -23,13 +24,6 @@ def on_length(data: Dataset, tokenizer: PreTrainedTokenizerBase, length: int) ->
         if number := sum(len(ids) > length for ids in tokens):
             remarks.append(f"{number} of {len(examples)} texts of {split} cut to {length} tokens")
     return remarks
-
-
-def on_types(folder: Path) -> list[str]:
-    """That the model in ``folder`` is given token types, where its tokenizer leaves them out."""
-    if not classifiers.leaves_types_out(checkpoint.load_tokenizer(folder), checkpoint.load_config(folder)):
-        return []
-    return ["the model is given token types for both texts of a pair, which its tokenizer leaves out by default"]
 
 
 def on_numbers(data: Dataset, config: PreTrainedConfig, occurring: Collection[int]) -> list[str]:
@@ -64,8 +58,7 @@ def on_unseen(data: Dataset) -> list[str]:
     unseen = Counter(data.labels[example.label] for example in data.test if example.label not in seen)
     if not unseen:
         return []
-    more = f" and {len(unseen) - SHOWN} more" * (len(unseen) > SHOWN)
-    classes = f"{', '.join(sorted(unseen)[:SHOWN])}{more}"
+    classes = listed(sorted(unseen), ", ")
     return [f"{unseen.total()} of {len(data.test)} test texts are of a class without training texts: {classes}"]
 
 

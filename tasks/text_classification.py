@@ -18,7 +18,7 @@ from tasks.builtin import model as small
 from tasks.builtin import weights
 from tasks.data import calibration as calibrating
 from tasks.data import encode
-from tasks.data.dataset import SPLITS, Dataset, Example
+from tasks.data.dataset import SPLITS, Dataset, relabelled
 from tasks.data.encode import Batch, Encoded
 from tasks.data.location import short_name
 from tasks.data.source import load, where_of
@@ -103,8 +103,8 @@ class TextClassification(SeededTask):
             found += remarks.on_fixed_numbers(self.dataset, taken, self._columns)
         elif taken is not None:
             found += remarks.on_numbers(self.dataset, taken, self._occurring)
-        if self.folder is not None and len(self._columns) == 2:
-            found += remarks.on_types(self.folder)
+        if self._types_left_out and len(self._columns) == 2:
+            found.append(remarks.TYPES_GIVEN)
         return (*found, *(remarks.on_unseen(self.dataset) if self.trains else ()))
 
     @property
@@ -146,15 +146,13 @@ class TextClassification(SeededTask):
         if self.folder is not None:
             model["weights"] = digest_of_files(model_files(self.folder))
             model |= {"padding": "the tokenizer's"} if classifiers.pads_otherwise(self.folder) else {}
-            own = checkpoint.load_tokenizer(self.folder)
-            side = checkpoint.own_padding_side(own)
+            side = checkpoint.own_padding_side(checkpoint.load_tokenizer(self.folder))
             model |= {"padding side": "right"} if side == "left" else {}
             model |= {} if self.trains else {"length": self._recipe.max_length}
             model |= {"classes": "the data's"} if self.trains and checkpoint.format_of(self.folder) else {}
-            config = checkpoint.load_config(self.folder)
-            if self.trains and (order := classifiers.other_order(config, self.dataset.labels)):
-                model |= {"order of classes": order}
-            model |= {"token types": "given"} if classifiers.leaves_types_out(own, config) else {}
+            order = classifiers.other_order(checkpoint.load_config(self.folder), self.dataset.labels)
+            model |= {"order of classes": order} if self.trains and order else {}
+            model |= {"token types": "given"} if self._types_left_out else {}
         if self.trains:
             code = [train.__name__, calibrating.__name__, seeding.__name__]
             code += [] if self.folder else [small.__name__, weights.__name__]
@@ -165,6 +163,13 @@ class TextClassification(SeededTask):
                 "seeds": list(self.seeds(seed)),
             }
         return {"data": self.dataset.fingerprint, "model": model}
+
+    @cached_property
+    def _types_left_out(self) -> bool:
+        """Whether the given model has token types that its tokenizer leaves out."""
+        if self.folder is None:
+            return False
+        return classifiers.leaves_types_out(checkpoint.load_tokenizer(self.folder), checkpoint.load_config(self.folder))
 
     @cached_property
     def _occurring(self) -> set[int]:
@@ -209,7 +214,9 @@ class TextClassification(SeededTask):
     def fit(self, seed: int, device: torch.device) -> Trained:
         model, tokenizer = self.initial(seed)
         data = replace(self.dataset, train=tuple(self.dataset.train[index] for index in self.division(seed).training))
-        data = data.relabelled(classifiers.class_indices(model.config, data.labels, self.spec.model))
+        numbers = classifiers.class_indices(model.config, data.labels, self.spec.model)
+        splits: dict[str, Any] = {split: relabelled(getattr(data, split), numbers) for split in SPLITS}
+        data = replace(data, **splits)
         return model, tokenizer, train.train(model, tokenizer, data, self._recipe, self.seeds(seed), device=device)
 
     # Batches, loss and outcomes
@@ -261,8 +268,8 @@ class TextClassification(SeededTask):
         return self._encode(self.dataset.test)
 
     def _encode(self, examples) -> list[Encoded]:
-        relabelled = [Example(example.texts, self._classes[example.label]) for example in examples]
-        return encode.encode(relabelled, self._tokenizer, self._length(self._tokenizer))
+        numbered = relabelled(examples, self._classes)
+        return encode.encode(numbered, self._tokenizer, self._length(self._tokenizer))
 
     def _length(self, tokenizer: PreTrainedTokenizerBase) -> int:
         return min(self._recipe.max_length, tokenizer.model_max_length)

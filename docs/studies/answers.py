@@ -11,7 +11,7 @@ import argparse
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
@@ -42,11 +42,11 @@ class Question:
     folder: str
     a: str
     b: str
-    shown: bool
-    alone: bool
-    extreme: str
-    up_to: float | None
-    tasks: tuple[str, ...]
+    shown: bool = True
+    alone: bool = False
+    extreme: str = ""
+    up_to: float | None = None
+    tasks: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, text: str) -> Question:
@@ -59,11 +59,6 @@ class Question:
         tasks = tuple(given["tasks"].split(",")) if "tasks" in given else ()
         extreme = next((flag for flag in flags if flag in ("least", "most")), "")
         return cls(folder, a, b, "?" not in flags, bool(extreme) or "alone" in flags, extreme, up_to, tasks)
-
-    @classmethod
-    def more(cls, folder: str, a: str, b: str, tasks: Iterable[str]) -> Question:
-        """Whether ``a`` keeps more on ``tasks``, or less, is open."""
-        return cls(folder, a, b, shown=True, alone=False, extreme="", up_to=None, tasks=tuple(tasks))
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def filled(table: str, asked: dict[str, Any], answers: Answers) -> str:
     for row in rows:
         methods = row.split("`")[1 : 2 if one else 4 : 2]
         a, b = *methods, *one
-        found = [answers(Question.more(asked["folder"], a, b, tasks)) for tasks in asked["columns"]]
+        found = [answers(Question(asked["folder"], a, b, tasks=tuple(tasks))) for tasks in asked["columns"]]
         figures = [figure(each, "interval" in name) for each, name in zip(found, columns, strict=True)]
         place = -found[0].difference if one and found[0] else math.inf
         lines.append((place, f"| {' | '.join([*(f'`{method}`' for method in methods), *figures])} |"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,6 +18,11 @@ class Example(NamedTuple):
 
     texts: tuple[str, ...]  # one text, or premise and hypothesis
     label: int  # index into Dataset.labels
+
+
+def relabelled(examples: Iterable[Example], numbers: Sequence[int]) -> tuple[Example, ...]:
+    """The same examples, with the number of each class in place of its index."""
+    return tuple(Example(example.texts, numbers[example.label]) for example in examples)
 
 
 @dataclass(frozen=True)
@@ -48,14 +53,6 @@ class Dataset:
             for example in getattr(self, split):
                 digest.update(json.dumps(example, ensure_ascii=False).encode())
         return digest.hexdigest()
-
-    def relabelled(self, numbers: Sequence[int]) -> Dataset:
-        """The same examples, labelled by ``numbers``, one for each class; the names of the classes stay as they are."""
-
-        def of(examples: tuple[Example, ...]) -> tuple[Example, ...]:
-            return tuple(Example(example.texts, numbers[example.label]) for example in examples)
-
-        return replace(self, train=of(self.train), validation=of(self.validation), test=of(self.test))
 
     @property
     def sizes(self) -> str:

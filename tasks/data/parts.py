@@ -58,7 +58,7 @@ def parts_of(data: Data, mirror: str, columns: Sequence[str], label: str = "") -
         if not any(part.split for part in parts):
             raise TaskError(f"{data}: no {'/'.join(SUFFIXES)} file here is named train, validation (dev) or test")
     if not any(part.split for part in parts):
-        found = _listed([part.name for part in parts])
+        found = listed([part.name for part in parts])
         raise TaskError(f"{data}: no split here is named train, validation (dev) or test; found: {found}")
     return parts
 
@@ -68,10 +68,10 @@ def origins(parts: Sequence[Part]) -> list[str]:
     remarks = [f"read from {part.name}" for part in parts if part.split == "all" and part.name]
     for split in SPLITS:
         names = [part.name for part in parts if part.split == split]
-        remarks += [f"{split} is {_listed(names)}"] if names not in ([], [split]) else []
+        remarks += [f"{split} is {listed(names)}"] if names not in ([], [split]) else []
     endings = {Path(part.name).suffix for part in parts if part.split}  # a README.txt beside tables is not data
     unread = [part.name for part in parts if part.split is None and Path(part.name).suffix in endings]
-    return [*remarks, f"not read, as the name is of no split: {_listed(unread)}"] if unread else remarks
+    return [*remarks, f"not read, as the name is of no split: {listed(unread)}"] if unread else remarks
 
 
 def _data_files(folder: Path) -> list[str]:
@@ -95,7 +95,7 @@ def _split_of(name: str) -> str | None:
     return None
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], between: str = " + ") -> str:
     """``names`` as text, with at most ``SHOWN`` of them."""
-    shown = " + ".join(names[:SHOWN])
+    shown = between.join(names[:SHOWN])
     return shown + f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
