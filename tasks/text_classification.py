@@ -68,8 +68,9 @@ class TextClassification(SeededTask):
         spec = self.spec
         if spec.source:
             columns = self._columns
-            if len(columns) > 2:
-                raise TaskError(f"--text {','.join(columns)}: expected one column, or two for pairs")
+            if not len(self.columns) <= len(columns) <= 2:
+                pairs = "two columns, of texts to compare" if len(self.columns) == 2 else "one column, or two for pairs"
+                raise TaskError(f"--text {','.join(columns)}: expected {pairs}")
             try:
                 data = load(spec.source, columns, spec.label or self.label, labels=self.labels, mirror=spec.mirror)
             except UnknownLabel as error:

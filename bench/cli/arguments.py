@@ -110,7 +110,8 @@ def _prune(parsers) -> None:
         "--keep",
         required=True,
         metavar="0.5|50%|N|auto",
-        help="share (0.5 or 50%%) or number of units to keep (1 is one unit); auto: as many as the method chooses",
+        help="share (0.5 or 50%%) or number of units to keep (1 is one unit); with parts=both, heads and neurons of as "
+        "many parameters; auto: as many as the method chooses",
     )
     add(
         "--uniform",

@@ -92,6 +92,7 @@ class Pruned:
     unpruned: Mapping[str, int]  # the same before any pruning, which may have been done in several steps
     neurons: Mapping[str, tuple[int, int]]  # (width, kept) by feed-forward layer; empty where all stay
     examples: int  # of the test split; 0 where texts are only scored
+    guessing: float  # quality without reading them, 0 to 1; 0 where nothing can be guessed
     quality: tuple[float, float]
     quality_name: str
     metrics: Mapping[str, tuple[float, float]]  # of sub-tasks; empty where the task has none
@@ -127,7 +128,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
         ),
         *(_row(name, pair, "{:.4g}", "{:+.4g}", difference=True) for name, pair in pruned.metrics.items()),
         _row("parameters", pruned.parameters, "{:,}", "{:+.1f} %"),
-        _row("MB", pruned.megabytes, "{:.2f}", "{:+.1f} %"),
+        _row("MB (2^20 bytes)", pruned.megabytes, "{:.2f}", "{:+.1f} %"),
     ]
     for size, (first, second) in pruned.times.milliseconds.items():
         change = 100 * (second.median / first.median - 1)
@@ -138,6 +139,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
     ]
     neurons = [f"- {name}: {kept} of {width}" for name, (width, kept) in pruned.neurons.items()]
     capitalized = pruned.quality_name[0].upper() + pruned.quality_name[1:]
+    guessing = f", where guessing has {100 * pruned.guessing:.1f} %" if pruned.guessing else ""
     exactness = f"to {pruned.gap:.0e} of their scale" if pruned.gap else "exactly"
     return "\n".join(
         [
@@ -146,7 +148,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
             f"Pruned for {pruned.task} on {pruned.data} by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
             f"{pruned.trained or 'on ' + calibration_in_words(pruned.calibration, pruned.calibration_from)}, "
             f"with headbench {provenance().packages['headbench']}. "
-            + (f"{capitalized} is that of {pruned.examples} test examples. " if pruned.examples else "")
+            + (f"{capitalized} is that of {pruned.examples} test examples{guessing}. " if pruned.examples else "")
             + f"The smaller model's logits are those of the gated one {exactness}."
             + (" The method itself chose how many heads to keep." if pruned.own_number else "")
             + (f" {pruned.recovered}" if pruned.recovered else "")
@@ -180,7 +182,7 @@ def _onnx(pruned: Pruned, onnx: Onnx) -> list[str]:
         ["", "checkpoint", *versions],
         [f"{pruned.quality_name} (%)", *(f"{100 * each:.1f}" for each in onnx.quality)],
     ]
-    rows.append(["MB", *(f"{each:.2f}" for each in onnx.megabytes)])
+    rows.append(["MB (2^20 bytes)", *(f"{each:.2f}" for each in onnx.megabytes)])
     for size, spreads in onnx.times.milliseconds.items():
         rows.append([f"ms, batch {size}, {onnx.times.device}", *map(_shown, spreads)])
     return [

@@ -125,6 +125,7 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         unpruned={site.name: unpruned_heads(model.get_submodule(site.name), site) for site in sites},
         kinds=heads.kinds,
         examples=sum(before.outcomes.parts.values()),
+        guessing=task.guessing_quality,
         quality=(before.outcomes.quality, after.outcomes.quality),
         quality_name=name_of_quality(bool(before.outcomes.parts), isinstance(before.outcomes, CorpusOutcomes)),
         metrics={name: (value, after.outcomes.metrics[name]) for name, value in before.outcomes.metrics.items()},

@@ -215,9 +215,8 @@ def read(
         if device_map:
             raise TaskError(f"{folder}: a pruned model, which cannot be spread over GPUs: leave --device-map out")
         model = _loaded(folder, found.load, kind, dtype, config.get("num_labels"))
-        for name in ("id2label", "label2id"):
-            if name in config:
-                setattr(model.config, name, config[name])
+        for name in config.keys() - {"num_labels"}:
+            setattr(model.config, name, config[name])
         return model, []
     try:
         model, report = kind.from_pretrained(

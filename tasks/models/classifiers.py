@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # slow to import
 
 TRUTH = {"false": "0", "true": "1"}
 TYPES = "token_type_ids"
+MULTI_LABEL = "multi_label_classification"  # as transformers calls a model that decides about each label by itself
 UNNAMED = re.compile(r"LABEL_[0-9]+")  # a class that nobody named
 
 
@@ -94,6 +95,7 @@ def load_for_training(
     names: dict[str, Any] = {
         "id2label": dict(enumerate(ordered)),
         "label2id": {label: index for index, label in enumerate(ordered)},
+        "problem_type": None,  # one of these classes, whatever the head was before
     }
     with drawn_from(seed):
         model, _ = checkpoint.read(folder, AutoModelForSequenceClassification, num_labels=len(labels), **names)
@@ -114,6 +116,10 @@ def class_indices(
     names, sought = class_names(config), list(labels)
     if len(names) == 1:
         raise TaskError(f"{name}: the model has one output, a number, and no classes: add --finetune")
+    if config.problem_type == MULTI_LABEL:
+        raise TaskError(
+            f"{name}: the model gives a text any number of its labels, where one is expected: add --finetune"
+        )
     if are_numbers(config, labels):
         names, sought = [str(index) for index in range(len(names))], [TRUTH.get(each.lower(), each) for each in labels]
     indices = [index_of(label, names) for label in sought]

@@ -397,6 +397,19 @@ def test_models_whose_classes_have_no_names_are_told_from_others():
         classifiers.class_indices(AlbertConfig(num_labels=1), ("0", "1"), "model")
 
 
+def test_a_model_of_many_labels_for_a_text_is_refused_unless_it_is_trained(tiny_model, tiny_data, tmp_path):
+    model = AutoModelForSequenceClassification.from_pretrained(tiny_model)
+    model.config.problem_type = classifiers.MULTI_LABEL
+    model.save_pretrained(tmp_path / "many")
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path / "many")
+    with pytest.raises(TaskError, match="any number of its labels, where one is expected: add --finetune"):
+        task_on(tmp_path / "many", tiny_data).validate()
+    task = task_on(tmp_path / "many", tiny_data, finetune=True)
+    cache = Cache(tmp_path / "cache")
+    task.prepare(0, cache, torch.device("cpu"))
+    assert task.open(0, cache, torch.device("cpu")).config.problem_type is None
+
+
 def test_test_texts_of_classes_without_training_texts_are_told(tiny_model, tmp_path):
     for split, names in (("train", "ab"), ("validation", "ab"), ("test", "abc")):
         lines = [json.dumps({"text": f"{split} {n}", "label": names[n % len(names)]}) + "\n" for n in range(30)]

@@ -144,9 +144,17 @@ def test_a_column_that_no_row_has_is_missed_in_the_header(refused, tmp_path, nam
     assert refused(tmp_path / name) == f"{where}: no column 'label'; it has 'text', 'lable': give --label COLUMN"
 
 
-def test_three_columns_of_text_are_one_too_many(complaint, tmp_path, tiny_data):
-    said = complaint("run", "--task", "mnli", "--data", tiny_data, "--text", "a,b,c", "--out", tmp_path / "out")
-    assert said == "--text a,b,c: expected one column, or two for pairs"
+@pytest.mark.parametrize(
+    ("task", "columns", "expected"),
+    [
+        ("classification", "a,b,c", "one column, or two for pairs"),
+        ("mnli", "a,b,c", "two columns, of texts to compare"),
+        ("mnli", "text", "two columns, of texts to compare"),
+    ],
+)
+def test_columns_of_text_are_as_many_as_the_task_reads(complaint, tmp_path, tiny_data, task, columns, expected):
+    said = complaint("run", "--task", task, "--data", tiny_data, "--text", columns, "--out", tmp_path / "out")
+    assert said == f"--text {columns}: expected {expected}"
 
 
 def test_labels_that_the_task_does_not_have_are_named(refused):

@@ -40,6 +40,7 @@ def test_the_checkpoint_has_the_heads_asked_for_and_says_what_was_printed(prune,
     assert data.startswith("tiny: ") and printed.partition("\n\nSaved: ")[0] in card
     parameters = sum(parameter.numel() for parameter in smaller.parameters())
     assert f"{parameters:,}" in card and "by `michel`" in card
+    assert re.search(r"Accuracy is that of [0-9]+ test examples, where guessing has [5-9][0-9]\.[0-9] %\.", card)
     assert not list(tmp_path.glob(".*"))  # nothing half written
 
 
