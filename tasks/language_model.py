@@ -31,7 +31,7 @@ from tasks.data.source import load_texts, name_of
 from tasks.data.splits import limited
 from tasks.digest import digest_of_files, digest_of_source
 from tasks.errors import TaskError
-from tasks.models import checkpoint, train
+from tasks.models import checkpoint, matching, train
 from tasks.models.cache import Cache
 from tasks.models.seeded import SeededTask, Trained
 from tasks.outcomes import Outcomes
@@ -150,7 +150,7 @@ class LanguageModel(SeededTask):
                 f"{spec.model}: its tokenizer has neither bos_token nor eos_token; lm-eval needs one of them"
             )
         model = checkpoint.load_language_model(self.folder, self._dtype, spec.device_map)
-        _check_causal(model, len(tokenizer), spec.model)
+        matching.check_causal(model, len(tokenizer), spec.model)
         self.harness.check(model, tokenizer)
         return model
 
@@ -284,19 +284,3 @@ def _no_cache(model: PreTrainedModel) -> Iterator[None]:
         yield
     finally:
         model.config.use_cache = previous
-
-
-def _check_causal(model: PreTrainedModel, vocabulary: int, name: str) -> None:
-    """Raise TaskError for a model whose attention is not causal, or with fewer tokens than its tokenizer."""
-    embeddings: Any = model.get_input_embeddings()
-    if vocabulary > embeddings.num_embeddings:
-        raise TaskError(
-            f"{name}: the tokenizer has {vocabulary} tokens, the model {embeddings.num_embeddings}: they do not "
-            "belong together"
-        )
-    ids = torch.arange(6, device=model.device)[None].clamp_max(embeddings.num_embeddings - 1)
-    inputs = embeddings(ids).detach().requires_grad_()
-    logits = model.eval().requires_grad_(False)(inputs_embeds=inputs).logits[0, :3]
-    (gradient,) = torch.autograd.grad(logits.float().norm(), inputs)
-    if gradient[0, 3:].any():  # exactly zero where attention is causal, in any precision
-        raise TaskError(f"{name}: {type(model).__name__} attends to later tokens: it is not a causal language model")

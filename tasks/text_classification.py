@@ -25,7 +25,7 @@ from tasks.data.source import load, where_of
 from tasks.data.splits import UnknownLabel, limited
 from tasks.digest import digest_of_files, digest_of_source
 from tasks.errors import TaskError
-from tasks.models import checkpoint, classifiers, train
+from tasks.models import checkpoint, classifiers, matching, train
 from tasks.models.cache import Cache
 from tasks.models.seeded import SeededTask, Trained
 from tasks.models.vocabularies import model_files
@@ -38,7 +38,6 @@ if TYPE_CHECKING:  # slow to import
 BATCH = 64
 LENGTH = 512  # most tokens of a text for a model that is taken as it is
 OWN_LENGTH, OWN_PIECES = 128, 4000  # tokens per text, and vocabulary, of a small model for the user's data
-SPACES = " ▁Ġ"  # a space, plain and as tokenizers write it
 
 
 class TextClassification(SeededTask):
@@ -276,27 +275,10 @@ class TextClassification(SeededTask):
         return min(self._recipe.max_length, tokenizer.model_max_length)
 
     def _check_texts(self, tokenizer: PreTrainedTokenizerBase, known: dict[str, int]) -> None:
-        """Raise TaskError for a text without a token other than special ones and spaces, or that the model cannot read.
+        """``matching.check_texts`` of the user's data or model.
 
         known: how many token ids, and types of tokens, the model has, by the name of the input.
         """
-        if not self.spec.source and not self.spec.model:
-            return
-        empty = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-        empty |= {token_id for token, token_id in tokenizer.get_vocab().items() if not token.strip(SPACES)}
-        for split in SPLITS:
-            examples = getattr(self.dataset, split)
-            for example, encoded in zip(
-                examples, encode.encode(examples, tokenizer, self._length(tokenizer)), strict=True
-            ):
-                tokens = encoded.tokens["input_ids"]
-                if empty.issuperset(tokens):
-                    where = where_of(self.spec.source) or self.data_name
-                    raise TaskError(f"{where}: a {split} text has only special tokens or spaces: {example.texts!r}")
-                for name, number in known.items():
-                    if (largest := max(encoded.tokens.get(name, [0]))) >= number:
-                        given, has = {"input_ids": ("id", "token"), "token_type_ids": ("type", "token type")}[name]
-                        raise TaskError(
-                            f"{self.spec.model}: the tokenizer gives token {given} {largest}, the model has {number} "
-                            f"{has}{'s' * (number != 1)}: they do not belong together"
-                        )
+        if self.spec.source or self.spec.model:
+            where = where_of(self.spec.source) or self.data_name
+            matching.check_texts(self.dataset, where, tokenizer, self._length(tokenizer), known, self.spec.model)
