@@ -17,7 +17,7 @@ from tasks import seeds as seeding
 from tasks.builtin import renderings, translator, weights
 from tasks.contract import task
 from tasks.data import calibration as calibrating
-from tasks.data.dataset import Dataset, Example
+from tasks.data.dataset import SPLITS, Dataset, Example
 from tasks.data.encode import Batch
 from tasks.data.location import short_name
 from tasks.data.source import load_pairs, name_of
@@ -115,8 +115,9 @@ class Translation(SeededTask):
         tokenizer, languages = self._opened(self.folder)
         found = seq2seq.load(self.folder)
         seq2seq.check_ends(found, languages, spec.model)
-        some = seq2seq.encode(self.dataset.test[:100], tokenizer, found, languages, LENGTH)
-        seq2seq.check_ids(found, some, spec.model)
+        for split in SPLITS:
+            encoded = seq2seq.encode(getattr(self.dataset, split), tokenizer, found, languages, LENGTH)
+            seq2seq.check_ids(found, encoded, spec.model)
         return found
 
     def fingerprints(self, seed: int) -> dict[str, Any]:

@@ -48,6 +48,24 @@ def sources(batches) -> set[tuple[int, ...]]:
     }
 
 
+def test_a_token_that_the_model_lacks_is_found_wherever_it_is(tiny_marian, tmp_path):
+    """Here of a model without its last embeddings, in one target of the training split."""
+    model = t.AutoModelForSeq2SeqLM.from_pretrained(tiny_marian)
+    tokenizer = t.AutoTokenizer.from_pretrained(tiny_marian)
+    word = "kilometers"
+    size = max(tokenizer(text_target=word)["input_ids"])
+    model.resize_token_embeddings(size, mean_resizing=False)
+    model.save_pretrained(tmp_path / "smaller")
+    tokenizer.save_pretrained(tmp_path / "smaller")
+    for split, number, target in (("train", 300, word), ("validation", 20, "a"), ("test", 20, "a")):
+        rows = [{"en": f"{split} {place}", "hu": target if place == number - 1 else "a"} for place in range(number)]
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = {split: str(tmp_path / f"{split}.jsonl") for split in ("train", "validation", "test")}
+    task = Translation(TaskSpec(task="translation", text=("en", "hu"), model=str(tmp_path / "smaller"), **files))
+    with pytest.raises(TaskError, match=f"token id {size}, the model has {size} tokens: they do not belong together"):
+        task.validate()
+
+
 def test_no_source_is_both_calibrated_and_trained_on(tiny_pairs, tmp_path, quick):
     task, cache = on_pairs(tiny_pairs), Cache(tmp_path)
     report = task.prepare(0, cache, CPU)
