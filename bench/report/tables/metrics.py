@@ -10,9 +10,10 @@ from bench.analysis.curves import removes
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord
 
-MOST = 4  # levels shown; where there are more, only USUAL
+MOST = 4  # levels shown; where there are more, only those nearest to USUAL
 USUAL = (0.25, 0.5, 0.75)
 SHOWN = ("acc_norm", "acc", "exact_match", "word_perplexity", "chrf")  # the first that a sub-task has
+WINDOWED = "perplexity_"  # begins the name of a second perplexity, by tokens of windows, which is shown beside it
 Rows = dict[tuple[bool, str], list[list[float]]]  # (removes neurons, label): for each seed quality, then metrics
 
 
@@ -46,22 +47,24 @@ def metric_tables(records: Sequence[FinishedRecord]) -> list[tuple[str, list[lis
 
 
 def _shown(names: Sequence[str]) -> list[str]:
-    """One metric of each sub-task, in the order of the sub-tasks."""
+    """One metric of each sub-task, and its perplexity by tokens of windows, in the order of the sub-tasks."""
     metrics: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         task, _, metric = name.rpartition("/")
         metrics.setdefault(task, []).append(metric)
-    return [
-        f"{task}/{first}"
-        for task, known in metrics.items()
-        if (first := next((metric for metric in SHOWN if metric in known), ""))
-    ]
+    shown = []
+    for task, known in metrics.items():
+        first = [metric for metric in SHOWN if metric in known][:1]
+        shown += [f"{task}/{metric}" for metric in known if metric in first or metric.startswith(WINDOWED)]
+    return shown
 
 
 def _levels(removed: Sequence[int], units: int) -> list[int]:
     """Numbers of units removed to show: those between nothing and everything."""
     between = [number for number in removed if number < units]
-    return between if len(between) <= MOST else [n for level in USUAL if (n := count_at(level, units)) in between]
+    if len(between) <= MOST:
+        return between
+    return sorted({min(between, key=lambda number: abs(number - count_at(level, units))) for level in USUAL})
 
 
 def _table(names: Sequence[str], unpruned: Rows, rows: Rows) -> list[list[str]]:

@@ -51,5 +51,20 @@ def test_of_many_levels_the_usual_ones(with_metrics):
     assert [heading[0] for heading, _ in metric_tables([record])] == ["2", "4", "6"]
 
 
+def test_of_many_levels_those_nearest_to_the_usual_ones(make_record, changed):
+    removed = [0, 10, 22, 31, 47, 53, 94, 100]
+    record = make_record("a", quality=[[0.5] * len(removed)], removed=removed)
+    record = changed(record, result={"metrics": [[{"a/acc": 0.5}] * len(removed)]})
+    assert [heading.split()[0] for heading, _ in metric_tables([record])] == ["22", "47", "94"]
+
+
+def test_perplexity_of_windows_stands_beside_that_of_words(make_record, changed):
+    record = make_record("a", quality=[[0.5, 0.4, 0.3]], removed=[0, 4, 8])
+    metrics = {"wikitext/word_perplexity": 20.0, "wikitext/bits_per_byte": 1.0, "wikitext/perplexity_2048": 11.25}
+    ((_, table),) = metric_tables([changed(record, result={"metrics": [[metrics] * 3]})])
+    assert table[0] == ["method", "wikitext, word perplexity", "wikitext, perplexity 2048"]
+    assert table[1] == ["unpruned", "20", "11.25"]
+
+
 def test_without_metrics_there_is_no_table(make_record):
     assert metric_tables([make_record("a")]) == []
