@@ -29,6 +29,8 @@ from bench.suites.cells import open_task
 from bench.suites.plugins import load_plugins
 from methods import METHODS, View
 from methods.heads import gated, observed
+from tasks.contract import TASKS
+from tasks.errors import TaskError
 from tasks.models.cache import Cache, default_root
 from tasks.request import TaskSpec
 
@@ -121,15 +123,21 @@ def main() -> None:
         parser.add_argument(f"--{name}", default="classification" if name == "task" else "")
     parser.add_argument("--calibration", type=int, default=128, help="sentences (default: 128)")
     parser.add_argument("--removed", type=int, default=1, help="heads removed (default: 1)")
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".svg"))
+    parser.add_argument("--out", type=Path, default=Path("gradient_matrices.svg"))
     given = parser.parse_args()
     torch.set_num_threads(1)
     load_plugins()
+    if given.task not in TASKS:
+        parser.error(f"unknown task {given.task!r}")
     text = tuple(filter(None, given.text.split(",")))
     spec = TaskSpec(task=given.task, model=given.model, data=given.data, text=text, label=given.label)
-    task, cache = open_task(spec), Cache(default_root())
-    task.validate()
-    task.prepare(0, cache, CPU)
+    cache = Cache(default_root())
+    try:
+        task = open_task(spec)
+        task.validate()
+        task.prepare(0, cache, CPU)
+    except TaskError as error:
+        parser.error(str(error))
     model = task.open(0, cache, CPU).requires_grad_(False)
     view = view_of(task, model, METHODS["gnorm"], 0, given.calibration, 1.0, CPU)
     before, after, removed = compared(view, given.removed)
