@@ -74,7 +74,8 @@ def check_expressible(model: nn.Module, heads: HeadMap, keep: int) -> None:
         lacks = "the numbers of heads and neurons that its layers have already"
     raise InputError(
         f"--uniform: the configuration of {name} has no place for {lacks}, so from_pretrained could not build the "
-        "model: leave --uniform out and load it with methods.heads.load_pruned, or add --export onnx"
+        "model: leave --uniform out; methods.heads.load_pruned loads the result, and --export onnx makes a file for "
+        "ONNX Runtime"
     )
 
 

@@ -62,7 +62,7 @@ def boxes(
     thin = {"color": MUTED, "linewidth": 0.7}
     axis.boxplot(
         draws, positions=levels, widths=width, manage_ticks=False, patch_artist=True,
-        label=f"{short(random)} ({len(draws)} draws)",
+        label=f"{short(random)} ({len(draws)} {'draw' if len(draws) == 1 else 'draws'})",
         boxprops={"facecolor": FAINT, "edgecolor": MUTED, "linewidth": 0.7},
         medianprops={"color": INK, "linewidth": 1.2}, whiskerprops=thin, capprops=thin,
         flierprops={"marker": "_", "markersize": 3, "markeredgecolor": MUTED, "markeredgewidth": 0.7},
