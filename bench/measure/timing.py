@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from bench.measure.cost import settle
-from bench.records.protocol import count_at
+from bench.records.protocol import nearest_count
 from methods.contract.choice import Choice
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 0.9)  # of the units removed, at which models are timed if quality is at more levels
@@ -34,8 +34,7 @@ def timed_levels(levels: tuple[int, ...], units: int, generate: bool) -> list[in
     """
     if generate or len(levels) <= len(SHARES):
         return sorted(levels)
-    wanted = (count_at(share, units) for share in SHARES)
-    return sorted({min(levels, key=lambda level: (abs(level - count), level)) for count in wanted})
+    return sorted({nearest_count(share, levels, units) for share in SHARES})
 
 
 def groups(choices: Mapping[int, Choice]) -> Iterator[dict[int, nn.Module]]:

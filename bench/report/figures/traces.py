@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from bench.records.protocol import count_at
+from bench.records.protocol import nearest_count
 from bench.records.schema import FinishedRecord
 from bench.report.figures.canvas import LEGEND_ROW, short
 from bench.report.figures.lines import MARKERS
@@ -42,8 +42,7 @@ def course(records: Sequence[FinishedRecord], level: float) -> Course | None:
     if not recorded:
         return None
     units = recorded[0][0]
-    wanted, counts = count_at(level, units), sorted({count for _, by_count in recorded for count in by_count})
-    nearest = min(counts, key=lambda count: abs(count - wanted))
+    nearest = nearest_count(level, {count for _, by_count in recorded for count in by_count}, units)
     traces = [by_count[nearest] for _, by_count in recorded if nearest in by_count]
     same = [trace for trace in traces if trace.steps == traces[0].steps]
     missing = [np.nan] * len(same[0].steps)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import mean
 
 from bench.analysis.curves import removes
-from bench.records.protocol import count_at
+from bench.records.protocol import nearest_count
 from bench.records.schema import FinishedRecord
 
 MOST = 4  # levels shown; where there are more, only those nearest to USUAL
@@ -64,7 +64,7 @@ def _levels(removed: Sequence[int], units: int) -> list[int]:
     between = [number for number in removed if number < units]
     if len(between) <= MOST:
         return between
-    return sorted({min(between, key=lambda number: abs(number - count_at(level, units))) for level in USUAL})
+    return sorted({nearest_count(level, between, units) for level in USUAL})
 
 
 def _table(names: Sequence[str], unpruned: Rows, rows: Rows) -> list[list[str]]:
