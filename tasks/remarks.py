@@ -10,9 +10,17 @@ from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 from tasks.data.dataset import Dataset
 from tasks.data.encode import encode
 from tasks.data.parts import listed
-from tasks.models import classifiers
+from tasks.models import classes
 
-TYPES_GIVEN = "the model is given token types for both texts of a pair, which its tokenizer leaves out by default"
+BY_HAND = "name its outputs in model_input_names of tokenizer_config.json"
+TYPES_GIVEN = (
+    "the model is given token types for both texts of a pair, which its tokenizer leaves out by default: if it was "
+    f"trained without them, {BY_HAND}"
+)
+TYPES_LEFT_OUT = (
+    "the model gets no token types for the texts of a pair, as its tokenizer of transformers 5 gives none: if it was "
+    f"trained with them, {BY_HAND}"
+)
 
 
 def on_length(data: Dataset, tokenizer: PreTrainedTokenizerBase, length: int) -> list[str]:
@@ -28,10 +36,10 @@ def on_length(data: Dataset, tokenizer: PreTrainedTokenizerBase, length: int) ->
 
 def on_numbers(data: Dataset, config: PreTrainedConfig, occurring: Collection[int]) -> list[str]:
     """Which classes of the model are meant by labels that are numbers."""
-    if not classifiers.are_numbers(config, data.labels):
+    if not classes.are_numbers(config, data.labels):
         return []
-    names = classifiers.class_names(config)
-    indices = classifiers.class_indices(config, data.labels, config.model_type, occurring)
+    names = classes.class_names(config)
+    indices = classes.class_indices(config, data.labels, config.model_type, occurring)
     meant = [f"{label} is {names[index]}" for label, index in zip(data.labels, indices, strict=True) if index >= 0]
     return [f"labels are numbers of classes: {', '.join(meant)}"]
 
@@ -44,7 +52,7 @@ def on_fixed_numbers(data: Dataset, config: PreTrainedConfig | None, columns: Se
     if not data.numbered:
         return []
     remarks = [f"labels are numbers of classes: {_numbered(data.labels)}"]
-    if config is not None and (order := classifiers.other_order(config, data.labels)):
+    if config is not None and (order := classes.other_order(config, data.labels)):
         remarks.append(
             f"the model numbers its classes otherwise ({_numbered(order)}): if the labels are its numbers, use --task "
             f"classification --text {','.join(columns)}"

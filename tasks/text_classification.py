@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -22,10 +23,10 @@ from tasks.data.dataset import SPLITS, Dataset, relabelled
 from tasks.data.encode import Batch, Encoded
 from tasks.data.location import short_name
 from tasks.data.source import load, where_of
-from tasks.data.splits import UnknownLabel, limited
+from tasks.data.splits import UnknownLabel, check_classes, limited
 from tasks.digest import digest_of_files, digest_of_source
 from tasks.errors import TaskError
-from tasks.models import checkpoint, classifiers, matching, train
+from tasks.models import checkpoint, classes, classifiers, matching, train
 from tasks.models.cache import Cache
 from tasks.models.seeded import SeededTask, Trained
 from tasks.models.vocabularies import model_files
@@ -79,6 +80,9 @@ class TextClassification(SeededTask):
             raise TaskError(f"{spec.task}: has no built-in data: give --data")
         else:
             data = built_in()
+        if self.folder is not None and not self.trains and not self.labels:
+            data = classes.one_label_per_class(data, checkpoint.load_config(self.folder))
+            check_classes(data, where_of(spec.source) or data.name)
         return limited(data, spec.limit) if spec.limit else data
 
     @property
@@ -96,7 +100,7 @@ class TextClassification(SeededTask):
     @cached_property
     def _remarks(self) -> tuple[str, ...]:
         """What to know of the user's data: how it was read, which texts are cut, and what numbers mean as labels."""
-        tokenizer = self._small(0)[0] if self.folder is None else classifiers.load_tokenizer(self.folder)
+        tokenizer = self._small(0)[0] if self.folder is None else self._tokenizer_of(self.folder)
         found = [*self.dataset.remarks, *remarks.on_length(self.dataset, tokenizer, self._length(tokenizer))]
         taken = None if self.folder is None or self.trains else checkpoint.load_config(self.folder)
         if self.labels:
@@ -104,7 +108,7 @@ class TextClassification(SeededTask):
         elif taken is not None:
             found += remarks.on_numbers(self.dataset, taken, self._occurring)
         if self._types_left_out and len(self._columns) == 2:
-            found.append(remarks.TYPES_GIVEN)
+            found.append(remarks.TYPES_GIVEN if self._types_given else remarks.TYPES_LEFT_OUT)
         return (*found, *(remarks.on_unseen(self.dataset) if self.trains else ()))
 
     @property
@@ -127,12 +131,12 @@ class TextClassification(SeededTask):
         checkpoint.skeleton(
             checkpoint.load_config(self.folder), self.spec.model
         )  # raises if there is no such classifier
-        tokenizer = classifiers.load_tokenizer(self.folder)
+        tokenizer = self._tokenizer_of(self.folder)
         if self.trains:
             model = classifiers.load_for_training(self.folder, self.dataset.labels, tokenizer, 0)
         else:
             model = classifiers.load_classifier(self.folder, tokenizer)
-            classifiers.class_indices(model.config, self.dataset.labels, self.spec.model, self._occurring)
+            classes.class_indices(model.config, self.dataset.labels, self.spec.model, self._occurring)
         embeddings: Any = model.get_input_embeddings()
         known = {"input_ids": embeddings.num_embeddings}
         if types := getattr(model.config, "type_vocab_size", 0):
@@ -141,18 +145,19 @@ class TextClassification(SeededTask):
         return model
 
     def fingerprints(self, seed: int) -> dict[str, Any]:
-        read = (checkpoint.__name__, classifiers.__name__, encode.__name__, __name__)
+        read = (checkpoint.__name__, classifiers.__name__, classes.__name__, encode.__name__, __name__)
         model: dict[str, Any] = {"read": digest_of_source(*read)}
         if self.folder is not None:
             model["weights"] = digest_of_files(model_files(self.folder))
-            model |= {"padding": "the tokenizer's"} if classifiers.pads_otherwise(self.folder) else {}
+            padding = classifiers.padding_note(self.folder)
+            model |= {"padding": padding} if padding else {}
             side = checkpoint.own_padding_side(checkpoint.load_tokenizer(self.folder))
             model |= {"padding side": "right"} if side == "left" else {}
             model |= {} if self.trains else {"length": self._recipe.max_length}
             model |= {"classes": "the data's"} if self.trains and checkpoint.format_of(self.folder) else {}
-            order = classifiers.other_order(checkpoint.load_config(self.folder), self.dataset.labels)
+            order = classes.other_order(checkpoint.load_config(self.folder), self.dataset.labels)
             model |= {"order of classes": order} if self.trains and order else {}
-            model |= {"token types": "given"} if self._types_left_out else {}
+            model |= {"token types": "given"} if self._types_given else {}
         if self.trains:
             code = [train.__name__, calibrating.__name__, seeding.__name__]
             code += [] if self.folder else [small.__name__, weights.__name__]
@@ -171,6 +176,16 @@ class TextClassification(SeededTask):
             return False
         return classifiers.leaves_types_out(checkpoint.load_tokenizer(self.folder), checkpoint.load_config(self.folder))
 
+    @property
+    def _types_given(self) -> bool:
+        """Whether the given model gets token types that its tokenizer leaves out."""
+        if self.folder is None or not self._types_left_out:
+            return False
+        return self.trains or classifiers.trained_with_types(checkpoint.load_config(self.folder))
+
+    def _tokenizer_of(self, folder: Path) -> PreTrainedTokenizerBase:
+        return classifiers.load_tokenizer(folder, trains=self.trains)
+
     @cached_property
     def _occurring(self) -> set[int]:
         """Numbers of the classes that some text has."""
@@ -182,7 +197,7 @@ class TextClassification(SeededTask):
         folder = self.place(seed, cache)
         self._tokenizer = classifiers.load_tokenizer(folder)
         classifier = classifiers.load_classifier(folder, self._tokenizer)
-        self._classes = classifiers.class_indices(classifier.config, self.dataset.labels, folder.name, self._occurring)
+        self._classes = classes.class_indices(classifier.config, self.dataset.labels, folder.name, self._occurring)
         model: nn.Module = classifier
         return model.to(device).eval()
 
@@ -207,14 +222,14 @@ class TextClassification(SeededTask):
         if self.folder is None:
             tokenizer, model = self._small(drawn)
         else:
-            tokenizer = classifiers.load_tokenizer(self.folder)
+            tokenizer = self._tokenizer_of(self.folder)
             model = classifiers.load_for_training(self.folder, self.dataset.labels, tokenizer, drawn)
         return model, tokenizer
 
     def fit(self, seed: int, device: torch.device) -> Trained:
         model, tokenizer = self.initial(seed)
         data = replace(self.dataset, train=tuple(self.dataset.train[index] for index in self.division(seed).training))
-        numbers = classifiers.class_indices(model.config, data.labels, self.spec.model)
+        numbers = classes.class_indices(model.config, data.labels, self.spec.model)
         splits: dict[str, Any] = {split: relabelled(getattr(data, split), numbers) for split in SPLITS}
         data = replace(data, **splits)
         return model, tokenizer, train.train(model, tokenizer, data, self._recipe, self.seeds(seed), device=device)

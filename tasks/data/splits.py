@@ -68,12 +68,20 @@ def disjoint(
         raise TaskError(f"{where}: {len(index)} different labels in {number} rows: are they classes?")
     names = tuple(labels) if labels else tuple(str(label) for label in index)
     examples = {split: tuple(Example(texts, index[label]) for texts, label in part) for split, part in rows.items()}
-    for split in ("train", "test"):
-        if len(labels) != 1 and len({example.label for example in examples[split]}) < 2:
-            only = names[examples[split][0].label]
-            raise TaskError(f"{where}: the {split} split has one class only ({only!r}); at least two are needed")
     numbered = bool(labels) and any(isinstance(label, int) for label in index)
-    return Dataset(name, names, *(examples[split] for split in SPLITS), remarks=tuple(remarks), numbered=numbered)
+    data = Dataset(name, names, *(examples[split] for split in SPLITS), remarks=tuple(remarks), numbered=numbered)
+    if len(labels) != 1:
+        check_classes(data, where)
+    return data
+
+
+def check_classes(data: Dataset, where: str) -> None:
+    """Raise TaskError, starting with ``where``, if the training or test split of ``data`` has one class only."""
+    for split in ("train", "test"):
+        found = {example.label for example in getattr(data, split)}
+        if len(found) < 2:
+            only = data.labels[found.pop()]
+            raise TaskError(f"{where}: the {split} split has one class only ({only!r}); at least two are needed")
 
 
 def _divided(rows: dict[str, list[Row]]) -> tuple[dict[str, list[Row]], list[str]]:

@@ -142,10 +142,14 @@ class SeededTask(Task):
 def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Save a tokenizer that, once loaded, truncates only in calls that ask for it, and pads where its files said.
 
-    Those written in Rust would also save the truncation and padding of their last call.
+    Those written in Rust would also save the truncation and padding of their last call. A padding token that is a word
+    of the vocabulary is left out: once loaded, the tokenizer would cut texts around it.
     """
-    tokenizer.padding_side = own_padding_side(tokenizer)
+    tokenizer.padding_side, padding = own_padding_side(tokenizer), tokenizer.pad_token
+    if "pad_token" not in tokenizer.init_kwargs and padding not in tokenizer.added_tokens_encoder:
+        tokenizer.pad_token = None
     if backend := getattr(tokenizer, "backend_tokenizer", None):
         backend.no_truncation()
         backend.no_padding()
     tokenizer.save_pretrained(folder)
+    tokenizer.pad_token = padding

@@ -8,49 +8,15 @@ import shutil
 
 import pytest
 import torch
-from transformers import BertConfig, BertModel, BloomConfig, RobertaConfig
+from transformers import BertModel, BloomConfig, RobertaConfig
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
-from tasks.errors import TaskError
 from tasks.models import checkpoint, classifiers
 
 
 @pytest.fixture
 def folder(tmp_path, tiny_model):
     return shutil.copytree(tiny_model, tmp_path / "model")
-
-
-@pytest.mark.parametrize(
-    ("classes", "labels", "places"),
-    [
-        (("negative", "positive"), ("positive", "negative"), [1, 0]),
-        (("NEGATIVE", "Positive"), ("negative", "positive"), [0, 1]),
-        (("negative", "neutral", "positive"), ("negative", "positive"), [0, 2]),
-        (("LABEL_0", "LABEL_1"), ("0", "1"), [0, 1]),
-        (("1", "0"), ("0", "1"), [1, 0]),
-        (("LABEL_0", "LABEL_1"), ("False", "True"), [0, 1]),
-        (("TRUE", "FALSE"), ("False", "True"), [1, 0]),
-        (("A", "a"), ("a", "A"), [1, 0]),
-    ],
-)
-def test_labels_of_the_data_find_their_class_by_name_or_else_by_number(classes, labels, places):
-    config = BertConfig(id2label=dict(enumerate(classes)), label2id={name: n for n, name in enumerate(classes)})
-    assert classifiers.class_indices(config, labels, "model") == places
-
-
-@pytest.mark.parametrize("labels", [("good", "bad"), ("0", "2"), ("negative", "1"), ("False", "positive")])
-def test_a_label_without_a_class_is_refused(labels):
-    config = BertConfig(id2label={0: "negative", 1: "positive"}, label2id={"negative": 0, "positive": 1})
-    with pytest.raises(
-        TaskError, match=r"model: the model has no label .*; available: .*; rename the labels of the data"
-    ):
-        classifiers.class_indices(config, labels, "model")
-
-
-def test_truth_values_are_not_two_of_three_classes():
-    config = BertConfig(id2label=dict(enumerate("abc")), label2id={name: number for number, name in enumerate("abc")})
-    with pytest.raises(TaskError, match="the model has no label 'False', 'True'; available: a, b, c; "):
-        classifiers.class_indices(config, ("False", "True"), "model")
 
 
 def test_a_tokenizer_cuts_where_the_positions_of_the_model_end(folder):

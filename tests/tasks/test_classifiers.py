@@ -32,7 +32,7 @@ from methods.heads import HeadMap, load_pruned, remove_heads, save_pruned
 from tasks.contract import TASKS
 from tasks.data.dataset import SPLITS
 from tasks.errors import TaskError
-from tasks.models import classifiers
+from tasks.models import classes, classifiers
 from tasks.models.cache import Cache
 from tasks.models.seeded import write_tokenizer
 from tasks.request import TaskSpec
@@ -84,13 +84,15 @@ def classes_one_by_one(folder, task):
     return torch.cat(found).argmax(1)
 
 
-@pytest.mark.parametrize(("stated", "tokenizer_has_one"), [(None, True), (0, True), (5, True), (0, False), (5, False)])
+@pytest.mark.parametrize(
+    ("stated", "tokenizer_has_one"), [(None, True), (0, True), (5, True), (0, False), (5, False), (None, False)]
+)
 def test_the_class_of_a_decoder_is_read_at_the_last_token_of_a_text(
     tiny_model, tiny_data, tmp_path, stated, tokenizer_has_one
 ):
     folder = decoder(tiny_model, tmp_path / "llama", pad_token_id=stated)
     if not tokenizer_has_one:
-        without_padding_token(folder)
+        without_padding_token(folder)  # it ends each text with [SEP], its token for the end
     task = task_on(folder, tiny_data)
     task.validate()
     expected = classes_one_by_one(folder, task)
@@ -98,6 +100,45 @@ def test_the_class_of_a_decoder_is_read_at_the_last_token_of_a_text(
     right = expected == torch.tensor([example.label for example in task.dataset.test])
     model = task.open(0, Cache(tmp_path / "cache"), torch.device("cpu"))
     assert torch.equal(task.evaluate(model).correct, right)
+    model.save_pretrained(tmp_path / "saved")
+    task.save_tokenizer(tmp_path / "saved")
+    again = task_on(tmp_path / "saved", tiny_data)
+    assert torch.equal(again.evaluate(again.open(0, Cache(tmp_path / "cache"), torch.device("cpu"))).correct, right)
+
+
+def test_a_decoder_whose_texts_end_with_the_only_token_for_padding_is_refused_unless_it_is_trained(
+    tiny_model, tiny_data, tmp_path
+):
+    folder = decoder(tiny_model, tmp_path / "llama", pad_token_id=None)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    specials = [name for name, token in settings.items() if name.endswith("_token") and isinstance(token, str)]
+    for name in specials:
+        settings.pop(name)
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"eos_token": "[SEP]"}))
+    state = json.loads((folder / "tokenizer.json").read_text())
+    state["added_tokens"] = [token for token in state["added_tokens"] if token["content"] == "[SEP]"]
+    (folder / "tokenizer.json").write_text(json.dumps(state))
+    with pytest.raises(TaskError, match=r"ends each text with \[SEP\], and has no other token for padding"):
+        task_on(folder, tiny_data).validate()
+    task, cache = task_on(folder, tiny_data, finetune=True, limit=32), Cache(tmp_path / "cache")
+    task.prepare(0, cache, torch.device("cpu"))
+    assert task.open(0, cache, torch.device("cpu")).config.pad_token_id == classifiers.load_tokenizer(
+        task.place(0, cache)
+    ).convert_tokens_to_ids("[SEP]")
+
+
+def test_a_word_that_is_padding_is_a_word_of_texts_still_in_what_is_saved(tiny_model, tiny_data, tmp_path):
+    """A tokenizer of word pieces, which loaded with one of them as a special token would cut all words around it."""
+    folder = decoder(tiny_model, tmp_path / "llama", pad_token_id=5)
+    without_padding_token(folder)
+    word = AutoTokenizer.from_pretrained(folder).convert_ids_to_tokens(5)
+    task = task_on(folder, tiny_data)
+    task.open(0, Cache(tmp_path / "cache"), torch.device("cpu"))
+    task.save_tokenizer(tmp_path / "saved")
+    before, after = AutoTokenizer.from_pretrained(folder), AutoTokenizer.from_pretrained(tmp_path / "saved")
+    text = f"{word} good {word}{word} film"
+    assert after(text)["input_ids"] == before(text)["input_ids"] and after.pad_token is None
+    assert task.fingerprints(0)["model"]["padding"] == "the configuration's"
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -129,6 +170,9 @@ def test_models_that_used_to_be_read_at_padding_have_a_key_of_their_own(tiny_mod
     same, other = (decoder(tiny_model, tmp_path / str(stated), pad_token_id=stated) for stated in (0, 5))
     assert "padding" not in task_on(same, tiny_data).fingerprints(0)["model"]
     assert "padding" in task_on(other, tiny_data).fingerprints(0)["model"]
+    ending = decoder(tiny_model, tmp_path / "ending", pad_token_id=None)
+    without_padding_token(ending)
+    assert "padding" in task_on(ending, tiny_data).fingerprints(0)["model"]
 
 
 def test_a_model_as_it_is_sees_all_of_a_text_and_what_is_cut_is_told(tiny_model, tmp_path):
@@ -280,8 +324,11 @@ def named(config, names):
     return config
 
 
-def albert(folder, names=NLI):
-    """A random ALBERT with tied layers, and its tokenizer, which marks the second text only if it is asked to."""
+def albert(folder, names=NLI, version="4.57.1"):
+    """A random ALBERT with tied layers, and its tokenizer, which marks the second text only if it is asked to.
+
+    version: of transformers, with which the model was saved.
+    """
     words = [f"▁{word}" for word in ("good", "bad", "film", *SPLITS, *map(str, range(60)))]
     pieces = [(piece, -2.0) for piece in ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "▁", *words)]
     tokenizer = AlbertTokenizer(vocab=pieces, model_max_length=32)
@@ -292,6 +339,8 @@ def albert(folder, names=NLI):
     )
     AlbertForSequenceClassification(named(config, names)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"transformers_version": version}))
     return folder
 
 
@@ -319,6 +368,26 @@ def test_a_pair_has_token_types_though_its_tokenizer_leaves_them_out(tmp_path):
     assert task.fingerprints(0)["model"]["token types"] == "given"
     task.save_tokenizer(tmp_path / "saved")
     assert "token_type_ids" in AutoTokenizer.from_pretrained(tmp_path / "saved").model_input_names
+
+
+@pytest.mark.parametrize("outputs", [None, ["input_ids", "attention_mask"], ["input_ids", "token_type_ids"]])
+@pytest.mark.parametrize("version", ["4.57.1", "5.0.0"])
+def test_a_pair_has_the_token_types_that_the_model_was_trained_with_or_its_files_name(tmp_path, version, outputs):
+    """A model that was saved by transformers 5 was trained with what its tokenizer gives there."""
+    folder = albert(tmp_path / "albert", version=version)
+    path = folder / "tokenizer_config.json"
+    if outputs:
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"model_input_names": outputs}))
+    task = pairs_of(tmp_path / "data", ROWS, model=str(folder))
+    task.open(0, Cache(tmp_path / "cache"), torch.device("cpu"))
+    given = "token_type_ids" in task.calibration(0, 8, torch.device("cpu"))[0].inputs
+    assert given == ("token_type_ids" in outputs if outputs else version < "5")
+    assert ("token types" in task.fingerprints(0)["model"]) == (outputs is None and version < "5")
+    told = [remark for remark in task.own_data.remarks if "token types" in remark]
+    assert bool(told) == (outputs is None) and all(("gets no" in remark) == (version > "5") for remark in told)
+    trained = pairs_of(tmp_path / "data", ROWS, model=str(folder), finetune=True)
+    _, tokenizer = trained.initial(0)
+    assert ("token_type_ids" in tokenizer("good", "bad")) == ("token_type_ids" in outputs if outputs else True)
 
 
 def test_models_without_token_types_and_tokenizers_of_no_family_are_left_alone(tiny_model, tmp_path):
@@ -382,24 +451,9 @@ def test_numbers_mean_the_classes_of_the_task_and_other_orders_are_told(tmp_path
     assert not any("number" in remark for remark in told)
 
 
-def test_classes_that_no_text_has_need_not_be_the_models():
-    config = AlbertConfig(id2label={0: "no", 1: "yes"}, label2id={"no": 0, "yes": 1})
-    labels = ("yes", "unused", "no")
-    assert classifiers.class_indices(config, labels, "model", {0, 2}) == [1, -1, 0]
-    with pytest.raises(TaskError, match="no label 'unused'"):
-        classifiers.class_indices(config, labels, "model", {0, 1, 2})
-
-
-def test_models_whose_classes_have_no_names_are_told_from_others():
-    with pytest.raises(TaskError, match="name the model's classes in id2label of its config"):
-        classifiers.class_indices(AlbertConfig(num_labels=3), NLI, "model")
-    with pytest.raises(TaskError, match="one output, a number, and no classes"):
-        classifiers.class_indices(AlbertConfig(num_labels=1), ("0", "1"), "model")
-
-
 def test_a_model_of_many_labels_for_a_text_is_refused_unless_it_is_trained(tiny_model, tiny_data, tmp_path):
     model = AutoModelForSequenceClassification.from_pretrained(tiny_model)
-    model.config.problem_type = classifiers.MULTI_LABEL
+    model.config.problem_type = classes.MULTI_LABEL
     model.save_pretrained(tmp_path / "many")
     AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path / "many")
     with pytest.raises(TaskError, match="any number of its labels, where one is expected: add --finetune"):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 WEIGHTS, BUFFERS, PRUNING = "model.safetensors", "buffers.safetensors", "pruning.json"
+CONFIG = "config.json"
 GENERATION = "generation_config.json"
 ORIGINAL = "original_inv_freq"  # end of a name: the frequencies of positions of a model that has seen no text
 
@@ -81,6 +82,8 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> bool:
 def load_pruned(path: str | Path) -> PreTrainedModel:
     """The model that ``save_pruned`` wrote, in evaluation mode on the CPU.
 
+    Its classes have the names that config.json gives them, which may have been edited.
+
     Raises ValueError for a folder that ``save_pruned`` did not write, or that is damaged.
     """
     from transformers import GenerationConfig
@@ -93,12 +96,24 @@ def load_pruned(path: str | Path) -> PreTrainedModel:
         tensors = load_file(path / WEIGHTS) | load_file(path / BUFFERS)
         model = _skeleton(pruning, "cpu")
         _fill(model, tensors)
+        _name_classes(model, path / CONFIG)
         if pruning["generation"] is not None:
             model.generation_config = GenerationConfig.from_dict(pruning["generation"])
     except Exception as error:  # of any kind: a configuration that is damaged can fail anywhere in a model's code
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{path} is not a complete pruned model: {type(error).__name__}: {reason}") from error
     return model.eval()
+
+
+def _name_classes(model: PreTrainedModel, path: Path) -> None:
+    """Give the classes of ``model`` the names in the configuration at ``path``, if it names any."""
+    found = json.loads(path.read_text()).get("id2label")
+    if not found:
+        return
+    names = {int(number): name for number, name in found.items()}
+    if sorted(names) != list(range(model.config.num_labels)):
+        raise ValueError(f"{path.name} names classes {sorted(names)}, the model has {model.config.num_labels}")
+    model.config.id2label, model.config.label2id = names, {name: number for number, name in names.items()}
 
 
 def _without_places(config: dict[str, Any]) -> dict[str, Any]:

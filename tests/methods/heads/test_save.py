@@ -218,3 +218,22 @@ def test_frequencies_that_grew_with_a_text_come_back_as_at_first(lengths, tmp_pa
         loaded = load_pruned(tmp_path / "saved")
         for length, logits in expected.items():
             torch.testing.assert_close(loaded(texts[length]).logits, logits, rtol=1e-5, atol=1e-6)
+
+
+def _renamed(zoo, folder, names):
+    """A saved pruned classifier of three classes, whose config.json was edited to name them."""
+    save_pruned(_prune(zoo, zoo.model("bert")), folder)
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"id2label": names}))
+    return folder
+
+
+def test_classes_have_the_names_of_the_configuration_that_may_be_edited(zoo, tmp_path):
+    names = {"0": "no", "1": "maybe", "2": "yes"}
+    loaded = load_pruned(_renamed(zoo, tmp_path / "pruned", names))
+    assert loaded.config.id2label == {0: "no", 1: "maybe", 2: "yes"}
+    assert loaded.config.label2id == {"no": 0, "maybe": 1, "yes": 2}
+    save_pruned(loaded, tmp_path / "again")
+    assert load_pruned(tmp_path / "again").config.id2label == loaded.config.id2label
+    with pytest.raises(ValueError, match=r"config.json names classes \[0, 1\], the model has 3"):
+        load_pruned(_renamed(zoo, tmp_path / "two", {"0": "no", "1": "yes"}))
