@@ -137,11 +137,7 @@ class TextClassification(SeededTask):
         else:
             model = classifiers.load_classifier(self.folder, tokenizer)
             classes.class_indices(model.config, self.dataset.labels, self.spec.model, self._occurring)
-        embeddings: Any = model.get_input_embeddings()
-        known = {"input_ids": embeddings.num_embeddings}
-        if types := getattr(model.config, "type_vocab_size", 0):
-            known["token_type_ids"] = types
-        self._check_texts(tokenizer, known)
+        self._check_texts(tokenizer, matching.known_inputs(model), bool(model.config.is_encoder_decoder))
         return model
 
     def fingerprints(self, seed: int) -> dict[str, Any]:
@@ -289,11 +285,8 @@ class TextClassification(SeededTask):
     def _length(self, tokenizer: PreTrainedTokenizerBase) -> int:
         return min(self._recipe.max_length, tokenizer.model_max_length)
 
-    def _check_texts(self, tokenizer: PreTrainedTokenizerBase, known: dict[str, int]) -> None:
-        """``matching.check_texts`` of the user's data or model.
-
-        known: how many token ids, and types of tokens, the model has, by the name of the input.
-        """
+    def _check_texts(self, tokenizer: PreTrainedTokenizerBase, known: dict[str, int], at_end: bool = False) -> None:
+        """``matching.check_texts`` of the user's data or model."""
         if self.spec.source or self.spec.model:
-            where = where_of(self.spec.source) or self.data_name
-            matching.check_texts(self.dataset, where, tokenizer, self._length(tokenizer), known, self.spec.model)
+            where, length = where_of(self.spec.source) or self.data_name, self._length(tokenizer)
+            matching.check_texts(self.dataset, where, tokenizer, length, known, self.spec.model, at_end)

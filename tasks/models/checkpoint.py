@@ -33,7 +33,7 @@ MEANINGS = {
 }
 COUNT_FROM_PADDING = (  # families that number positions from the padding token's id plus 1
     *("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert", "data2vec-text", "xmod"),
-    *("longformer", "mpnet", "ibert", "esm", "luke"),
+    *("longformer", "mpnet", "ibert", "esm", "luke", "markuplm", "lilt", "layoutlmv3"),
 )
 ADAPTER = "adapter_config.json"  # where it is, transformers adds the adapter's weights if PEFT is installed
 PATTERNS = (
@@ -136,7 +136,7 @@ def own_padding_side(tokenizer: PreTrainedTokenizerBase) -> str:
 
 def _positions(config: PreTrainedConfig) -> int | None:
     """Largest number of tokens that the model of ``config`` has positions for; None if it does not say."""
-    positions = getattr(config, "max_position_embeddings", None)
+    positions = getattr(config, "max_position_embeddings", getattr(config, "max_seq_len", None))
     if not isinstance(positions, int) or positions < 1:  # relative positions only
         return None
     if config.model_type in COUNT_FROM_PADDING:

@@ -19,6 +19,19 @@ SPACES = " ▁Ġ"  # a space, plain and as tokenizers write it
 NAMES = {"input_ids": ("id", "token"), "token_type_ids": ("type", "token type")}
 
 
+def known_inputs(model: PreTrainedModel) -> dict[str, int]:
+    """How many token ids, and types of tokens, ``model`` has, by the name of the input; none where any will do."""
+    known = {}
+    try:
+        embeddings: Any = model.get_input_embeddings()
+        known["input_ids"] = len(embeddings.weight)
+    except NotImplementedError:  # CANINE reads characters, and has embeddings of what they hash to
+        pass
+    if types := getattr(model.config, "type_vocab_size", 0):
+        known["token_type_ids"] = types
+    return known
+
+
 def check_texts(
     data: Dataset,
     where: str,
@@ -26,20 +39,29 @@ def check_texts(
     length: int,
     known: Mapping[str, int],
     model: str,
+    reads_at_end: bool = False,
 ) -> None:
     """Raise TaskError for a text without a token other than special ones and spaces, or that the model cannot read.
 
-    where: the data, as the user named it. length: most tokens of a text. known: how many token ids, and types of
-    tokens, the model has, by the name of the input. model: as the user named it.
+    where: the data, as the user named it. length: most tokens of a text. known: ``known_inputs`` of the model. model:
+    as the user named it. reads_at_end: whether the model reads the class at the token that ends a text, and so fails
+    where a text holds that token too.
     """
+    end = tokenizer.eos_token_id if reads_at_end else None
     empty = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     empty |= {token_id for token, token_id in tokenizer.get_vocab().items() if not token.strip(SPACES)}
     for split in SPLITS:
         examples = getattr(data, split)
+        ends = tokenizer(*["a"] * len(examples[0].texts))["input_ids"].count(end) if examples else 0
         for example, encoded in zip(examples, encode(examples, tokenizer, length), strict=True):
             tokens = encoded.tokens["input_ids"]
             if empty.issuperset(tokens):
                 raise TaskError(f"{where}: a {split} text has only special tokens or spaces: {example.texts!r}")
+            if end is not None and tokens.count(end) > ends:
+                raise TaskError(
+                    f"{where}: a {split} text holds {tokenizer.eos_token}, which ends texts: {model} would read its "
+                    f"class there; take it out of {example.texts!r}"
+                )
             for name, number in known.items():
                 if (largest := max(encoded.tokens.get(name, [0]))) >= number:
                     given, has = NAMES[name]

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 import torch
-from transformers import BertModel, BloomConfig, RobertaConfig
+from transformers import BertModel, BloomConfig, LiltConfig, MarkupLMConfig, MptConfig, RobertaConfig
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from tasks.models import checkpoint, classifiers
@@ -26,8 +26,11 @@ def test_a_tokenizer_cuts_where_the_positions_of_the_model_end(folder):
     assert checkpoint.load_tokenizer(folder).model_max_length == 32
     BloomConfig().save_pretrained(folder)
     assert checkpoint.load_tokenizer(folder).model_max_length == VERY_LARGE_INTEGER  # which lm-eval knows for none
-    RobertaConfig(max_position_embeddings=34, pad_token_id=1).save_pretrained(folder)
-    assert checkpoint.load_tokenizer(folder).model_max_length == 32
+    for config in (RobertaConfig, MarkupLMConfig, LiltConfig):  # which count from the padding token
+        config(max_position_embeddings=34, pad_token_id=1).save_pretrained(folder)
+        assert checkpoint.load_tokenizer(folder).model_max_length == 32
+    MptConfig(max_seq_len=24).save_pretrained(folder)
+    assert checkpoint.load_tokenizer(folder).model_max_length == 24
 
 
 def test_a_head_for_other_labels_is_drawn_from_the_seed_and_the_body_is_kept(folder):

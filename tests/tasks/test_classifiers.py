@@ -14,8 +14,13 @@ from transformers import (
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
+    BartConfig,
+    BartForSequenceClassification,
     BertConfig,
     BertForSequenceClassification,
+    CanineConfig,
+    CanineForSequenceClassification,
+    CanineTokenizer,
     DistilBertConfig,
     DistilBertForSequenceClassification,
     DistilBertTokenizer,
@@ -470,3 +475,39 @@ def test_test_texts_of_classes_without_training_texts_are_told(tiny_model, tmp_p
         (tmp_path / f"{split}.jsonl").write_text("".join(lines))
     told = task_on(tiny_model, tmp_path, finetune=True).own_data.remarks
     assert "10 of 30 test texts are of a class without training texts: c" in told
+
+
+def test_a_text_with_the_token_at_which_a_model_reads_its_class_is_refused(tiny_model, tmp_path):
+    """An encoder-decoder reads the class at the token that ends a text, and fails where a text has another one."""
+    folder = tmp_path / "bart"
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model, eos_token="[SEP]")
+    size = {"d_model": 32, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "max_position_embeddings": 32}
+    layers = {f"{part}_{what}": 2 for part in ("encoder", "decoder") for what in ("layers", "attention_heads")}
+    marks = {"pad_token_id": 0, "eos_token_id": tokenizer.sep_token_id, "decoder_start_token_id": 0}
+    config = BartConfig(vocab_size=len(tokenizer), **size, **layers, **marks)
+    BartForSequenceClassification(named(config, LABELS)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    rows = [{"text": f"film {number} good", "label": LABELS[number % 2]} for number in range(60)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    task_on(folder, tmp_path / "rows.jsonl").validate()
+    rows[7]["text"] = "film [SEP] good"
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(
+        TaskError, match=r"text holds \[SEP\], which ends texts: .* take it out of \('film \[SEP\] good'"
+    ):
+        task_on(folder, tmp_path / "rows.jsonl").validate()
+    task_on(tiny_model, tmp_path / "rows.jsonl").validate()
+
+
+def test_a_model_of_characters_has_no_vocabulary_to_check(tmp_path):
+    """CANINE has embeddings of hashes of characters."""
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 32}
+    config = CanineConfig(**sizes, num_hash_functions=4, num_hash_buckets=64, max_position_embeddings=128)
+    CanineForSequenceClassification(named(config, LABELS)).save_pretrained(tmp_path / "canine")
+    CanineTokenizer(model_max_length=128).save_pretrained(tmp_path / "canine")
+    rows = [{"text": f"film {number} good", "label": LABELS[number % 2]} for number in range(60)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    task = task_on(tmp_path / "canine", tmp_path / "rows.jsonl")
+    task.validate()
+    model = task.open(0, Cache(tmp_path / "cache"), torch.device("cpu"))
+    assert len(task.evaluate(model).correct) == len(task.dataset.test)
