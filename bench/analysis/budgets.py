@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from bench.analysis.kinds import KINDS
-from bench.analysis.points import Point
+from bench.analysis.points import Mean, Point
 from bench.analysis.stats.pairs import holm, task_weights
 from bench.analysis.stats.signflip import samples_needed, sign_flip_p
 from bench.analysis.trade_offs import TradeOffs
@@ -37,13 +37,13 @@ class Budget:
     batch: int = 0
     share: float = 0.0
 
-    def of(self, point: Point) -> float:
-        """What ``point`` takes of the budget, by the mean; NaN where it was not timed."""
-        return {"left": point.left, "time": point.time(self.batch).value, "lost": point.lost.value}[self.measure]
+    def of(self, point: Point) -> Mean:
+        """What ``point`` takes of the budget; NaN where it was not timed."""
+        return {"left": Mean(point.left), "time": point.time(self.batch), "lost": point.lost}[self.measure]
 
     def fits(self, point: Point) -> bool:
-        """Whether ``point`` is within the budget; False where it was not timed."""
-        return self.of(point) <= self.most + ROUNDING
+        """Whether ``point`` is within the budget by the mean; False where it was not timed."""
+        return self.of(point).value <= self.most + ROUNDING
 
 
 @dataclass(frozen=True)
@@ -189,8 +189,8 @@ def fronts_of(found: TradeOffs) -> dict[str, dict[str, list[Point]]]:
     for axis, budget in axes.items():
         for own in KINDS:
             points = [p for label in found.methods if found.kinds[label] == own for p in found.points[label]]
-            points = [point for point in points if isfinite(budget.of(point))]
-            best = front([round(budget.of(point), 6) for point in points], [point.lost.value for point in points])
+            points = [point for point in points if isfinite(budget.of(point).value)]
+            best = front([round(budget.of(point).value, 6) for point in points], [point.lost.value for point in points])
             if points:
                 fronts.setdefault(axis, {})[own] = [points[place] for place in best]
     return fronts

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.analysis.costs import cost_in_passes, forward_samples, forward_speedups
+from bench.analysis.costs import cost_in_passes, forward_samples
 from bench.analysis.curves import curve, parameters_removed
 from bench.analysis.quality import POINTS
 from bench.analysis.stats.across import mean_of_tasks, seed_bootstrap
@@ -17,6 +17,7 @@ from bench.records.schema import FinishedRecord
 
 ALIKE = 1.01  # times the size of the same model on another task: classifiers differ a little
 Own = Sequence[Sequence[FinishedRecord]]  # the records of a method, for each task by seed
+Speedups = Mapping[int, Sequence[np.ndarray]]  # by batch size for each task, (seeds, levels); NaN where not timed
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,9 @@ class Point:
     """A method at one level.
 
     removed, left: shares of its units removed, and of all parameters left. lost: points of quality. megabytes: NaN as a
-    mean over several models. speedups: of a forward pass by batch size, relative to the unpruned model of the cell; a
-    batch size that was not timed in every seed is missing. losses: for each task the points lost in each seed,
-    (seeds,), which ``lost`` is the mean of.
+    mean over several models. speedups: of a forward pass by batch size, relative to the unpruned model, pooled as
+    ``bench.analysis.pooled_times`` says; a batch size that was not timed in every seed is missing. losses: for each
+    task the points lost in each seed, (seeds,), which ``lost`` is the mean of.
     """
 
     label: str
@@ -95,19 +96,18 @@ def unpruned_of(cells: Sequence[Own], batches: Sequence[int]) -> Unpruned:
     if not cells:
         return Unpruned(float("nan"), float("nan"), seconds)
     first = cells[0]
-    return Unpruned(POINTS * float(_mean(first, lambda record: curve(record)[1][0])), _megabytes(first)[0], seconds)
+    return Unpruned(POINTS * float(mean_of(first, lambda record: curve(record)[1][0])), _megabytes(first)[0], seconds)
 
 
-def points_of(label: str, own: Own, batches: Sequence[int]) -> tuple[Point, ...]:
+def points_of(label: str, own: Own, speedups_of: Speedups) -> tuple[Point, ...]:
     """The points at each level that leaves a choice, of records that have the same levels.
 
     With nothing or everything removed, methods that train no weights all have the same model.
     """
     curves = [np.stack([curve(record)[1] for record in task]) for task in own]
     losses = [POINTS * (each[:, :1] - each) for each in curves]  # (seeds, levels) of each task
-    left = 1 - _mean(own, parameters_removed)
+    left = 1 - mean_of(own, parameters_removed)
     megabytes = _megabytes(own)
-    speedups_of = _speedups(own, batches)
     points = []
     for place in range(1, len(left)):
         removed = _level(own[0][0], place)
@@ -131,13 +131,6 @@ def points_of(label: str, own: Own, batches: Sequence[int]) -> tuple[Point, ...]
     return tuple(points)
 
 
-def _speedups(own: Own, batches: Sequence[int]) -> dict[int, tuple[np.ndarray, ...]]:
-    """For each task the speed-ups of its seeds at each level, (seeds, levels), by batch size; NaN if not timed."""
-    return {
-        batch: tuple(np.array([forward_speedups(each, batch) for each in task]) for task in own) for batch in batches
-    }
-
-
 def _level(record: FinishedRecord, place: int) -> float:
     return record.result.removed[place] / record.result.units
 
@@ -148,7 +141,7 @@ def _megabytes(own: Own) -> list[float]:
     sizes = [record.result.megabytes[0]["model"] for task in own for record in task]
     if len(models) != 1 or max(sizes) > ALIKE * min(sizes):
         return [float("nan")] * len(own[0][0].result.megabytes)
-    return _mean(own, lambda record: [size["model"] for size in record.result.megabytes]).tolist()
+    return mean_of(own, lambda record: [size["model"] for size in record.result.megabytes]).tolist()
 
 
 def _means(rows: Sequence[tuple[np.ndarray, ...]]) -> list[Mean]:
@@ -167,10 +160,10 @@ def cost_of(own: Own, one_machine: bool) -> Cost:
         measured = record.measured
         return measured.scoring_seconds + measured.method_training_seconds, cost_in_passes(record).total
 
-    seconds, passes = _mean(own, cost).tolist()
+    seconds, passes = mean_of(own, cost).tolist()
     return Cost(seconds if one_machine else float("nan"), passes)
 
 
-def _mean(own: Own, values: Callable[[FinishedRecord], Any]) -> np.ndarray:
+def mean_of(own: Own, values: Callable[[FinishedRecord], Any]) -> np.ndarray:
     """Mean over tasks of the mean over seeds of what ``values`` says of a record, of any shape."""
     return np.mean([np.mean([values(record) for record in task], axis=0) for task in own], axis=0)

@@ -12,6 +12,7 @@ from bench.analysis.kinds import kind
 from bench.analysis.machines import makers
 from bench.analysis.naming import seeds_in_words, short_names
 from bench.analysis.points import Cost, Point, Unpruned, batches_of, cost_of, points_of, unpruned_of
+from bench.analysis.pooled_times import pooled_speedups
 from bench.analysis.quality import quality_name
 from bench.records.schema import FinishedRecord, TaskKey
 
@@ -87,11 +88,12 @@ def trade_offs(records: Iterable[FinishedRecord], timed: bool = True) -> TradeOf
     batches = batches_of(complete.values()) if timed else []
     some = {label: own[0][0].cell for label, own in complete.items()}
     one_machine = len(makers(every)) <= 1
+    speedups = pooled_speedups(complete, batches)
     return TradeOffs(
         tasks=tasks,
         seeds=tuple(seeds[task] for task in tasks),
         unpruned=unpruned_of(list(complete.values()), batches),
-        points={label: points_of(label, own, batches) for label, own in complete.items()},
+        points={label: points_of(label, own, speedups[label]) for label, own in complete.items()},
         kinds={label: kind(cell) for label, cell in some.items()},
         costs={label: cost_of(own, one_machine) for label, own in complete.items()},
         controls=frozenset(label for label, cell in some.items() if cell.control),

@@ -126,7 +126,7 @@ def fronts(scope: Scope) -> list[Picture]:
             f"{scope.name}: points of {scope.quality} lost against {what}{_intervals(timed)}; the lines join the "
             f"methods of a kind that no other one beats{dotted}. "
             f"Beyond {front_figures.LINEAR} points the scale is logarithmic. On the lines: {members}."
-            + (f" {scope.untimed}" if batch else "")
+            + (f" Methods that remove heads alone have one time at each size. {scope.untimed}" if batch else "")
         )
         title = f"{what}, % of the unpruned model's"
         draw = partial(front_figures.fronts, scope.name, title, of_kinds, timed, random, batch)

@@ -22,24 +22,24 @@ INTERVAL = "95 % bootstrap interval over seeds"
 def fitting(found: TradeOffs, budget: Budget, answer: Answer, areas: Mapping[str, float], root: str) -> Table:
     """The best methods within a budget, at most ``SHOWN`` of each kind."""
     rows, groups = [], []
-    sure = budget.measure == "lost"
+    of_quality, exact = budget.measure == "lost", budget.measure == "left"
     for own, fits in answer.items():
         for fit in fits[:SHOWN]:
             shown = _columns(found, fit.point, areas, root)
-            more = [_within(fit.point.lost, budget.most)] if sure else []
-            rows.append((shown[0], shown[1], shown[2], *more, _more(fit, fits, found), *shown[3:]))
+            certain = [] if exact else [_within(budget.of(fit.point), budget.most)]
+            rows.append((*shown[:3], *certain, _more(fit, fits, found), *shown[3:]))
             groups.append(_group(own, fits))
     heads = _headings(found)
-    within_ = [Heading("interval within", "within", "Whether the whole interval is within the budget")] if sure else []
+    sure = [] if exact else [Heading("interval within", "within", "Whether the whole interval is within the budget")]
     apart = Heading(
-        "more than the best" + (" at its size" if sure else ""),
+        "more than the best" + (" at its size" if of_quality else ""),
         "more",
         "Points lost beyond the best of the kind"
-        + (" where both are no larger than it is" if sure else "")
+        + (" where both are no larger than it is" if of_quality else "")
         + ", in the same seeds; p of the sign-flip test, adjusted for all methods of the kind that fit",
     )
     return Table(
-        "budget", _in_words(found, budget), (*heads[:3], *within_, apart, *heads[3:]), tuple(rows), groups=tuple(groups)
+        "budget", _in_words(found, budget), (*heads[:3], *sure, apart, *heads[3:]), tuple(rows), groups=tuple(groups)
     )
 
 
@@ -150,7 +150,8 @@ def _headings(found: TradeOffs) -> tuple[Heading, ...]:
         Heading(
             f"speed-up, b{batch}",
             f"speedup{batch}",
-            f"Batch {batch}, relative to the unpruned model, with its {INTERVAL}",
+            f"Batch {batch}, relative to the unpruned model, with its {INTERVAL}; of heads alone, the mean over all "
+            "methods with models of this size",
         )
         for batch in found.batches
     )

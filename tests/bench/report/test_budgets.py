@@ -9,6 +9,7 @@ import pytest
 
 from bench.__main__ import main
 from bench.analysis.budgets import Budget, answer
+from bench.analysis.points import Mean
 from bench.analysis.trade_offs import trade_offs
 from bench.report.board import read
 from bench.report.pages import budgets as page_of_budgets
@@ -69,6 +70,15 @@ def test_a_budget_of_quality_says_whether_the_whole_interval_is_within(run):
     for row in table.rows:
         high = float(row[lost].spread.strip(" []").split(", ")[1])
         assert row[place].shown == ("yes" if high <= 20 else "no")
+
+
+@pytest.mark.parametrize(("most", "expected"), [(0.85, "no"), (0.9, "yes")])
+def test_a_budget_of_time_says_whether_the_whole_interval_is_within(run, most, expected):
+    (scope,) = scopes(read(run(seeds=2, data=("alpha",), labels=("michel",))))
+    points = [replace(point, speedups={8: Mean(1 / 0.8, 1 / 0.88, 1 / 0.7)}) for point in scope.found.points["michel"]]
+    found, budget = replace(scope.found, points={"michel": tuple(points)}), Budget("time", most, 8)
+    table = fitting(found, budget, answer(found, budget), {}, "")
+    assert table.rows[0][[heading.key for heading in table.headings].index("within")].shown == expected
 
 
 def test_every_point_is_in_a_table_and_on_disk(run):
