@@ -61,6 +61,11 @@ class Comparison:
     limits: tuple[int, ...] = ()
 
     @property
+    def measured(self) -> set[str]:
+        """The methods that were measured beside those of the paper."""
+        return {row.name for row in self.rows if not row.published} - {UNPRUNED}
+
+    @property
     def measured_on(self) -> str:
         """The tasks in words, each with its data and model."""
         return "; ".join(f"{task.task}: {task.data}, {task.model}" for task in self.tasks)
@@ -91,21 +96,27 @@ class Comparison:
 
 
 def side_by_side(records: Iterable[FinishedRecord]) -> list[Comparison]:
-    """Every paper's table that some of the finished ``records`` measured, beside what they have, by paper and task.
+    """Every paper's table that has a row of some method among the finished ``records``, beside what they have.
 
-    Measured values are means over draws and seeds. Where a table's figures are means over tasks, they are so over the
-    tasks of one model, for the methods that have all of them.
+    By paper and task; first the paper of which most methods were measured, as in a run of its suite. Measured values
+    are means over draws and seeds. Where a table's figures are means over tasks, they are so over the tasks of one
+    model, for the methods that have all of them.
     """
     by_task: dict[TaskKey, list[FinishedRecord]] = defaultdict(list)
     for record in records:
         by_task[record.task].append(record)
-    return [
+    found = [
         _comparison(paper, table, tasks, [fitting[task] for task in tasks])
         for paper in papers()
         for table in paper.tables
         if (fitting := _fitting(table, by_task))
         for tasks in _together(table, sorted(fitting))
     ]
+    measured: dict[str, set[str]] = defaultdict(set)
+    for each in found:
+        measured[each.paper.source] |= each.measured
+    shown = (each for each in found if each.measured)
+    return sorted(shown, key=lambda each: -len(measured[each.paper.source]))
 
 
 def in_markdown(comparisons: Sequence[Comparison]) -> str:

@@ -216,6 +216,19 @@ def test_means_over_tasks_are_of_the_tasks_of_one_model_that_a_method_has_all_of
     assert "means over 2 tasks" in both.explanation
 
 
+def test_a_table_of_which_the_unpruned_model_alone_was_measured_is_not_shown(classifier):
+    data = {"data": "glue:mnli"}
+    found = side_by_side([classifier("hies", **data), classifier("none", **data)])
+    assert [each.paper for each in found] == [HIES]  # and not DSP, whose model and task are the same
+
+
+def test_the_paper_of_which_most_methods_were_measured_comes_first(classifier):
+    methods = ["hies", "tis", "michel"]
+    assert [each.paper for each in side_by_side([classifier(m, data="glue:mnli") for m in methods])] == [HIES, DSP, DSP]
+    methods += ["dsp-joint:schedule=paper,start=pretrained", "dsp-pipelined:schedule=paper", "ste:start=pretrained"]
+    assert [each.paper for each in side_by_side([classifier(m, data="glue:mnli") for m in methods])] == [DSP, DSP, HIES]
+
+
 def test_a_path_does_not_matter(classifier):
     """What is compared follows from the record's task, units and parameters."""
     for data in ("mnli_mm", "my-rows"):
