@@ -89,6 +89,18 @@ def in_two(label: str, longest: int) -> str:
     return f"{label[:cut]}\n{short(label[cut:], longest)}"
 
 
+def told_apart(labels: Sequence[str]) -> dict[str, str]:
+    """A name for each label: its method with those options alone that other labels of the method have not."""
+    options = {label: label.partition(":")[2].split(",") for label in labels}
+    names = {}
+    for label in labels:
+        method = label.partition(":")[0]
+        others = [own for other, own in options.items() if other.partition(":")[0] == method]
+        own = [option for option in options[label] if option and not all(option in each for each in others)]
+        names[label] = f"{method}:{','.join(own)}" if own else method
+    return names
+
+
 def heading(figure: Figure, lines: Sequence[str]) -> None:
     """The lines of a title at the top left of a figure of several axes, which has to leave room for them."""
     wide, high = figure.get_size_inches()

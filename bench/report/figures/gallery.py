@@ -162,7 +162,8 @@ def traces(board: Board, task: TaskKey) -> list[Picture]:
     what = "accuracy" if all(np.isfinite(course.right).all() for course in found.values()) else "loss"
     caption = (
         f"{board.name(task)}: {what} on training batches and units with an open gate against the step, in trainings "
-        f"that keep {trace_figures.kept_in_words(found)} units, mean over seeds. Gates of 0.01 and more are open."
+        f"that keep {trace_figures.kept_in_words(found)} units, mean over seeds. Gates of 0.01 and more are open. "
+        "Names are without the options that all lines of a method share."
     )
     draw = partial(trace_figures.courses, found, f"{board.name(task)}: trainings")
     return [picture(f"traces-{task_slug(task)}", "Trainings, step by step", caption, draw)]

@@ -10,11 +10,12 @@ from matplotlib.figure import Figure
 
 from bench.records.protocol import nearest_count
 from bench.records.schema import FinishedRecord
-from bench.report.figures.canvas import LEGEND_ROW, short
+from bench.report.figures.canvas import LEGEND_ROW, legend, short, told_apart
 from bench.report.figures.lines import MARKERS
 from bench.report.figures.picture import SERIES
 
 DASHES = ("-", "--", "-.", ":")
+LONGEST_OF_WIDE = 90  # characters of a name in a legend across the whole figure
 
 
 @dataclass(frozen=True)
@@ -66,31 +67,32 @@ def kept_in_words(found: Mapping[str, Course]) -> str:
 def courses(found: Mapping[str, Course], title: str) -> Figure:
     """One line for each method in two panels: accuracy on training batches, or their loss, and open gates.
 
-    (As Li et al. 2021 show what annealing does.)
+    Names are without the options that a method's lines share. (As Li et al. 2021 show what annealing does.)
     """
     classifies = all(np.isfinite(each.right).all() for each in found.values())
-    rows = -(-len(found) // 3)
-    wide, high = 7.4, 3.1 + LEGEND_ROW * rows
+    wide, high = 7.4, 3.1 + LEGEND_ROW * -(-len(found) // 2)
     figure = Figure(figsize=(wide, high))
-    figure.subplots_adjust(
-        left=0.6 / wide, right=1 - 0.1 / wide, bottom=(0.6 + LEGEND_ROW * rows) / high, top=1 - 0.35 / high, wspace=0.25
-    )
+    figure.subplots_adjust(left=0.6 / wide, right=1 - 0.1 / wide, top=1 - 0.35 / high, wspace=0.25)
     quality, gates = figure.subplots(1, 2)
     quality.set_title(title, loc="left")
+    names = told_apart(list(found))
     for number, (label, each) in enumerate(found.items()):
+        turn, place = divmod(number, len(SERIES))
         look = {
-            "color": SERIES[number % len(SERIES)],
-            "linestyle": DASHES[number % len(DASHES)],
-            "marker": MARKERS[number // len(SERIES) % len(MARKERS)],
+            "color": SERIES[place],
+            "linestyle": DASHES[(place + place // len(DASHES) + 2 * turn) % len(DASHES)],  # not one for both blues
+            "marker": MARKERS[(place + turn) % len(MARKERS)],
             "markersize": 3.5,
-            "markevery": (number, max(6, len(each.steps) // 5)),  # those of two lines are not at the same steps
+            # those of two lines are not at the same steps
+            "markevery": (number % len(each.steps), max(6, len(each.steps) // 5)),
         }
-        quality.plot(each.steps, 100 * each.right if classifies else each.loss, label=short(label), **look)
+        name = short(names[label], LONGEST_OF_WIDE)
+        quality.plot(each.steps, 100 * each.right if classifies else each.loss, label=name, **look)
         gates.plot(each.steps, each.open, **look)
     quality.set_ylabel("accuracy on training batches (%)" if classifies else "loss on training batches")
     gates.set_ylabel("units with an open gate")
     gates.set_ylim(bottom=0)
     for axis in (quality, gates):
         axis.set_xlabel("step")
-    figure.legend(loc="lower left", bbox_to_anchor=(0.02, 0), ncols=3, fontsize=8.5, handlelength=2.6, borderaxespad=0)
+    legend(figure, quality)
     return figure

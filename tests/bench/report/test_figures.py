@@ -23,7 +23,7 @@ from PIL import Image
 from bench.report.board import read
 from bench.report.figures import gallery, lines
 from bench.report.figures import ranks as rank_figures
-from bench.report.figures.canvas import canvas, short
+from bench.report.figures.canvas import canvas, short, told_apart
 from bench.report.figures.curves import BOXES, boxes
 from bench.report.figures.heads import BUDGETS, kept_by_layer, kept_shares, layers_by_budget, open_gates
 from bench.report.figures.picture import PAPER, SERIES, STYLE, picture
@@ -335,13 +335,39 @@ def test_the_main_figure_parts_trained_methods_from_others_and_controls_from_met
     assert "0 chance, 1 unpruned; mean over 2 tasks; bars: 95 % intervals over 6 seeds" in words
 
 
+def test_names_of_trainings_keep_what_differs_and_stand_within_the_figure():
+    paper = "dsp-joint:schedule=paper,start=pretrained"
+    constant = "dsp-joint:end_temperature=1.0,schedule=paper,start=pretrained,start_temperature=1.0"
+    found = dict.fromkeys((paper, constant, "ste:start=pretrained"), Course((4, 8), *(np.arange(1.0, 7),) * 4))
+    figure = courses(found, "trainings")
+    figure.canvas.draw()
+    (legend_,) = figure.legends
+    names = [text.get_text() for text in legend_.get_texts()]
+    assert names == ["dsp-joint", "dsp-joint:end_temperature=1.0,start_temperature=1.0", "ste"]
+    right = max(text.get_window_extent().x1 for text in legend_.get_texts())
+    assert right < figure.bbox.width
+    assert all(line.get_markevery()[0] < 6 for line in figure.axes[0].lines)  # even of many each has a marker
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sets(st.sampled_from("wxyz"))), max_size=6))
+def test_names_that_tell_apart_are_different_and_have_what_not_all_of_a_method_share(methods):
+    labels = [f"{method}:{','.join(sorted(own))}" if own else method for method, own in methods]
+    names = told_apart(list(dict.fromkeys(labels)))
+    assert len(set(names.values())) == len(names)
+    for (method, own), label in zip(methods, labels, strict=True):
+        shared = set.intersection(*(others for other, others in methods if other == method))
+        expected = sorted(own - shared)
+        assert names[label] == (f"{method}:{','.join(expected)}" if expected else method)
+
+
 def test_lines_of_trainings_and_of_papers_differ_in_more_than_colour():
     steps = np.arange(1.0, 41)
     found = {f"m{number}": Course((4, 8), steps, steps, steps / 40, steps) for number in range(8)}
     for axis in courses(found, "trainings").axes:
         looks = [(line.get_linestyle(), line.get_marker()) for line in axis.lines]
         assert len(looks) == 8 and len(set(looks[:4])) == 4
-        assert len({(*look, line.get_color()) for look, line in zip(looks, axis.lines, strict=True)}) == 8
+        assert len(set(looks)) == 8
+        assert len({line.get_linestyle() for line in axis.lines if line.get_color() in (SERIES[0], SERIES[4])}) == 3
     curves = [
         PaperCurve(name, group, name == "theirs", (0, 1), (1, 0)) for group in "ab" for name in ("theirs", "x", "y")
     ]
