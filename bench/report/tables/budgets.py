@@ -22,20 +22,20 @@ INTERVAL = "95 % bootstrap interval over seeds"
 def fitting(found: TradeOffs, budget: Budget, answer: Answer, areas: Mapping[str, float], root: str) -> Table:
     """The best methods within a budget, at most ``SHOWN`` of each kind."""
     rows, groups = [], []
-    of_quality, exact = budget.measure == "lost", budget.measure == "left"
+    exact = budget.measure == "left"
     for own, fits in answer.items():
         for fit in fits[:SHOWN]:
             shown = _columns(found, fit.point, areas, root)
             certain = [] if exact else [_within(budget.of(fit.point), budget.most)]
             rows.append((*shown[:3], *certain, _more(fit, fits, found), *shown[3:]))
-            groups.append(_group(own, fits))
+            groups.append(_group(own, fits, budget))
     heads = _headings(found)
     sure = [] if exact else [Heading("interval within", "within", "Whether the whole interval is within the budget")]
     apart = Heading(
-        "more than the best" + (" at its size" if of_quality else ""),
+        "more than the best",
         "more",
         "Points lost beyond the best of the kind"
-        + (" where both are no larger than it is" if of_quality else "")
+        + (", at the size that the heading of the kind names" if budget.measure == "lost" else "")
         + ", in the same seeds; p of the sign-flip test, adjusted for all methods of the kind that fit",
     )
     return Table(
@@ -139,9 +139,11 @@ def random_choice(found: TradeOffs, budget: Budget, own: str) -> Point | None:
     return min((point for point in points if point), key=lambda point: merit(point, budget), default=None)
 
 
-def _group(own: str, fits: Sequence[Fit]) -> str:
-    """The heading of a kind."""
-    return titled(own) + (f"; {SHOWN} of {len(fits)} methods that fit" if len(fits) > SHOWN else "")
+def _group(own: str, fits: Sequence[Fit], budget: Budget) -> str:
+    """The heading of a kind, with the size at which its methods are compared under a budget of quality."""
+    some = f"; {SHOWN} of {len(fits)} methods that fit" if len(fits) > SHOWN else ""
+    size = f"; compared with {100 * fits[0].point.left:.1f} % of the parameters left, or fewer"
+    return titled(own) + some + size * (budget.measure == "lost" and len(fits) > 1)
 
 
 def _headings(found: TradeOffs) -> tuple[Heading, ...]:

@@ -72,6 +72,18 @@ def test_a_budget_of_quality_says_whether_the_whole_interval_is_within(run):
         assert row[place].shown == ("yes" if high <= 20 else "no")
 
 
+def test_a_budget_of_quality_says_at_which_size_methods_are_compared(run):
+    (scope,) = scopes(read(run(seeds=8, data=("alpha",))))
+    for measure, most, said in (("lost", 20.0, True), ("left", 0.99, False)):
+        budget = Budget(measure, most)
+        found = answer(scope.found, budget)
+        groups = dict.fromkeys(fitting(scope.found, budget, found, {}, "").groups)
+        for group, fits in zip(groups, found.values(), strict=True):
+            size = f"; compared with {100 * fits[0].point.left:.1f} % of the parameters left, or fewer"
+            assert group.endswith(size) == (said and len(fits) > 1)
+            assert len(fits) > 1 or "compared" not in group
+
+
 @pytest.mark.parametrize(("most", "expected"), [(0.85, "no"), (0.9, "yes")])
 def test_a_budget_of_time_says_whether_the_whole_interval_is_within(run, most, expected):
     (scope,) = scopes(read(run(seeds=2, data=("alpha",), labels=("michel",))))
