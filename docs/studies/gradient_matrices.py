@@ -12,9 +12,7 @@ without the heads of least score (the product of the three); and the change. The
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from torch import Tensor
 
 from bench.measure.view import view_of
 from bench.report.figures.canvas import cell_map, name_cells
+from bench.report.figures.change_map import change_map
 from bench.suites.cells import open_task
 from bench.suites.plugins import load_plugins
 from methods import METHODS, View
@@ -85,7 +84,7 @@ def compared(view: View, removed: int) -> tuple[Norms, Norms, list[int]]:
 
 
 def drawn(before: Norms, after: Norms, title: str) -> Any:
-    """A row of maps for each part: before, after, and the change in per cent; a cross marks what was removed."""
+    """A row of maps for each part: before, after, and the change in per cent (``bench.report.figures.change_map``)."""
     wide, layers = max(map(len, before.query)), len(before.query)
     figure = empty_figure(3 * (0.75 + 0.3 * wide), 3 * (0.55 + 0.22 * layers))
     figure.suptitle(title, fontsize=9.5)
@@ -93,28 +92,20 @@ def drawn(before: Norms, after: Norms, title: str) -> Any:
     for line, part in zip(grid, PARTS, strict=True):
         first, second = ([row.numpy() for row in getattr(norms, part)] for norms in (before, after))
         largest = max(float(np.max(row)) for row in (*first, *second)) or 1.0
+        for axis, norms, name in zip(line, (first, second), ("before", "after"), strict=False):
+            cell_map(axis, [row / largest for row in norms])
+            axis.set_title(f"{part}: {name}", fontsize=8.5, loc="left")
         with np.errstate(divide="ignore", invalid="ignore"):
             change = [now / then - 1 for then, now in zip(first, second, strict=True)]
-        most = max((abs(value) for row in change for value in row if value > -1), default=1.0) or 1.0
-        texts = (None, None, partial(_per_cent, change))
-        names = ("before", "after", "change in %")
-        scaled = ([row / largest for row in first], [row / largest for row in second])
-        for axis, rows, text, name in zip(
-            line, (*scaled, [np.minimum(abs(row) / most, 1) for row in change]), texts, names, strict=True
-        ):
-            cell_map(axis, rows, text, size=5)
-            name_cells(axis, range(max(map(len, rows))), range(len(rows)), size=7)
-            axis.set_title(f"{part}: {name}", fontsize=8.5, loc="left")
+        change_map(line[2], change, [row == -1 for row in change], size=5)
+        line[2].set_title(f"{part}: change in %", fontsize=8.5, loc="left")
+        for axis in line:
+            name_cells(axis, range(max(map(len, first))), range(len(first)), size=7)
     for axis in grid[-1]:
         axis.set_xlabel("head")
     for axis in grid[:, 0]:
         axis.set_ylabel("layer")
     return figure
-
-
-def _per_cent(change: Sequence[np.ndarray], row: int, column: int) -> str:
-    value = change[row][column]
-    return "×" if value == -1 else f"{100 * value:+.0f}" if np.isfinite(value) else ""
 
 
 def main() -> None:

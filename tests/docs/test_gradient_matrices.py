@@ -63,5 +63,6 @@ def test_the_matrices_are_the_gradients_of_the_weights(study):
 def test_the_figure_gives_the_change_of_each_head_and_marks_what_is_removed(study):
     before, after = [torch.tensor([2.0, 4.0])], [torch.tensor([0.0, 5.0])]
     figure = study.drawn(study.Norms(before, before, before), study.Norms(after, after, after), "title")
-    changes = [[text.get_text() for text in axis.texts] for axis in np.reshape(figure.axes, (3, 3))[:, 2]]
-    assert changes == [["×", "+25"]] * 3
+    for axis in np.reshape(figure.axes, (3, 3))[:, 2]:
+        written = {int(text.get_position()[0]): text.get_text() for text in axis.texts if text.get_text()}
+        assert written == {0: "×", 1: "+25"}  # by column

@@ -12,6 +12,7 @@ from bench.report.board import Board
 from bench.report.figures import heads as head_figures
 from bench.report.figures import layers as layer_figures
 from bench.report.figures import score_changes as change_figures
+from bench.report.figures.change_map import LEGEND
 from bench.report.figures.picture import Picture, picture
 from bench.report.kept import Kept
 from bench.report.links import slug, task_slug
@@ -79,8 +80,8 @@ def score_changes(board: Board, task: TaskKey, label: str) -> list[Picture]:
         return []
     name = board.name(task)
     caption = (
-        f"{name}, seed {found.seed}: change of each head's score under {label}, in per cent of what it was, once the "
-        "heads marked × are removed."
+        f"{name}, seed {found.seed}: change of each head's score under {label} after the first removal, in per cent of "
+        f"what it was: {LEGEND}."
     )
     draw = partial(change_figures.score_changes, found, f"{name}, {label}: scores after the first removal")
     file, title = f"score-changes-{slug(label)}-{task_slug(task)}", f"Scores of {label} after the first removal"

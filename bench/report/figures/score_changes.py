@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from bench.records.arrays import read_arrays
 from bench.records.schema import FinishedRecord
-from bench.report.figures.canvas import canvas, cell_map, name_cells
+from bench.report.figures.canvas import canvas, name_cells
+from bench.report.figures.change_map import change_map
 from bench.report.figures.heads import by_layer, modules_of
 
 NAME = "scores.0"  # of the first draw
@@ -43,23 +44,10 @@ def score_change(records: Mapping[Path, FinishedRecord]) -> ScoreChange | None:
 
 
 def score_changes(found: ScoreChange, title: str) -> Figure:
-    """One cell per head, one row per layer: the change in per cent; a cross marks the heads that were removed."""
+    """A map of the changes with a row for each layer (``bench.report.figures.change_map``)."""
     wide, layers = max(found.shape), len(found.shape)
     figure, axis = canvas(title, "head", "layer", (max(4.4, 0.75 + 0.42 * wide), 0.85 + 0.24 * layers))
-    known = np.abs(found.change[np.isfinite(found.change)])
-    largest = known.max() if known.size and known.max() > 0 else 1.0
-    fill = np.nan_to_num(np.minimum(np.abs(found.change) / largest, 1), nan=0.0, posinf=1.0)
-    start = np.cumsum([0, *found.shape])
-
-    def text(row: int, column: int) -> str:
-        unit = start[row] + column
-        value = found.change[unit]
-        return "×" if unit in found.removed else _per_cent(value) if np.isfinite(value) else ""
-
-    cell_map(axis, by_layer(fill, found.shape), text)
+    removed = np.isin(np.arange(len(found.change)), found.removed)
+    change_map(axis, by_layer(found.change, found.shape), by_layer(removed, found.shape))
     name_cells(axis, range(wide), found.modules)
     return figure
-
-
-def _per_cent(share: float) -> str:
-    return f"{100 * share:+.0f}" if round(100 * share) else "0"

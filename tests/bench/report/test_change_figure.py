@@ -7,11 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 from safetensors.numpy import load_file
 
 from bench.__main__ import main
 from bench.measure.view import view_of
 from bench.report.board import read
+from bench.report.figures.change_map import change_map
+from bench.report.figures.picture import MUTED, SERIES
 from bench.report.figures.score_changes import ScoreChange, score_change, score_changes
 from bench.suites.cells import open_task
 from methods import METHODS
@@ -55,4 +59,27 @@ def test_cells_show_per_cent_and_mark_what_was_removed():
     change = np.array([0.5, np.nan, -0.25, np.inf])
     axis = score_changes(ScoreChange(change, np.array([1]), (2, 2), ("encoder 0", "cross 0"), 0), "title").axes[0]
     assert [label.get_text() for label in axis.get_yticklabels()] == ["encoder 0", "cross 0"]
-    assert [text.get_text() for text in axis.texts] == ["+50", "×", "-25", ""]
+    assert cells(axis) == {(0, 0): "+50", (1, 0): "×", (0, 1): "-25"}
+
+
+def test_rises_and_falls_have_different_colours_and_what_was_removed_has_none():
+    axis = Figure().subplots()
+    change_map(axis, [np.array([0.5, -0.5, 0.1]), np.array([-1.0, 0.0, -0.05])], [np.zeros(3, bool), np.arange(3) == 0])
+    assert cells(axis) == {(0, 0): "+50", (1, 0): "-50", (2, 0): "+10", (0, 1): "×", (1, 1): "0", (2, 1): "-5"}
+    fills = {
+        tuple(corner): (to_hex(patch.get_facecolor()), patch.get_alpha())
+        for patch in axis.patches
+        for corner in np.floor(patch.get_path().vertices[::5]).astype(int).tolist()
+    }
+    rises, falls = SERIES[:2]
+    assert {place: colour for place, (colour, _) in fills.items()} == {
+        (0, 0): rises, (2, 0): rises, (1, 0): falls, (2, 1): falls,
+    }  # fmt: skip
+    assert fills[0, 0][1] == fills[1, 0][1] > fills[2, 0][1] > fills[2, 1][1]  # centred at zero: the same both ways
+    (cross,) = [text for text in axis.texts if text.get_text() == "×"]
+    assert cross.get_color() == MUTED
+
+
+def cells(axis):
+    """What is written in the cell at (column, row), where something is."""
+    return {tuple(map(int, text.get_position())): text.get_text() for text in axis.texts if text.get_text()}
