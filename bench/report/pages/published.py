@@ -45,7 +45,7 @@ def _picture(each: Comparison) -> Picture | None:
     if not any(curve.published and len(curve.x) >= LEAST for curve in drawn):
         return None
     y = each.table.figures[place].heading
-    x = f"removed, of {each.table.whole} {each.table.what}"
+    x = f"removed, {each.table.unit}"
     caption = f"{each.table.name}: {y}, as published by {each.paper.source} (dashed), and as measured."
     draw = partial(paper_curves, drawn, each.table.name, x, y)
     return picture(details.published_name(each), each.table.name, caption, draw)

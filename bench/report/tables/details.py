@@ -100,13 +100,13 @@ def published(board: Board, each: Comparison) -> Table:
     for row in each.rows:
         origin = "published" if row.published else "measured"
         link = method_link(row.name) if not row.published and row.name in board.labels else ""
-        removed = Cell(f"{row.removed} of {table.whole}", float(row.removed))
+        removed = Cell(table.amount(row.removed), float(row.removed))
         figures = (Cell(column.shown(value), value) for column, value in zip(table.figures, row.figures, strict=True))
         cells.append((name(row.shown_name, link), Cell(origin, origin), removed, *figures))
     headings = (
         Heading("method", "method"),
         Heading("origin", "origin", "Published: a paper gives it, and it was not measured here"),
-        Heading("removed", "removed", f"Of {table.whole} {table.what}"),
+        Heading("removed", "removed", table.unit.capitalize()),
         *(Heading(column.heading, column.heading) for column in table.figures),
     )
     caption = f"{table.name}, published by {each.paper.source}, and measured on {each.measured_on}"

@@ -91,6 +91,7 @@ class PaperTable(BaseModel):
     over_tasks: bool = Field(False, description="whether figures are means over tasks")
     whole: PositiveInt = Field(description="how many there are of what is removed; records match at equal shares")
     what: str = Field(description="what is counted")
+    per_cent: bool = Field(False, description="whether rows give per cent of it, and ``whole`` is 100 for that reason")
     columns: tuple[str, ...] = Field(description="each of one of ``KINDS``")
     legend: str = ""
     rows: tuple[PaperRow, ...]
@@ -108,6 +109,15 @@ class PaperTable(BaseModel):
     def figures(self) -> tuple[Column, ...]:
         """The columns."""
         return tuple(map(Column.of, self.columns))
+
+    def amount(self, removed: int) -> str:
+        """How much a row removes: ``14 of 144``, or ``10 %``."""
+        return f"{removed} %" if self.per_cent else f"{removed} of {self.whole}"
+
+    @property
+    def unit(self) -> str:
+        """What that is of: ``of 144 heads``, or ``per cent of the heads``."""
+        return f"per cent of the {self.what}" if self.per_cent else f"of {self.whole} {self.what}"
 
     def fits(self, record: FinishedRecord) -> bool:
         """Whether ``record`` measured what the table is of: by task, architecture and quality, not by any path."""

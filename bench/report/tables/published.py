@@ -85,7 +85,7 @@ class Comparison:
         mixed = not self.one_machine and any(column.kind in (GENERATION, FORWARD) for column in table.figures)
         words = [
             f"Rows marked *published* are from {paper.paper} ({where}), of {table.model}; they were not measured here.",
-            f"*removed*: of {table.whole} {table.what}. Accuracies in per cent.",
+            f"*removed*: {table.unit}. Accuracies in per cent.",
             *(over or means),
             table.legend,
             "Speed-ups were measured on several machines, and are left out." if mixed else "",
@@ -129,7 +129,7 @@ def in_markdown(comparisons: Sequence[Comparison]) -> str:
             rows = [["removed", "method", *(column.heading for column in columns)]]
             for row in each.rows:
                 figures = (column.shown(value) for column, value in zip(columns, row.figures, strict=True))
-                rows.append([f"{row.removed} of {each.table.whole}", row.shown_name, *figures])
+                rows.append([each.table.amount(row.removed), row.shown_name, *figures])
             parts.append(f"{literal(each.table.name)}; measured on {literal(each.measured_on)}:")
             parts += [aligned([[literal(cell) for cell in row] for row in rows]), each.explanation]
         listed = "\n".join(f"- {literal(difference)}" for difference in each.paper.differences)

@@ -216,6 +216,14 @@ def test_means_over_tasks_are_of_the_tasks_of_one_model_that_a_method_has_all_of
     assert "means over 2 tasks" in both.explanation
 
 
+def test_what_a_paper_gives_in_per_cent_is_shown_so(classifier):
+    (hies,) = side_by_side([classifier("hies", data="glue:mnli")])
+    text = in_markdown([hies])
+    assert {row[0] for row in rows(text)} == {"0 %", "10 %", "30 %", "50 %"} and "of 100" not in text
+    assert "*removed*: per cent of the heads." in text
+    assert "*removed*: of 144 heads." in in_markdown(side_by_side([classifier("michel")]))
+
+
 def test_a_table_of_which_the_unpruned_model_alone_was_measured_is_not_shown(classifier):
     data = {"data": "glue:mnli"}
     found = side_by_side([classifier("hies", **data), classifier("none", **data)])
