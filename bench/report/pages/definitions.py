@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +15,12 @@ def definition(package: str, name: str) -> str:
     package: ``methods`` or ``tasks``, whose modules register functions and classes by a decorator.
     """
     return _definitions(package).get(name, "")
+
+
+def task_definition(name: str, own_data: bool) -> str:
+    """The docstring of a task; with a user's own data, without what it says of the data that are built in."""
+    found = definition("tasks", name)
+    return re.sub(r"; built in: .*?(?=\n\n|$)", ".", found, count=1, flags=re.DOTALL) if own_data else found
 
 
 @cache

@@ -12,13 +12,15 @@ from bench.report.board import Board
 from bench.report.figures import gallery, head_gallery, lines
 from bench.report.files import Files, files_of
 from bench.report.links import heads_file, task_slug
-from bench.report.pages.definitions import definition
+from bench.report.pages.definitions import task_definition
 from bench.report.pages.published import link
 from bench.report.pages.render import render
 from bench.report.standing import standing, why_none, words
 from bench.report.tables import details, knees, overview
 from bench.report.tables.published import Comparison
 from bench.report.tables.translations import translations
+
+OWN_DATA = ("data", "train", "harness_tasks")  # settings that replace the data that a task has built in
 
 
 def task_page(
@@ -54,7 +56,7 @@ def task_page(
         root="../",
         lead=" ".join(words(found)) if found else why_none(board, [task]),
         about=_facts(board, task),
-        definition=definition("tasks", task.task),
+        definition=task_definition(task.task, any(name in board.of_task(task)[0].cell.asked for name in OWN_DATA)),
         table=table,
         curves=drawn,
         heads=heads,

@@ -4,9 +4,14 @@ import inspect
 
 import pytest
 
-from bench.report.pages.definitions import definition
+from bench.report.board import read
+from bench.report.pages.definitions import definition, task_definition
+from bench.report.pages.task import task_page
+from bench.suites.plugins import load_plugins
 from methods import METHODS
 from tasks.contract import TASKS
+
+load_plugins()  # before it there is none to test
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -19,6 +24,27 @@ def test_the_definition_of_a_method_is_its_docstring(name):
 def test_the_definition_of_a_task_is_its_docstring(name):
     found = definition("tasks", name)
     assert found and found == inspect.getdoc(TASKS[name])
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_what_is_built_in_is_said_of_that_alone(name):
+    whole, own = (task_definition(name, own_data) for own_data in (False, True))
+    assert whole == definition("tasks", name) and "; built in: " in whole
+    assert own == f"{whole.split('; built in: ')[0]}."
+    assert task_definition("nowhere", True) == ""
+
+
+@pytest.mark.parametrize("asked", [{}, {"data": "rows.csv"}, {"train": "rows.csv"}, {"harness_tasks": ["piqa"]}])
+def test_the_page_of_a_task_describes_the_data_that_it_has(run, changed, parse, undrawn, asked):
+    board = read(run(seeds=1, data=("alpha",), labels=("michel", "random")))
+    records = {path: changed(record, cell={"asked": asked}) for path, record in board.records.items()}
+    (page,) = (
+        content
+        for name, content in task_page(type(board)(board.folder, records), board.tasks[0], {}).items()
+        if name.endswith(".html")
+    )
+    text = parse(page.decode()).text
+    assert "One text, any set of classes" in text and ("built in" in text) != bool(asked)
 
 
 def test_a_value_in_a_decorator_is_no_name():
