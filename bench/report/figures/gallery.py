@@ -58,7 +58,8 @@ def overall_curves(board: Board, looks: Looks) -> list[Picture]:
     for axis, suffix, where, part in _axes(board, AXES):
         what, limits, points = AXES[axis]
         if drawn := lines.overall(part, points):
-            draw = partial(curve_figures.curves, drawn, looks, title, what, scale, limits)
+            own = lines.looks(board, None, looks, {line.label for line in drawn})
+            draw = partial(curve_figures.curves, drawn, own, title, what, scale, limits)
             caption = f"Quality against {what}{where}: {title[0].lower()}{title[1:]}{_bands(board)}."
             pictures.append(picture(f"overall-{axis}{suffix}", f"Quality against {what}", caption, draw, MAIN))
     return pictures
@@ -71,7 +72,8 @@ def task_curves(board: Board, task: TaskKey, looks: Looks) -> Iterator[Picture]:
     for axis, suffix, where, part in _axes(board, TASK_AXES):
         what, limits, points = TASK_AXES[axis]
         if drawn := lines.of_task(part, task, points):
-            draw = partial(curve_figures.curves, drawn, looks, name, what, scale, limits)
+            own = lines.looks(board, task, looks, {line.label for line in drawn})
+            draw = partial(curve_figures.curves, drawn, own, name, what, scale, limits)
             caption = f"{name}: {scale.name} against {what}{where}{_bands(board)}."
             forms = FORMS if axis == "heads" else ("svg",)
             yield picture(f"{axis}{suffix}-{task_slug(task)}", f"Quality against {what}", caption, draw, forms)

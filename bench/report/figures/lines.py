@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from statistics import median
 
@@ -49,15 +49,24 @@ class Look:
 GREY = Look(FAINT, width=0.8)
 
 
-def looks(board: Board, task: TaskKey | None = None) -> dict[str, Look]:
+def looks(
+    board: Board,
+    task: TaskKey | None = None,
+    usual: Mapping[str, Look] | None = None,
+    drawn: Collection[str] | None = None,
+) -> dict[str, Look]:
     """Methods that stand out in figures: the best of each kind by mean area, or area on ``task``, and random removal.
 
     Where no method removes heads alone, they are the best of those that there are. Of few, all stand out, controls too.
+
+    usual: how methods look in other figures, which they keep. drawn: those that the figure has, where it lacks some, as
+    latency was not measured of all: then the best of these.
     """
     by_task = board.table.pivot_table(index="label", columns=["task", "data", "model"], values="area")
     if task is not None and tuple(task) in by_task.columns:  # a task at chance has no area
         by_task = by_task[[tuple(task)]]
-    means = by_task.reindex(board.labels).mean(axis=1, skipna=False)  # methods that lack a task come last
+    labels = [label for label in board.labels if drawn is None or label in drawn]
+    means = by_task.reindex(labels).mean(axis=1, skipna=False)  # methods that lack a task come last
     by_area = [str(label) for label in means.sort_values(ascending=False, kind="stable").index]
     ranked = [label for label in by_area if removes_heads(board.any_of(label))] or by_area
     random = control(board)
@@ -66,12 +75,17 @@ def looks(board: Board, task: TaskKey | None = None) -> dict[str, Look]:
     if len(few) <= len(SERIES):
         best = {own: [label for label in few if kind(board.any_of(label).cell) == own] for own in MOST}
     best[SCORE] = best[SCORE][: len(SERIES) - len(best[RECOVERED]) - len(best[TRAINED])]
-    firsts = {own: labels[0] for own, labels in best.items() if labels}
-    left = [number for number in range(len(SERIES)) if number not in {FIRST[own] for own in firsts}]
+    kept = {label: look for label, look in (usual or {}).items() if any(label in labels for labels in best.values())}
+    taken = {SERIES.index(look.colour) for look in kept.values()}
+    firsts = {own: labels[0] for own, labels in best.items() if labels and FIRST[own] not in taken}
+    left = [number for number in range(len(SERIES)) if number not in taken | {FIRST[own] for own in firsts}]
     found = {}
     for own, labels in best.items():
         for label in labels:  # the best of a kind looks as its kind does in other figures
-            number = FIRST[own] if label == firsts[own] else left.pop(0)
+            if label in kept:
+                found[label] = kept[label]
+                continue
+            number = FIRST[own] if label == firsts.get(own) else left.pop(0)
             found[label] = Look(SERIES[number], MARKERS[number], DASHES[own], hollow=own == TRAINED)
     return found | ({random: Look(MUTED, "x", ":")} if random else {})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from functools import partial
 from itertools import product
@@ -171,6 +172,25 @@ def test_few_methods_all_stand_out_and_the_inverse_too(run, write):
     run(seeds=1, labels=("michel", "random"), data=("alpha",))
     board = read(write("inverse-ae", 20, control=True))
     assert set(lines.looks(board)) == {"michel", "inverse-ae", "random"}
+
+
+def test_in_a_figure_of_latency_the_best_of_those_timed_stand_out(run, write):
+    folder = run(seeds=1, labels=("voita", "random"), data=("alpha",))
+    for place in range(14):
+        write(f"michel:x={place}", 60 + place, timed=place in (*range(5), 12))
+    board = read(folder)
+    (task,) = board.tasks
+    usual = lines.looks(board, task)
+    best, timed = ({f"michel:x={place}" for place in places} for places in ((10, 11, 12, 13), (2, 3, 4, 12)))
+    assert usual.keys() == best | {"voita", "random"}
+    drawn = {line.label for line in lines.of_task(board, task, partial(lines.by_speed, batch=8))}
+    looks = lines.looks(board, task, usual, drawn)
+    assert looks.keys() == timed | {"voita", "random"}
+    assert all(looks[label] == usual[label] for label in ("michel:x=12", "voita", "random"))
+    assert len({look.colour for look in looks.values()}) == len(looks)
+    pictures = {each.name.partition("-classification")[0]: each for each in gallery.task_curves(board, task, usual)}
+    for axis, expected in (("heads", best), ("latency", timed), ("latency-b8", timed)):
+        assert set(re.findall(r">(michel:x=\d+)<", pictures[axis].inline)) == expected
 
 
 def test_methods_that_begin_alike_have_an_entry_each_inside_the_figure():
