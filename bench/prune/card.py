@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
+
 from bench.analysis.naming import calibration_in_words, count
 from bench.records.provenance import provenance
 from bench.report.tables.markdown import aligned
@@ -105,6 +107,7 @@ class Pruned:
     uneven: float | None = None  # quality with as many units, chosen freely; None unless every layer keeps as many
     never_empty: int = 0  # attention modules that cannot run without any head
     own_number: bool = False  # whether the method itself chose how many heads to keep
+    half: torch.dtype | None = None  # of 16 bits, which both models have on disk; None for that of the measured ones
     left_alone: Sequence[str] = ()  # parts of a composite model whose attention is not understood
 
 
@@ -160,6 +163,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
             *([_price(pruned, pruned.uneven), ""] if pruned.uneven is not None else []),
             _explained(pruned.times),
             "",
+            *([_halved(pruned.half), ""] if pruned.half else []),
             "Heads kept, by attention module:",
             "",
             *sites,
@@ -210,6 +214,15 @@ def _explained(times: Times) -> str:
     return (
         f"Times: median of {times.repeats} forward passes, and the middle half of them, in {clock}. "
         f"Load average before them: {times.load:.1f} on {times.processors} processors."
+    )
+
+
+def _halved(half: torch.dtype) -> str:
+    """In which type the model is saved, and in which it was measured."""
+    name = str(half).removeprefix("torch.")
+    return (
+        f"Weights are saved in {name}, as those of the model before are, and MB are of that. Everything else was "
+        "measured with the same weights in float32."
     )
 
 

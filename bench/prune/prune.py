@@ -26,6 +26,7 @@ from bench.prune.card import Pruned, card
 from bench.prune.loading import check_loading
 from bench.prune.metadata import command, front_matter
 from bench.prune.onnx import Export, export_onnx
+from bench.prune.precision import cast, half_of, round_weights
 from bench.prune.times import times_of
 from bench.prune.uniform import check_expressible, even_units_to_keep, with_allocation
 from bench.records.errors import InputError
@@ -98,15 +99,19 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
     with _one_line(options):
         _prepare(task, options.seed, cache, device)
         model: Any = task.open(options.seed, cache, device).requires_grad_(False)
-        before = evaluate_model(task, model)
+        before, half = evaluate_model(task, model), half_of(task)
         view, choice = _chosen(options, task, model, keep, device, source)
         uneven = None
         if options.uniform:
             free = replace(options, method=with_allocation(options.method, "global"))
-            uneven = task.evaluate(_chosen(free, task, model, keep, device, source)[1].smaller()).quality
+            other = _chosen(free, task, model, keep, device, source)[1]
+            round_weights(other.model, half)
+            uneven = task.evaluate(other.smaller()).quality
+        round_weights(choice.model, half)
         smaller: Any = choice.smaller()
         gap = largest_gap(task, choice, smaller)
         after = evaluate_model(task, smaller)
+    size = half.itemsize / model.dtype.itemsize if half else 1
     sites = HeadMap.of(model).sites  # all, also those of kinds that were left alone
     pruned = Pruned(
         model=task.model_name,
@@ -130,7 +135,8 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         quality_name=name_of_quality(bool(before.outcomes.parts), isinstance(before.outcomes, CorpusOutcomes)),
         metrics={name: (value, after.outcomes.metrics[name]) for name, value in before.outcomes.metrics.items()},
         parameters=(before.parameters["model"], after.parameters["model"]),
-        megabytes=(before.megabytes["model"], after.megabytes["model"]),
+        megabytes=(size * before.megabytes["model"], size * after.megabytes["model"]),
+        half=half,
         times=times_of(task, [model, smaller], device),
         gap=gap,
         command=again,
@@ -256,7 +262,8 @@ def _save(smaller: Any, task: Task, pruned: Pruned, out: Path, options: PruneOpt
             if hasattr(module, "_hf_hook"):  # of --device-map, which would send what it reads to its GPU
                 module._hf_hook.execution_device = torch.device("cpu")
         try:
-            plain = save_pruned(smaller.cpu(), folder)
+            with cast(smaller, pruned.half):
+                plain = save_pruned(smaller.cpu(), folder)
         except ValueError as error:  # a class that is not one of transformers, or that its configuration does not build
             raise InputError(f"nothing was saved: {error}") from error
         if options.uniform and not plain:
