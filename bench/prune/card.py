@@ -38,7 +38,7 @@ AGAIN = """\
 ```
 {command}
 ```
-"""
+{where}"""
 
 
 class Spread(NamedTuple):
@@ -103,6 +103,7 @@ class Pruned:
     times: Times
     gap: float  # between gated and smaller model, relative to the scale of the logits
     command: str  # that makes it again
+    local: Sequence[str]  # parts of it with names of local files and folders, which do not say where these are
     kinds: Sequence[str] = ()  # of attention that heads were removed from; empty for all
     uneven: float | None = None  # quality with as many units, chosen freely; None unless every layer keeps as many
     never_empty: int = 0  # attention modules that cannot run without any head
@@ -174,7 +175,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
             *(_onnx(pruned, onnx) if onnx else []),
             LOAD.format(path=name),
             PLAIN if plain else UNEVEN,
-            AGAIN.format(command=pruned.command),
+            AGAIN.format(command=pruned.command, where=_where(pruned.local)),
         ]
     )
 
@@ -215,6 +216,14 @@ def _explained(times: Times) -> str:
         f"Times: median of {times.repeats} forward passes, and the middle half of them, in {clock}. "
         f"Load average before them: {times.load:.1f} on {times.processors} processors."
     )
+
+
+def _where(local: Sequence[str]) -> str:
+    """What to fill in before the command works elsewhere: the folders of its author are not on the card."""
+    if not local:
+        return ""
+    names = ", ".join(f"`{each}`" for each in local)
+    return f"\nLocal files and folders, to be given with their paths: {names}.\n"
 
 
 def _halved(half: torch.dtype) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import EvalResult, ModelCardData
@@ -14,6 +13,7 @@ from bench.analysis.quality import ACCURACY, BLEU
 from tasks.contract import Task
 from tasks.data.location import is_path
 from tasks.data.packages import PREFIX
+from tasks.paths import expanded
 from tasks.request import TaskSpec
 
 if TYPE_CHECKING:
@@ -90,6 +90,15 @@ def command(options: PruneOptions) -> str:
     return shlex.join(parts + _given("out", options.out.name or options.out.resolve().name))
 
 
+def local_paths(options: PruneOptions) -> list[str]:
+    """The flags, with what ``command`` gives them, of files and folders of the user."""
+    asked, shown = options.task, options.task.without_folders()
+    found = [name for name in ("data", "train", "validation", "test", "model") if _is_local(getattr(asked, name))]
+    found += ["mirror"] if asked.mirror else []
+    found += ["harness_tasks"] if any(map(_is_local, asked.harness_tasks)) else []
+    return [shlex.join(_given(name, shown[name])) for name in found]
+
+
 def _given(name: str, value: Any) -> list[str]:
     """The words that give ``value`` to the flag of a field."""
     flag = f"--{name.replace('_', '-')}"
@@ -103,10 +112,14 @@ def _given(name: str, value: Any) -> list[str]:
 
 def hub_id(name: str) -> str | None:
     """``name`` if it is an id of the hub, and not a folder, a file or an installed package."""
-    if not name or f"{name}:".startswith(PREFIX) or is_path(name) or Path(name).exists():
+    if not name or f"{name}:".startswith(PREFIX) or _is_local(name):
         return None
     try:
         validate_repo_id(name)
     except HFValidationError:
         return None
     return name
+
+
+def _is_local(name: str) -> bool:
+    return bool(name) and not name.startswith(PREFIX) and (is_path(name) or expanded(name).exists())

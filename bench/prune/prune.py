@@ -24,7 +24,7 @@ from bench.measure.view import view_of
 from bench.prune.budget import AUTO, check_chooses, check_enough, units_to_keep
 from bench.prune.card import Pruned, card
 from bench.prune.loading import check_loading
-from bench.prune.metadata import command, front_matter
+from bench.prune.metadata import command, front_matter, local_paths
 from bench.prune.onnx import Export, export_onnx
 from bench.prune.precision import cast, half_of, round_weights
 from bench.prune.times import times_of
@@ -82,7 +82,7 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
     device = torch.device(options.device)
     task = open_task(options.task)
     check_start(options.method, task)
-    again = command(options)
+    again, local = command(options), local_paths(options)
     if options.uniform:
         options = replace(options, method=with_allocation(options.method, "layer"))
     source = calibration_source(task, options.calibration, options.calibration_from)
@@ -140,6 +140,7 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         times=times_of(task, [model, smaller], device),
         gap=gap,
         command=again,
+        local=local,
         uneven=uneven,
         never_empty=len(view.heads.never_empty),
         left_alone=tuple(view.heads.left_alone),

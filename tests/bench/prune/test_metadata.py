@@ -83,6 +83,19 @@ def test_the_command_of_the_card_asks_for_the_same(prune, tmp_path, flags, metho
         assert getattr(again, name) == getattr(asked, name), name
 
 
+def test_the_card_says_which_words_of_the_command_are_paths(prune, tmp_path, tiny_model, tiny_data):
+    (tmp_path / "copies").mkdir()
+    (tmp_path / "copies" / "tiny").symlink_to(tiny_model)
+    flags = ("--method", "magnitude", "--keep", "0.5")
+    assert prune(*flags) == 0
+    assert prune(*flags, "--mirror", str(tmp_path / "copies"), out="mirrored", model="org/tiny") == 0
+    cards = [(tmp_path / name / "README.md").read_text() for name in ("small", "mirrored")]
+    said = "Local files and folders, to be given with their paths: `--data tiny.jsonl`, "
+    assert cards[0].endswith(f"\n\n{said}`--model tiny-bert`.\n")
+    assert cards[1].endswith(f"\n\n{said}`--mirror copies`.\n") and "--model org/tiny " in cards[1]
+    assert not any(str(each) in card for card in cards for each in (tmp_path, tiny_model.parent, tiny_data.parent))
+
+
 def test_odd_names_of_columns_and_folders_are_given_as_they_were(prune, tmp_path, tiny_data, monkeypatch):
     rows = [json.loads(line) for line in tiny_data.read_text().splitlines()]
     odd = [{'a, "b"': row["text"], "-label": row["label"]} for row in rows]
