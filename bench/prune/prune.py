@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -279,19 +278,29 @@ def _save(smaller: Any, task: Task, pruned: Pruned, out: Path, options: PruneOpt
         task.save_tokenizer(folder)
         head = front_matter(task, smaller, pruned, out.name, plain, bool(onnx))
         (folder / "README.md").write_text(f"{head}\n{text}", encoding="utf-8")
-        if place == out:
-            _fill(out, folder)
-        else:
-            folder.rename(out)
+        if not _moved(folder, out):
+            raise InputError(
+                f"--out {options.out}: something else has been put there while this model was pruned, so it is not "
+                "saved: prune it again to another folder"
+            )
     return text
 
 
-def _fill(out: Path, folder: Path) -> None:
-    """Move what is in ``folder``, two levels below ``out``, to ``out``: that may be a mount, or where a shell is.
+def _moved(folder: Path, out: Path) -> bool:
+    """Make ``folder`` the new folder ``out``; False, with nothing moved, where somebody else has put something there.
 
-    Raises OSError, with nothing moved, where somebody else has put something there meanwhile.
+    An empty ``out``, which ``folder`` is in then, is filled: it may be a mount, or where a shell is.
     """
+    if out not in folder.parents:
+        try:
+            folder.rename(out)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            return False
+        return True
     if any(path != folder.parent for path in out.iterdir()):
-        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(out))
+        return False
     for path in folder.iterdir():
         path.rename(out / path.name)
+    return True

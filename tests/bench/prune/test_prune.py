@@ -311,17 +311,25 @@ def test_an_empty_folder_stays_the_same_one(prune, tmp_path, monkeypatch):
     assert "--out there\n" in Path("README.md").read_text()
 
 
-def test_what_another_put_into_the_folder_meanwhile_stays(prune, tmp_path, capsys, monkeypatch):
-    (tmp_path / "small").mkdir()
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_what_another_put_there_meanwhile_stays(prune, tmp_path, capsys, monkeypatch, before, what):
+    """Such as a second command that was given the same folder, or the one that it makes."""
+    out = tmp_path / "small"
+    own = out / "own" if before or what == "folder" else out
+    if before:
+        out.mkdir()
 
     def save(*arguments):
-        (tmp_path / "small" / "own").write_text("mine")
+        own.parent.mkdir(exist_ok=True)
+        own.write_text("mine")
         return save_pruned(*arguments)
 
     monkeypatch.setattr("bench.prune.prune.save_pruned", save)
     assert prune("--method", "magnitude", "--keep", "0.5") == 2
-    assert capsys.readouterr().err == f"headbench: error: {tmp_path / 'small'}: Directory not empty\n"
-    assert [path.name for path in (tmp_path / "small").iterdir()] == ["own"]
+    said = f"headbench: error: --out {out}: something else has been put there while this model was pruned, so it is "
+    assert capsys.readouterr().err == f"{said}not saved: prune it again to another folder\n"
+    assert own.read_text() == "mine" and [path for path in tmp_path.rglob("*") if path.is_file()] == [own]
 
 
 def test_a_name_may_be_as_long_as_the_system_allows(prune, tmp_path):
