@@ -8,7 +8,6 @@ from typing import Any, cast
 from torch import nn
 
 from methods.heads.finding.layout import HEAD_DIM, Layout, UnsupportedArchitecture, part
-from methods.heads.finding.layouts import LAYOUTS
 from methods.heads.finding.linear import Linear, features, is_linear
 from methods.heads.finding.match import match_layout
 from methods.heads.finding.shared_keys import reuses, source_of, stores
@@ -52,10 +51,10 @@ def survey(model: nn.Module) -> tuple[tuple[Site, ...], dict[str, str]]:
                 raise
             left_alone[part_name] = str(error)
     if not of_part[""]:
-        wanted = ", ".join("/".join(layout.paths()) for layout in LAYOUTS)
         raise UnsupportedArchitecture(
-            f"{type(model).__name__} has no attention module with known projections ({wanted}); "
-            "add its names to methods/heads/finding/layouts.py"
+            f"{type(model).__name__} has no attention module with known projections, so no head can be removed: use a "
+            "model of a type that docs/heads.md lists as supported, or add its names to "
+            "methods/heads/finding/layouts.py"
         )
     place = {path: number for number, path in enumerate(modules)}
     sites = sorted((site for found in of_part.values() for site in found), key=lambda site: place[site.name])

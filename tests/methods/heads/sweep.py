@@ -12,7 +12,6 @@ import inspect
 import json
 import logging
 import os
-import re
 import resource
 import signal
 import sys
@@ -63,7 +62,7 @@ def _try_width(model_type: str, narrow: bool) -> Result:
         heads = HeadMap.of(model)
     except UnsupportedArchitecture as error:
         attends = any("attention" in type(module).__name__.lower() for module in model.modules())
-        return Result(model_type, "refused", name, reason=_short(str(error)) if attends else "has no attention")
+        return Result(model_type, "refused", name, reason=str(error) if attends else "has no attention")
     parts = " ".join(heads.left_alone)
     known = Result(model_type, "exact", name, len(heads.sites), len(heads), len(heads.never_empty), parts)
     if sum(parameter.numel() for parameter in model.parameters()) > LARGEST:
@@ -251,11 +250,6 @@ def _difference(actual: list[Tensor], expected: list[Tensor]) -> float:
 
 def _inside(name: str, path: str) -> bool:
     return not path or name.startswith(f"{path}.")
-
-
-def _short(reason: str) -> str:
-    """A reason without the list of all projections that are known."""
-    return re.sub(r" \([^ ()]*/[^()]*\)", "", reason)
 
 
 def _line(error: Exception) -> str:
