@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from bench.analysis.excluded_tasks import rows_to_average
 from bench.analysis.naming import fixed
 from bench.analysis.stats.orders import rank_correlation
@@ -26,5 +28,5 @@ def area_orders(board: Board) -> str:
     tau = rank_correlation(means["area"].to_numpy(), means["area50"].to_numpy())
     return (
         f"Kendall's tau between the orders of the {len(labels)} methods that remove heads by area and by area to 50 %: "
-        f"{fixed(tau, 2)}."
+        f"{'undefined, as all tie in one of them' if np.isnan(tau) else fixed(tau, 2)}."
     )

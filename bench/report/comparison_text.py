@@ -139,9 +139,9 @@ def _order_table(comparison: Comparison) -> str:
     ]
     for task in comparison.tasks:
         if found := task.agreement:
-            stable = ["–" if value != value else fixed(value, 2) for value in found.stable]
+            tau, *stable = ["–" if value != value else fixed(value, 2) for value in (found.tau, *found.stable)]
             shared = f"{100 * found.overlap:.0f} % of {found.k}"
-            rows.append([task.name, fixed(found.tau, 2), shared, f"{100 * found.k / found.units:.0f} %", *stable])
+            rows.append([task.name, tau, shared, f"{100 * found.k / found.units:.0f} %", *stable])
     return "Agreement of removal orders; over seeds: Kendall's tau of a method with itself\n\n" + (aligned(rows))
 
 

@@ -72,6 +72,12 @@ def test_methods_can_be_in_order_of_the_area_to_half(make_record, board_of):
     assert "by area and by area to 50 %: 0.33." in by_area
 
 
+def test_where_all_methods_tie_orders_have_no_correlation(make_record, board_of):
+    drawn = board_of([make_record(label=label, quality=[(0.9, 0.7, 0.5)]) for label in ("one", "two", "three")])
+    text = markdown(drawn)
+    assert "by area and by area to 50 %: undefined, as all tie in one of them." in text and "nan" not in text
+
+
 def test_the_order_of_a_table_is_asked_for_by_its_column(make_record, tmp_path, capsys):
     for label, shape in (("early", (0.9, 0.8, 0.5)), ("late", (0.9, 0.7, 0.8))):
         Store(tmp_path).write(f"t/{label}/seed0", make_record(label=label, quality=[shape]), OUTCOMES)

@@ -470,3 +470,10 @@ def test_bad_input_is_one_line(keep, capsys, arguments, told):
 def test_no_records_is_one_line(tmp_path, capsys):
     assert main(["compare", "michel", "ae", str(tmp_path)]) == 2
     assert re.fullmatch(r"headbench: error: .*no records there.*\n", capsys.readouterr().err)
+
+
+def test_orders_of_a_single_unit_have_no_correlation(keep):
+    for method in ("ae", "michel"):
+        folder = keep(method, [0.9, 0.5], removed=(0, 1), orders=[[0]], result={"units": 1, "shape": [1]})
+    got = text(compare(folder, "michel", "ae"))
+    assert rows(got, "classification")[-1][1:] == ["–", "100 % of 1", "100 %", "–", "–"] and "nan" not in got
