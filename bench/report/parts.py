@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from multiprocessing import active_children, get_context
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
 from bench.parent import end_with
 
 Made = TypeVar("Made")
 MOST = 8  # processes: each holds a copy of what it looks at
-_parts: Sequence[Callable[[], Any]] = ()  # what the processes make: they are forked, so nothing of it is sent to them
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def made(parts: Sequence[Callable[[], Made]], processes: int | None = None) -> list[Made]:
@@ -23,33 +23,76 @@ def made(parts: Sequence[Callable[[], Made]], processes: int | None = None) -> l
 
     processes: how many at most; without a number as many as this process may use processors, up to ``MOST``. There is
     but this one where a fork is not safe: outside Linux.
+
+    ``ProcessPoolExecutor`` would do the same, but its thread prints a traceback where a signal ends its processes.
     """
-    global _parts
     if sys.platform != "linux":
         processes = 1
     number = min(len(parts), processes or len(os.sched_getaffinity(0)), MOST)
     if number < 2:
         return [part() for part in parts]
-    _parts, others = parts, active_children()
-    pool = ProcessPoolExecutor(number, get_context("fork"), initializer=partial(_begin, os.getpid()))
+    context, started = get_context("fork"), []
     try:
-        return list(pool.map(_make, range(len(parts))))
-    except BaseException:
-        for process in active_children():
-            if process not in others:
-                process.terminate()
+        # A process that a signal meets before it has begun would handle it as this one does.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            ends = []
+            for _ in range(number):
+                ours, its = context.Pipe()
+                process = context.Process(target=_work, args=(parts, its, os.getpid()), daemon=True)
+                process.start()
+                started.append(process)
+                its.close()  # so that the end of the process is the end of what it sends
+                ends.append(ours)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return _collected(len(parts), ends)
+    except BaseException as error:
+        for process in started:
+            process.terminate()
+        if isinstance(error, (EOFError, ConnectionError)):  # as where memory is short
+            raise ChildProcessError("a process that made a part of the report has ended early") from None
         raise
     finally:
-        pool.shutdown(cancel_futures=True)
-        _parts = ()
+        for process in started:
+            process.join()
 
 
-def _begin(parent: int) -> None:
-    """Signals end a process without a word: the parent says what there is to say."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+def _collected(number: int, ends: list[Connection]) -> list[Any]:
+    """What the processes at the other ``ends`` make of so many parts, of which each is given the next when it is done.
+
+    Raises EOFError or ConnectionError where one of them ends before it is done.
+    """
+    found: dict[int, Any] = {}
+    places = iter(range(number))
+    for end in ends:
+        end.send(next(places))
+    busy = list(ends)
+    while busy:
+        ready = wait(busy)
+        for end in [each for each in busy if each in ready]:
+            place, value, error = end.recv()
+            if error is not None:
+                raise error
+            found[place] = value
+            end.send(following := next(places, None))
+            if following is None:
+                busy.remove(end)
+    return [found[place] for place in range(number)]
+
+
+def _work(parts: Sequence[Callable[[], Any]], end: Connection, parent: int) -> None:
+    """Make the parts that are asked for. Signals end the process without a word: the parent says what there is to say.
+
+    Nothing of ``parts`` is sent here: the process is forked.
+    """
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     end_with(parent)
-
-
-def _make(place: int) -> Any:
-    return _parts[place]()
+    for place in iter(end.recv, None):
+        try:
+            end.send((place, parts[place](), None))
+        except Exception as error:
+            error.add_note(traceback.format_exc())
+            end.send((place, None, error))

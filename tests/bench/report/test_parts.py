@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -9,6 +10,11 @@ import pytest
 
 from bench.records.errors import InputError
 from bench.report.parts import made
+
+ENDING = """
+terminate = BaseProcess.terminate
+BaseProcess.terminate = lambda process: (terminate(process), time.sleep(0.5))
+"""
 
 
 @pytest.mark.parametrize("processes", [None, 1, 3])
@@ -24,6 +30,15 @@ def test_what_a_part_raises_is_raised(processes):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+def test_a_process_that_is_killed_is_one_error():
+    with pytest.raises(ChildProcessError, match="ended early"):
+        made([partial(_after, 30, 0), _is_killed], 2)
+    with pytest.raises(InputError) as caught:
+        made([_fails, _fails], 2)
+    assert "in _fails" in caught.value.__notes__[0]  # where it was raised
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
 def test_each_of_several_processes_makes_some():
     assert len(set(made([_process] * 4, 2)) - {os.getpid()}) == 2
     assert made([_process] * 2, 1) == [os.getpid()] * 2
@@ -35,7 +50,7 @@ def test_processes_end_with_the_one_that_started_them():
 import os, time
 from bench.report.parts import made
 def part():
-    print(os.getpid(), flush=True)
+    os.write(1, f"{os.getpid()}\\n".encode())  # at once, as two may write together
     time.sleep(60)
 made([part, part], 2)
 """
@@ -49,6 +64,31 @@ made([part, part], 2)
     assert not any(map(_alive, numbers))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+@pytest.mark.parametrize("slow", ["os.register_at_fork(after_in_child=lambda: time.sleep(1))", ENDING])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_while_processes_are_at_work_is_told_in_one_line(slow, number, code):
+    """Also where a busy machine lets another process run before one begins, and after it was told to end."""
+    program = f"""
+import os, sys, threading, time
+from multiprocessing.process import BaseProcess
+import bench.report.write
+from bench.__main__ import command
+from bench.report.parts import made
+{slow}
+def report(*_):
+    threading.Timer(0.5, os.kill, (os.getpid(), {int(number)})).start()
+    made([lambda: os.write(1, b"%d " % os.getpid()) and time.sleep(60)] * 9, 2)
+bench.report.write.report = report
+sys.argv[1:] = ["report", "x"]
+command()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code
+    assert done.stderr.strip() == f"headbench: {'ended by SIGTERM' if code == 143 else 'stopped'}"
+    assert not any(map(_alive, map(int, done.stdout.split())))
+
+
 def _after(seconds, value):
     time.sleep(seconds)
     return value
@@ -56,6 +96,10 @@ def _after(seconds, value):
 
 def _fails():
     raise InputError("the third")
+
+
+def _is_killed():
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _process():
