@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.records.schema import TaskKey
+from bench.records.storage.files import folders_above
 from bench.report.board import Board, read_finished, with_results
 from bench.report.figures import lines
 from bench.report.files import Files
@@ -33,11 +34,14 @@ def report(folder: Path, out: Path) -> Path:
     """Write the report of the records in ``folder`` to ``out``; returns its first page.
 
     An earlier report is replaced; other files there are left, and named on standard error. Raises InputError where
-    there are no results, or ``out`` is no place for a report (``bench.report.output``).
+    there are no results, or ``out`` is no place for a report (``bench.report.output``) or cannot be written: that is
+    tried before anything is drawn.
     """
     board = read_finished(folder)
     check_place(out, folder)
-    if others := put(build(board, out), out):
+    with folders_above(out.resolve() / "index.html"):
+        others = put(build(board, out), out)
+    if others:
         more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
         print(f"headbench: left in {out}, as no report wrote it: {', '.join(others[:NAMED])}{more}", file=sys.stderr)
     return out / "index.html"

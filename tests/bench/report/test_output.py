@@ -54,6 +54,23 @@ def test_a_report_is_replaced_and_what_it_no_longer_has_is_removed(folder, files
     assert capsys.readouterr().err == ""
 
 
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_drawn(folder, refused, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("bench.report.write.build", lambda *_: drawn.append(1))
+    (tmp_path / "file").write_text("mine")
+    said = refused(tmp_path / "file" / "new" / "report")
+    assert f"--out {tmp_path / 'file' / 'new' / 'report'}: cannot write there: Not a directory" in said
+    assert not drawn
+
+
+def test_folders_that_a_report_would_be_in_go_where_it_fails(folder, refused, tmp_path, monkeypatch):
+    def fails(*_):
+        raise InputError("this run cannot be drawn")
+
+    monkeypatch.setattr("bench.report.write.build", fails)
+    assert "cannot be drawn" in refused(tmp_path / "new" / "report") and not (tmp_path / "new").exists()
+
+
 def test_other_files_are_left_and_named(folder, capsys):
     out = folder / "report"
     assert main(["report", str(folder)]) == 0
