@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from math import sqrt
 
 from bench.records.result import Result
@@ -36,11 +36,15 @@ def is_of_corpus(result: Result) -> bool:
 
 
 def is_above_chance(result: Result) -> bool:
-    """Whether the unpruned model exceeds chance by more than ``CHANCE_ERRORS`` standard errors.
+    """Whether the unpruned model of a record is above chance."""
+    return exceeds_chance(result.quality[0][0], result.chance, result.parts.values())
 
-    The error is the binomial one of guessing, of the mean over sub-tasks if there are several. It is 0 where texts are
-    scored, as no answer is right or wrong.
+
+def exceeds_chance(quality: float, chance: float, sizes: Collection[int]) -> bool:
+    """Whether ``quality`` exceeds ``chance`` by more than ``CHANCE_ERRORS`` standard errors.
+
+    sizes: examples of each sub-task. The error is the binomial one of guessing, of the mean over sub-tasks if there are
+    several. It is 0 where texts are scored, as no answer is right or wrong.
     """
-    chance, sizes = result.chance, result.parts.values()
     error = sqrt(chance * (1 - chance) * sum(1 / size for size in sizes)) / len(sizes) if sizes else 0.0
-    return result.quality[0][0] - chance > CHANCE_ERRORS * error
+    return quality - chance > CHANCE_ERRORS * error

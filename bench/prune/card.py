@@ -97,6 +97,7 @@ class Pruned:
     guessing: float  # quality without reading them, 0 to 1; 0 where nothing can be guessed
     quality: tuple[float, float]
     quality_name: str
+    at_chance: str  # a warning where the model before is no better than guessing
     metrics: Mapping[str, tuple[float, float]]  # of sub-tasks; empty where the task has none
     parameters: tuple[int, int]
     megabytes: tuple[float, float]
@@ -161,6 +162,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
             "",
             aligned(rows),
             "",
+            *([pruned.at_chance, ""] if pruned.at_chance else []),
             *([_price(pruned, pruned.uneven), ""] if pruned.uneven is not None else []),
             _explained(pruned.times),
             "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from bench.measure.status import Status
 from bench.measure.view import view_of
 from bench.prune.budget import AUTO, check_chooses, check_enough, units_to_keep
 from bench.prune.card import Pruned, card
+from bench.prune.chance import warning
 from bench.prune.loading import check_loading
 from bench.prune.metadata import command, front_matter, local_paths
 from bench.prune.onnx import Export, export_onnx
@@ -110,6 +112,7 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         smaller: Any = choice.smaller()
         gap = largest_gap(task, choice, smaller)
         after = evaluate_model(task, smaller)
+    quality_name = name_of_quality(bool(before.outcomes.parts), isinstance(before.outcomes, CorpusOutcomes))
     size = half.itemsize / model.dtype.itemsize if half else 1
     sites = HeadMap.of(model).sites  # all, also those of kinds that were left alone
     pruned = Pruned(
@@ -131,7 +134,8 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         examples=sum(before.outcomes.parts.values()),
         guessing=task.guessing_quality,
         quality=(before.outcomes.quality, after.outcomes.quality),
-        quality_name=name_of_quality(bool(before.outcomes.parts), isinstance(before.outcomes, CorpusOutcomes)),
+        quality_name=quality_name,
+        at_chance=warning(before.outcomes, task.guessing_quality, quality_name),
         metrics={name: (value, after.outcomes.metrics[name]) for name, value in before.outcomes.metrics.items()},
         parameters=(before.parameters["model"], after.parameters["model"]),
         megabytes=(size * before.megabytes["model"], size * after.megabytes["model"]),
@@ -147,7 +151,9 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
     )
     text = _save(smaller, task, pruned, out, options)
     print(text.partition("## Load it")[0].rstrip())
-    print(f"\nSaved: {options.out}")
+    print(f"\nSaved: {options.out}", flush=True)
+    if pruned.at_chance:
+        print(f"headbench: {pruned.at_chance}", file=sys.stderr)
     return 0
 
 

@@ -59,6 +59,28 @@ def test_a_method_may_choose_how_many_heads_stay(prune, tmp_path, capsys, monkey
     assert "The method itself chose how many heads to keep." in card and "--keep auto" in card
 
 
+def test_a_model_that_only_guesses_is_told(prune, place, tiny_model, tmp_path, capsys):
+    """As where every class is one too high. A model that is right gets no remark."""
+    tokenizer, model = (
+        each.from_pretrained(tiny_model) for each in (AutoTokenizer, AutoModelForSequenceClassification)
+    )
+    texts = [json.loads(line)["text"] for line in place.data.read_text().splitlines()]
+    with torch.no_grad():
+        answers = model(**tokenizer(texts, return_tensors="pt", padding=True)).logits.argmax(1).tolist()
+    assert len(set(answers)) == 2 and capsys.readouterr()
+    said = {}
+    for name, labels in (("right", ("negative", "positive")), ("wrong", ("positive", "negative"))):
+        place.data = place.folder / f"{name}.jsonl"
+        rows = [{"text": text, "label": labels[answer]} for text, answer in zip(texts, answers, strict=True)]
+        place.data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        assert prune("--method", "magnitude", "--keep", "0.5", out=name) == 0
+        said[name] = capsys.readouterr().err, (tmp_path / name / "README.md").read_text()
+    start = "The unpruned model is not better than chance by 2 standard errors (accuracy 0.0 %, chance "
+    error, card = said["wrong"]
+    assert error.startswith(f"headbench: {start}") and error.count("\n") == 1 and f"\n\n{start}" in card
+    assert said["right"][0] == "" and "than chance" not in said["right"][1]
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
