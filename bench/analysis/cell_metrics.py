@@ -10,6 +10,7 @@ import numpy as np
 from bench.analysis.costs import forward_speedup, generation_speedup, level_index, units_removed
 from bench.analysis.curves import area_to, curve, parameters_removed, removes, share_emptied
 from bench.analysis.kinds import kind, share_trained
+from bench.analysis.nearest_levels import with_nearest
 from bench.analysis.quality import BYTE_PROBABILITY, is_above_chance, quality_name
 from bench.records.schema import FinishedRecord
 
@@ -70,17 +71,19 @@ def metrics_table(records: Iterable[FinishedRecord]) -> pd.DataFrame:
     """One row per record, with its ``metrics``.
 
     Before these it has the record's task, data, model, label and seed, whether it is a control, its kind, what it
-    removes, and the percentage of the task's own training that its method takes.
+    removes, and the percentage of the task's own training that its method takes. Where no record has a level of at50
+    or at75, their nearest levels are there in their place (``with_nearest``).
     """
     import pandas as pd
 
+    records = list(records)
     rows = [
         {name: getattr(record.cell, name) for name in ("task", "data", "model", "label", "seed", "control")}
         | {"kind": kind(record.cell), "removes": removes(record), "trained": 100 * (share_trained(record) or 0.0)}
         | metrics(record)
         for record in records
     ]
-    return pd.DataFrame(rows)
+    return with_nearest(pd.DataFrame(rows), records) if rows else pd.DataFrame()
 
 
 def _at(record: FinishedRecord, level: float, values) -> float:

@@ -23,7 +23,7 @@ from bench.report.board import Board, read, with_results
 from bench.report.leaderboard_files import ABOUT, PICTURE, TABLE, TEXT
 from bench.report.left_out import methods_left_out
 from bench.report.notes import mixed_machines, mixed_settings
-from bench.report.tables.columns import COLUMNS, Column, columns_of
+from bench.report.tables.columns import Column, column, columns_of
 from bench.report.tables.markdown import aligned, literal, table_in_markdown
 from bench.report.tables.metrics import metric_tables
 from bench.report.tables.over import OVER, over_cell
@@ -212,7 +212,7 @@ def _tables(per_seed: pd.DataFrame, over: Mapping[str, Mapping[str, Over]], sort
     per_seed: figures indexed by (ROW, seed), of which mean and standard deviation over seeds are shown. over: each
     method against its controls. quality: what headings call it.
     """
-    columns = {name: COLUMNS[name].of(quality) for name in per_seed.columns if per_seed[name].notna().any()}
+    columns = {name: column(name).of(quality) for name in per_seed.columns if per_seed[name].notna().any()}
     kinds = per_seed.index.get_level_values("kind")
     parts = []
     for kind in KINDS:

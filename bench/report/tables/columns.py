@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from bench.analysis.nearest_levels import AT, USUAL
 from bench.report.board import Board
 
 # Means over machines would mix their hardware: these are of the machine that timed a cell, or of the one that made it.
@@ -99,4 +100,18 @@ COLUMNS = {
 def columns_of(board: Board) -> list[str]:
     """Columns that means can be taken of: times only where they are from one machine."""
     timed, made = len(board.machines) <= 1, len(board.makers) <= 1
-    return [name for name in COLUMNS if (timed or name not in TIMED) and (made or name not in WALL)]
+    levels = [name for name in board.table.columns if AT.fullmatch(name)]
+    names = [*levels, *(name for name in COLUMNS if name not in USUAL)]
+    return [name for name in names if (timed or name not in TIMED) and (made or name not in WALL)]
+
+
+def column(name: str) -> Column:
+    """The column ``name`` of ``columns_of``, which may be of another level than those of ``COLUMNS``."""
+    if name in COLUMNS:
+        return COLUMNS[name]
+    found = AT.fullmatch(name)
+    assert found is not None
+    said = " to ".join(filter(None, found.groups()))
+    return Column(
+        f"quality at {said} %", f"at {said} %", f"Quality with {said} % of the heads removed, per cent", 100, 1
+    )

@@ -16,7 +16,7 @@ from bench.records.schema import TaskKey
 from bench.report.board import Board, keeps_all, role
 from bench.report.links import method_link, records_link, task_link
 from bench.report.standing import Standing
-from bench.report.tables.columns import COLUMNS, TIMED, columns_of
+from bench.report.tables.columns import COLUMNS, TIMED, column, columns_of
 from bench.report.tables.details import estimated
 from bench.report.tables.over import OVER, heading, over_cell
 from bench.report.tables.table import Cell, Heading, Table, name, number
@@ -36,7 +36,7 @@ def standings(
     columns = _columns(board)
     table = board.table.set_index(["task", "data", "model"]).sort_index()
     part = pd.concat([table.loc[[task]] for task in tasks])
-    per_seed = part.groupby(["label", "seed"])[list(COLUMNS)].mean(skipna=False)
+    per_seed = part.groupby(["label", "seed"])[columns_of(board)].mean(skipna=False)
     per_seed = per_seed[part.groupby(["label", "seed"]).size() == len(tasks)]
     means, spreads = over_seeds(per_seed, ["label"])
     rest = [label for label in means.index if not found or label not in found.labels]
@@ -98,7 +98,7 @@ def sorted_by(table: Table, key: str) -> Table:
 def by_task(board: Board, label: str, file: str) -> Table:
     """A row for each task that a method has: means over its seeds, with their standard deviation."""
     columns = ["area", *_columns(board)]
-    own = board.table[board.table["label"] == label].set_index(["task", "data", "model"])[list(COLUMNS)]
+    own = board.table[board.table["label"] == label].set_index(["task", "data", "model"])[columns_of(board)]
     means, spreads = over_seeds(own, ["task", "data", "model"])
     rows = []
     for task in board.tasks:
@@ -144,11 +144,11 @@ def speeds(board: Board) -> list[Table]:
 def _columns(board: Board) -> list[str]:
     """Columns of pages that some method has."""
     some = board.table.notna().any()
-    return [name for name in columns_of(board) if COLUMNS[name].short and name != "area" and some[name]]
+    return [name for name in columns_of(board) if column(name).short and name != "area" and some[name]]
 
 
 def _headings(columns: Sequence[str]) -> list[Heading]:
-    return [Heading(COLUMNS[name].short, name, COLUMNS[name].help) for name in columns]
+    return [Heading(column(name).short, name, column(name).help) for name in columns]
 
 
 def _group(board: Board, label: str) -> str:
@@ -177,7 +177,7 @@ def _cells(means: pd.DataFrame, spreads: pd.DataFrame, row: Hashable, columns: S
     """Means of a row, with their standard deviations where there are several seeds."""
     cells = []
     for name_ in columns:
-        column = COLUMNS[name_]
+        shown = column(name_)
         mean, spread = (float(each[name_].to_dict()[row]) for each in (means, spreads))
-        cells.append(number(mean, column.digits, sd=spread, factor=column.factor, href=href))
+        cells.append(number(mean, shown.digits, sd=spread, factor=shown.factor, href=href))
     return cells

@@ -154,3 +154,21 @@ def test_the_table_has_a_row_for_each_cell(make_record):
     table = metrics_table([make_record(label="a"), make_record(label="b", seed=1, trained=0.1, neurons=True)])
     rows = zip(table["label"], table["seed"], table["trained"], table["removes"], strict=True)
     assert list(rows) == [("a", 0, 0.0, "heads"), ("b", 1, 10.0, "heads and neurons")]
+
+
+def test_where_no_usual_level_was_measured_the_nearest_are_shown(make_record):
+    """Of 8 heads 2 and 5, for a half and for three quarters the same; of 10, 3 and 6."""
+    same = {"quality": [[0.9, 0.8, 0.7, 0.5]], "removed": [0, 2, 5, 8]}
+    found = metrics_table([make_record(label=label, **same) for label in ("a", "b")])
+    assert "at50" not in found and "at75" not in found and found["at62"].tolist() == [0.7, 0.7]
+    more = {"quality": [[0.9, 0.8, 0.6, 0.5]], "removed": [0, 3, 6, 10], "result": {"units": 10, "shape": [5, 5]}}
+    found = metrics_table([make_record(**same), make_record(data="more", **more)])
+    assert found["at60to62"].tolist() == [0.7, 0.6]
+    assert list(found.columns)[list(found.columns).index("chance") + 1] == "at60to62"
+
+
+def test_a_usual_level_that_some_records_have_stays_alone(make_record):
+    found = metrics_table([make_record(), make_record(seed=1, removed=[0, 2, 8])])
+    assert found["at50"].notna().tolist() == [True, False] and found["at75"].isna().all()
+    ends = metrics_table([make_record(quality=[[0.9, 0.5]], removed=[0, 8])])
+    assert ends["at50"].isna().all()  # there is no level between

@@ -20,6 +20,7 @@ from bench.report.board import read
 from bench.report.figures.overview import overview
 from bench.report.leaderboard import markdown, summary, to_csv, write
 from bench.report.tables.columns import COLUMNS
+from bench.report.tables.overview import standings
 
 OUTCOMES = {"outcomes": np.zeros((1, 3, 100), dtype=bool)}
 
@@ -98,6 +99,17 @@ def test_a_number_that_some_seed_lacks_is_not_shown(make_record, board):
     other = make_record(seed=1, removed=[0, 2, 8])
     got = row(board([make_record(), other]), "m")
     assert got[column("at50")] == "–" and got[column("area")] != "–"
+
+
+def test_accuracy_is_shown_at_the_levels_nearest_to_the_usual_ones(make_record, board_of):
+    levels = {"removed": [0, 3, 7, 8], "quality": [[0.9, 0.8, 0.6, 0.5]]}
+    drawn = board_of([make_record(label=label, seed=seed, **levels) for label in ("a", "b") for seed in range(2)])
+    text = markdown(drawn)
+    assert "| acc. at 38 % | acc. at 88 % |" in " ".join(text.split())
+    assert row(text, "a")[:2] == ["80.0 ±0.0", "60.0 ±0.0"]
+    assert ",at38,at88,area," in to_csv(drawn)
+    table = standings(drawn, drawn.tasks, None, "t", "t")
+    assert [heading.shown for heading in table.headings if heading.key.startswith("at")] == ["at 38 %", "at 88 %"]
 
 
 def test_a_method_that_lacks_a_task_is_named_and_not_ranked(make_record, board):
