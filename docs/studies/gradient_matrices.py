@@ -11,7 +11,7 @@ without the heads of least score (the product of the three); and the change. The
 
 from __future__ import annotations
 
-import argparse
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,17 @@ import torch
 from studied import empty_figure, save  # beside this file
 from torch import Tensor
 
+from bench.cli import flag_types
+from bench.cli.parser import Parser
 from bench.measure.view import view_of
+from bench.records.errors import InputError
 from bench.report.figures.canvas import cell_map, name_cells
 from bench.report.figures.change_map import change_map
-from bench.suites.cells import open_task
-from bench.suites.plugins import load_plugins
+from bench.suites.cells import heads_of, open_task
+from bench.suites.plugins import load_plugins, quiet_libraries
+from bench.suites.validate import task_spec
 from methods import METHODS, View
-from methods.heads import gated, observed
+from methods.heads import UnsupportedArchitecture, gated, observed
 from tasks.contract import TASKS
 from tasks.errors import TaskError
 from tasks.models.cache import Cache, default_root
@@ -109,25 +113,28 @@ def drawn(before: Norms, after: Norms, title: str) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     for name in ("task", "model", "data", "text", "label"):
         parser.add_argument(f"--{name}", default="classification" if name == "task" else "")
-    parser.add_argument("--calibration", type=int, default=128, help="sentences (default: 128)")
-    parser.add_argument("--removed", type=int, default=1, help="heads removed (default: 1)")
-    parser.add_argument("--out", type=Path, default=Path("gradient_matrices.svg"))
+    parser.add_argument("--mirror", default=os.environ.get("HEADBENCH_MIRROR", ""), help="folder with hub ids")
+    parser.add_argument("--calibration", type=flag_types.positive, default=128, help="sentences (default: 128)")
+    parser.add_argument("--removed", type=flag_types.positive, default=1, help="heads removed (default: 1)")
+    parser.add_argument("--out", type=flag_types.file, default=Path("gradient_matrices.svg"))
     given = parser.parse_args()
     torch.set_num_threads(1)
+    quiet_libraries()
     load_plugins()
     if given.task not in TASKS:
         parser.error(f"unknown task {given.task!r}")
-    text = tuple(filter(None, given.text.split(",")))
-    spec = TaskSpec(task=given.task, model=given.model, data=given.data, text=text, label=given.label)
+    fields = {name: value for name in TaskSpec.model_fields if (value := getattr(given, name, ""))}
     cache = Cache(default_root())
     try:
-        task = open_task(spec)
-        task.validate()
+        task = open_task(task_spec(fields, lambda name, value: f"--{name} {value!r}"))
+        units = len(heads_of(task, task.validate()))
+        if given.removed >= units:
+            parser.error(f"--removed {given.removed}: expected fewer than the {units} units of {task.model_name}")
         task.prepare(0, cache, CPU)
-    except TaskError as error:
+    except (TaskError, InputError, UnsupportedArchitecture) as error:
         parser.error(str(error))
     model = task.open(0, cache, CPU).requires_grad_(False)
     view = view_of(task, model, METHODS["gnorm"], 0, given.calibration, 1.0, CPU)

@@ -66,3 +66,35 @@ def test_the_figure_gives_the_change_of_each_head_and_marks_what_is_removed(stud
     for axis in np.reshape(figure.axes, (3, 3))[:, 2]:
         written = {int(text.get_position()[0]): text.get_text() for text in axis.texts if text.get_text()}
         assert written == {0: "×", 1: "+25"}  # by column
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--removed", "-1"], "--removed: expected a whole number, at least 1, not '-1'"),
+        (["--removed", "0"], "--removed: expected a whole number, at least 1, not '0'"),
+        (["--removed", "8"], "--removed 8: expected fewer than the 8 units of tiny-bert"),
+        (["--calibration", "0"], "--calibration: expected a whole number, at least 1, not '0'"),
+        (["--task", "clasification"], "unknown task 'clasification'"),
+        (["--mirror", "nowhere", "--model", "org/other"], "--mirror nowhere: no such folder"),
+        (["--out", "nowhere/picture.svg"], "--out: no such folder: 'nowhere'"),
+    ],
+)
+def test_bad_flags_are_one_line(study, tiny_model, tiny_data, tmp_path, monkeypatch, capsys, flags, said):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["study", "--model", str(tiny_model), "--data", str(tiny_data), *flags])
+    with pytest.raises(SystemExit) as ended:
+        study.main()
+    assert ended.value.code == 2 and capsys.readouterr().err == f"headbench: error: {said}\n"
+
+
+@pytest.mark.parametrize("variable", [True, False])
+def test_a_model_may_be_a_copy_in_the_mirror(study, tiny_model, tiny_data, tmp_path, monkeypatch, variable):
+    (tmp_path / "copies").mkdir()
+    (tmp_path / "copies" / "org--tiny").symlink_to(tiny_model)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADBENCH_MIRROR", "copies" if variable else "")
+    flags = ["--model", "org/tiny", "--data", str(tiny_data), "--calibration", "4", "--removed", "2"]
+    monkeypatch.setattr(sys, "argv", ["study", *flags, *([] if variable else ["--mirror", "copies"])])
+    study.main()
+    assert (tmp_path / "gradient_matrices.svg").exists()
