@@ -10,7 +10,7 @@ import torch
 
 from bench.analysis.naming import calibration_in_words, count
 from bench.records.provenance import provenance
-from bench.report.tables.markdown import aligned
+from bench.report.tables.markdown import aligned, literal
 
 LOAD = """\
 ## Load it
@@ -82,6 +82,7 @@ class Pruned:
     model: str
     task: str
     data: str
+    about_data: str  # the user's: how it was read, and what the model is given of it; empty for data that are built in
     method: str  # with its options
     source: str
     seed: int
@@ -160,6 +161,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
             + (f" Only heads of {' and '.join(pruned.kinds)} attention could go." if pruned.kinds else "")
             + (f" The model before had {before} of the {unpruned} heads left." if before < unpruned else ""),
             "",
+            *([f"{literal(pruned.about_data)}.", ""] if pruned.about_data else []),
             aligned(rows),
             "",
             *([pruned.at_chance, ""] if pruned.at_chance else []),

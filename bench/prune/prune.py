@@ -95,8 +95,10 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         if options.uniform and options.method.options.get("parts") != "neurons":
             check_expressible(untrained, heads, keep)
     _check_biases(options, untrained, heads)
-    if own := task.own_data:
-        print("; ".join([f"{task.data_name}: {own.sizes}", *own.remarks]), flush=True)
+    own = task.own_data
+    about_data = "; ".join([f"{task.data_name}: {own.sizes}", *own.remarks]) if own else ""
+    if about_data:
+        print(about_data, flush=True)
     with _one_line(options):
         _prepare(task, options.seed, cache, device)
         model: Any = task.open(options.seed, cache, device).requires_grad_(False)
@@ -119,6 +121,7 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         model=task.model_name,
         task=options.task.task,
         data=task.data_name,
+        about_data=about_data,
         method=options.method.label,
         source=METHODS[options.method.name].source,
         seed=options.seed,

@@ -106,7 +106,7 @@ def test_heads_of_other_kinds_of_attention_stay(tiny_marian, tiny_pairs, tmp_pat
     assert "- model.encoder.layers.1.self_attn: 4 of 4 (0, 1, 2, 3)" in card and "--kinds cross" in card
 
 
-def test_what_was_read_and_a_long_training_are_told(prune, place, capfd, monkeypatch):
+def test_what_was_read_and_a_long_training_are_told(prune, place, tmp_path, capfd, monkeypatch):
     """As by a run: which rows were dropped, and how far the training is."""
     place.data = place.folder / "some.csv"
     rows = [f"text {number},{('negative', 'positive', '')[number % 3]}" for number in range(60)]
@@ -122,7 +122,9 @@ def test_what_was_read_and_a_long_training_are_told(prune, place, capfd, monkeyp
     monkeypatch.setitem(Status.__init__.__kwdefaults__, "every", 0.02)
     assert prune("--method", "magnitude", "--keep", "0.5", "--finetune", "--seed", "3") == 0
     told = capfd.readouterr()
-    assert told.out.splitlines()[0].startswith("some: ") and "without a label" in told.out.splitlines()[0]
+    first = told.out.splitlines()[0]
+    assert first.startswith("some: ") and "without a label" in first
+    assert f"\n{first}.\n" in (tmp_path / "small" / "README.md").read_text()
     assert re.search(r"^  training tiny-bert, some, seed 3: step \d+ of \d+", told.err, re.MULTILINE)
 
 
