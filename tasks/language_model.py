@@ -161,6 +161,8 @@ class LanguageModel(SeededTask):
             model |= {"device_map": self.spec.device_map} if self.spec.device_map else {}
             side = checkpoint.own_padding_side(checkpoint.load_tokenizer(self.folder))
             model |= {"padding side": "right"} if side == "left" else {}
+            length = getattr(checkpoint.load_config(self.folder), "max_seq_len", None)
+            model |= {"length": length} if length else {}  # of MPT, whose texts used to be cut elsewhere
             model["weights"] = digest_of_files(checkpoint.weight_files(self.folder))
             return {"data": [self.texts.fingerprint, self.harness.fingerprint], "model": model}
         model |= {

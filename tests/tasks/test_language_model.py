@@ -169,6 +169,18 @@ def test_another_document_makes_another_fingerprint(tiny_language_model, tiny_te
     assert changed["data"][0] != prints(tiny_texts)["data"][0] and changed["data"][1] != prints(tiny_texts)["data"][1]
 
 
+def test_where_texts_are_cut_by_another_name_for_positions_is_in_the_fingerprint(
+    tiny_language_model, tiny_texts, tmp_path
+):
+    """As in configurations of MPT."""
+    folder = shutil.copytree(tiny_language_model, tmp_path / "model")
+    path = folder / "config.json"
+    for length in (None, 24):
+        path.write_text(json.dumps(json.loads(path.read_text()) | ({"max_seq_len": length} if length else {})))
+        task = LanguageModel(TaskSpec(task="harness", data=str(tiny_texts), model=str(folder)))
+        assert task.fingerprints(0)["model"].get("length") == length
+
+
 def test_a_beginning_in_the_text_itself_is_the_only_one(tiny_language_model, tiny_texts):
     """As lm-eval has it, also for tokenizers that put the token before each text."""
     tokenizer = AutoTokenizer.from_pretrained(tiny_language_model)
