@@ -110,9 +110,9 @@ def _name_classes(model: PreTrainedModel, path: Path) -> None:
     found = json.loads(path.read_text()).get("id2label")
     if not found:
         return
-    names = {int(number): name for number, name in found.items()}
-    if sorted(names) != list(range(model.config.num_labels)):
-        raise ValueError(f"{path.name} names classes {sorted(names)}, the model has {model.config.num_labels}")
+    names, classes = {int(number): name for number, name in found.items()}, model.config.num_labels or 0
+    if sorted(names) != list(range(classes)):
+        raise ValueError(f"{path.name} names classes {sorted(names)}, the model has {classes}")
     model.config.id2label, model.config.label2id = names, {name: number for number, name in names.items()}
 
 
