@@ -46,7 +46,8 @@ def run(options: argparse.Namespace) -> int:
 
 def prune(options: argparse.Namespace) -> int:
     """Save a smaller checkpoint."""
-    from bench.prune.prune import PruneOptions, prune
+    from bench.prune.options import PruneOptions
+    from bench.prune.prune import prune
     from bench.run.jobs import start_process
     from bench.suites.parse import parse_methods
     from tasks.models.cache import Cache, default_root

@@ -18,7 +18,7 @@ from tasks.request import TaskSpec
 
 if TYPE_CHECKING:
     from bench.prune.card import Pruned
-    from bench.prune.prune import PruneOptions
+    from bench.prune.options import PruneOptions
 
 CHRF = "chrF"
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,48 +20,30 @@ from bench.measure.exactness import largest_gap
 from bench.measure.status import Status
 from bench.measure.view import view_of
 from bench.prune.budget import AUTO, check_chooses, check_enough, units_to_keep
-from bench.prune.card import Pruned, card
+from bench.prune.card import Pruned
 from bench.prune.chance import warning
-from bench.prune.loading import check_loading
-from bench.prune.metadata import command, front_matter, local_paths
-from bench.prune.onnx import Export, export_onnx
-from bench.prune.precision import cast, half_of, round_weights
+from bench.prune.metadata import command, local_paths
+from bench.prune.options import PruneOptions
+from bench.prune.precision import half_of, round_weights
+from bench.prune.saving import save
 from bench.prune.times import times_of
 from bench.prune.uniform import check_expressible, even_units_to_keep, with_allocation
 from bench.records.errors import InputError
 from bench.records.storage.files import folders_above
 from bench.suites.cells import calibration_source, check_start, heads_of, open_task
-from bench.suites.parse import MethodSpec
 from methods import METHODS, OptionError, View
 from methods.contract.choice import Choice
 from methods.contract.choosing import MethodError
 from methods.contract.registry import RECOVER
 from methods.contract.schedule import NonFiniteScore
 from methods.contract.side_effects import SideEffect, no_side_effects
-from methods.heads import HeadMap, UnsupportedArchitecture, kept_heads, save_pruned, unpruned_heads
+from methods.heads import HeadMap, UnsupportedArchitecture, kept_heads, unpruned_heads
 from methods.recovery.choosing import select
 from tasks.contract import Task
-from tasks.models.cache import Cache, system_errors
+from tasks.models.cache import Cache
 from tasks.models.steps import steps_told_to
-from tasks.request import CalibrationSource, TaskSpec
+from tasks.request import CalibrationSource
 from tasks.translating.scores import CorpusOutcomes
-
-
-@dataclass(frozen=True)
-class PruneOptions:
-    """What to prune, with which method, how far, and where to."""
-
-    task: TaskSpec
-    method: MethodSpec
-    keep: str  # share of the units, such as 0.5 or 50%, a number of units, or auto for the method's own number
-    out: Path
-    seed: int
-    calibration: int
-    calibration_from: CalibrationSource
-    training: float
-    device: str
-    uniform: bool = False  # the same number of heads in every attention module
-    export: Export | None = None  # other formats to save it in as well
 
 
 def prune(options: PruneOptions, cache: Cache) -> int:
@@ -152,7 +132,7 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         left_alone=tuple(view.heads.left_alone),
         own_number=keep is None,
     )
-    text = _save(smaller, task, pruned, out, options)
+    text = save(smaller, task, pruned, out, options)
     print(text.partition("## Load it")[0].rstrip())
     print(f"\nSaved: {options.out}", flush=True)
     if pruned.at_chance:
@@ -257,59 +237,3 @@ def _check_biases(options: PruneOptions, model: nn.Module, heads: HeadMap) -> No
                 f"--method {options.method.label} gives {site.output} a bias, which a checkpoint of "
                 f"{type(model).__name__} has no place for: use --recover lstsq or scale"
             )
-
-
-def _save(smaller: Any, task: Task, pruned: Pruned, out: Path, options: PruneOptions) -> str:
-    """Write checkpoint, exports, tokenizer and card to a temporary folder, then make it ``out``; the card.
-
-    Raises InputError, with nothing written, for a checkpoint that should be uniform and is not.
-    """
-    place = out if out.exists() else out.parent  # the same file system in any case
-    with tempfile.TemporaryDirectory(dir=place, prefix=".headbench-") as temporary, system_errors(out):
-        folder = Path(temporary) / "whole"
-        for module in smaller.modules():
-            if hasattr(module, "_hf_hook"):  # of --device-map, which would send what it reads to its GPU
-                module._hf_hook.execution_device = torch.device("cpu")
-        try:
-            with cast(smaller, pruned.half):
-                plain = save_pruned(smaller.cpu(), folder)
-        except ValueError as error:  # a class that is not one of transformers, or that its configuration does not build
-            raise InputError(f"nothing was saved: {error}") from error
-        if options.uniform and not plain:
-            raise InputError(
-                f"--uniform: the configuration of {type(smaller).__name__} has no place for the numbers of neurons "
-                "that are left: leave --uniform out"
-            )
-        check_loading(task, smaller, folder, plain)
-        int8 = options.export == "onnx-int8"
-        onnx = export_onnx(task, smaller, pruned, folder, int8=int8) if options.export else None
-        text = card(pruned, out.name, plain, onnx)
-        task.save_tokenizer(folder)
-        head = front_matter(task, smaller, pruned, out.name, plain, bool(onnx))
-        (folder / "README.md").write_text(f"{head}\n{text}", encoding="utf-8")
-        if not _moved(folder, out):
-            raise InputError(
-                f"--out {options.out}: something else has been put there while this model was pruned, so it is not "
-                "saved: prune it again to another folder"
-            )
-    return text
-
-
-def _moved(folder: Path, out: Path) -> bool:
-    """Make ``folder`` the new folder ``out``; False, with nothing moved, where somebody else has put something there.
-
-    An empty ``out``, which ``folder`` is in then, is filled: it may be a mount, or where a shell is.
-    """
-    if out not in folder.parents:
-        try:
-            folder.rename(out)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                raise
-            return False
-        return True
-    if any(path != folder.parent for path in out.iterdir()):
-        return False
-    for path in folder.iterdir():
-        path.rename(out / path.name)
-    return True

@@ -202,7 +202,7 @@ def test_a_checkpoint_without_biases_holds_weights_by_least_squares(prune, tiny_
         return save_pruned(model, folder)
 
     assert prune("--method", "magnitude", "--keep", keep, model=tiny_llama) == 0
-    monkeypatch.setattr("bench.prune.prune.save_pruned", save)
+    monkeypatch.setattr("bench.prune.saving.save_pruned", save)
     assert prune("--method", "magnitude", "--keep", keep, "--recover", "lstsq", model=tiny_llama, out="recovered") == 0
     plain, loaded = (load_pruned(tmp_path / name) for name in ("small", "recovered"))
     inputs = AutoTokenizer.from_pretrained(tiny_llama)("good film", return_tensors="pt")
@@ -254,7 +254,7 @@ def test_what_was_saved_is_loaded_and_compared(prune, tiny_qwen, tmp_path, monke
             (folder / "config.json").write_text(json.dumps(settings | {"rms_norm_eps": 1.0}))
         return plain
 
-    monkeypatch.setattr("bench.prune.prune.save_pruned", save)
+    monkeypatch.setattr("bench.prune.saving.save_pruned", save)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(NotExact, match=said):
         prune("--method", "magnitude:allocation=layer", "--keep", "0.5", model=tiny_qwen)
@@ -349,7 +349,7 @@ def test_what_another_put_there_meanwhile_stays(prune, tmp_path, capsys, monkeyp
         own.write_text("mine")
         return save_pruned(*arguments)
 
-    monkeypatch.setattr("bench.prune.prune.save_pruned", save)
+    monkeypatch.setattr("bench.prune.saving.save_pruned", save)
     assert prune("--method", "magnitude", "--keep", "0.5") == 2
     said = f"headbench: error: --out {out}: something else has been put there while this model was pruned, so it is "
     assert capsys.readouterr().err == f"{said}not saved: prune it again to another folder\n"
@@ -447,7 +447,7 @@ def test_a_model_that_cannot_be_saved_is_one_line(prune, monkeypatch, tmp_path, 
     def refuse(*_):
         raise ValueError("Mine is not a model class of transformers")
 
-    monkeypatch.setattr("bench.prune.prune.save_pruned", refuse)
+    monkeypatch.setattr("bench.prune.saving.save_pruned", refuse)
     assert prune("--method", "magnitude", "--keep", "0.5") == 2
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert said == "headbench: error: nothing was saved: Mine is not a model class of transformers"
