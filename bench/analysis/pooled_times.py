@@ -16,8 +16,8 @@ ALIKE = 0.01  # share of the parameters by which models of one shape may differ:
 def pooled_speedups(cells: Mapping[str, Own], batches: Sequence[int]) -> dict[str, Speedups]:
     """Speed-ups of each method: the mean of all that were timed at the level and have models of the same size there.
 
-    That holds for methods that remove heads alone: which heads are gone hardly changes the time, so what differs
-    between them is noise. With neurons, models of one size have several shapes, and a method has its own times.
+    That holds for methods that remove heads alone, timed or not: which heads are gone hardly changes the time, so what
+    differs between them is noise. With neurons, models of one size have several shapes, and a method has its own times.
 
     cells: the records of each method, with the same tasks, seeds and levels.
     """
@@ -31,7 +31,7 @@ def pooled_speedups(cells: Mapping[str, Own], batches: Sequence[int]) -> dict[st
                 at = [[each[:, place] for each in found[label][batch]] for label in labels]
                 timed = [of_tasks for of_tasks in at if all(np.isfinite(each).all() for each in of_tasks)]
                 means = [np.mean(of_task, axis=0) for of_task in zip(*timed, strict=True)]
-                for of_tasks in timed:
+                for of_tasks in at if timed else ():
                     for own, mean in zip(of_tasks, means, strict=True):
                         own[:] = mean
     return found

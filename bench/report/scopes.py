@@ -92,5 +92,8 @@ def _untimed(machines: int, found: TradeOffs) -> str:
         return f"{what}, so that nothing is said of speed here."
     slow = [label for label in found.methods if not any(point.speedups for point in found.points[label])]
     if slow:
-        return f"Of {count(len(slow), 'method')} no latency was measured: budgets of time leave out {', '.join(slow)}."
+        return (
+            f"Of {count(len(slow), 'method')} no latency was measured, nor of others with models of their shapes: "
+            f"budgets of time leave out {', '.join(slow)}."
+        )
     return ""

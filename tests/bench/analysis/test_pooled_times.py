@@ -50,12 +50,14 @@ def test_a_speed_up_is_the_mean_of_what_was_timed_at_the_size_in_each_seed(timed
         "untimed": timed("untimed", 1.0, measured={"latency": None}),
     }
     cells = {label: [records] for label, records in (methods | alone).items()}
-    (found, before) = (pooled_speedups(each, [8]) for each in (cells, {"both": cells["both"]}))
+    (found, before) = (
+        pooled_speedups(each, [8]) for each in (cells, {name: cells[name] for name in ("both", "untimed")})
+    )
     slower = 1 + np.arange(SEEDS) / 100
     expected = np.mean([1 / (time * slower) for time in [*times, 0.7]], axis=0)
-    for label in methods:
+    for label in (*methods, "untimed"):
         np.testing.assert_allclose(found[label][8][0], np.column_stack([np.ones(SEEDS), expected, [np.nan] * SEEDS]))
     np.testing.assert_allclose(found["both"][8][0][:, 1], 1 / (of_neurons * slower))
     np.testing.assert_array_equal(found["both"][8][0], before["both"][8][0])
     np.testing.assert_allclose(found["smaller"][8][0][:, 1], 1 / (of_smaller * slower))
-    assert np.isnan(found["untimed"][8][0]).all()
+    assert np.isnan(before["untimed"][8][0]).all()

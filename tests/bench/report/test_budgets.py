@@ -142,13 +142,19 @@ def test_where_one_task_alone_was_timed_only_the_mean_says_nothing_of_speed(run)
     assert beta.untimed.startswith("No latency was measured")
 
 
-def test_methods_that_were_not_timed_are_named(run, write, page_of):
+def test_methods_that_were_not_timed_are_named_unless_others_with_models_of_their_shapes_were(run, write, page_of):
     folder = run(seeds=2, data=("alpha",), labels=("michel", "random"))
-    write("ae", 60, 0, "alpha", timed=False)
-    write("ae", 60, 1, "alpha", timed=False)
+    for seed in range(2):
+        write("ae", 60, seed, "alpha", timed=False)
+        write("amp", 60, seed, "alpha", timed=False, neurons=True)
     (scope,) = scopes(read(folder))
-    assert scope.untimed == "Of 1 method no latency was measured: budgets of time leave out ae."
+    assert scope.untimed == (
+        "Of 1 method no latency was measured, nor of others with models of their shapes: budgets of time leave out amp."
+    )
     assert scope.untimed in page_of(folder).text
+    assert [point.speedups for point in scope.found.points["ae"]] == [
+        point.speedups for point in scope.found.points["michel"]
+    ]
 
 
 def test_times_of_several_machines_are_not_averaged(run, write, page_of):
