@@ -137,7 +137,7 @@ class TextClassification(SeededTask):
         else:
             model = classifiers.load_classifier(self.folder, tokenizer)
             classes.class_indices(model.config, self.dataset.labels, self.spec.model, self._occurring)
-        self._check_texts(tokenizer, matching.known_inputs(model), bool(model.config.is_encoder_decoder))
+        self._check_texts(tokenizer, matching.known_inputs(model), matching.end_of_texts(model.config))
         return model
 
     def fingerprints(self, seed: int) -> dict[str, Any]:
@@ -285,8 +285,8 @@ class TextClassification(SeededTask):
     def _length(self, tokenizer: PreTrainedTokenizerBase) -> int:
         return min(self._recipe.max_length, tokenizer.model_max_length)
 
-    def _check_texts(self, tokenizer: PreTrainedTokenizerBase, known: dict[str, int], at_end: bool = False) -> None:
+    def _check_texts(self, tokenizer: PreTrainedTokenizerBase, known: dict[str, int], end: int | None = None) -> None:
         """``matching.check_texts`` of the user's data or model."""
         if self.spec.source or self.spec.model:
             where, length = where_of(self.spec.source) or self.data_name, self._length(tokenizer)
-            matching.check_texts(self.dataset, where, tokenizer, length, known, self.spec.model, at_end)
+            matching.check_texts(self.dataset, where, tokenizer, length, known, self.spec.model, end)

@@ -26,7 +26,7 @@ def class_indices(
     occurring: numbers of the labels that some text has (default: all). Of the others, which a data set may declare, one
     that is not a class of the model has -1.
 
-    Raises TaskError for a label that occurs and is not a class of the model.
+    Raises TaskError for a label that occurs and is not a class of the model, and for classes that have one name.
     """
     names = class_names(config)
     if len(names) == 1:
@@ -34,6 +34,11 @@ def class_indices(
     if config.problem_type == MULTI_LABEL:
         raise TaskError(
             f"{name}: the model gives a text any number of its labels, where one is expected: add --finetune"
+        )
+    if not are_numbers(config, labels) and (several := [each for each in names if names.count(each) > 1]):
+        raise TaskError(
+            f"{name}: several classes of the model are called {several[0]!r}: give each its own name in id2label of "
+            "its config.json, or add --finetune"
         )
     indices = _places(config, labels)
     missing = [
@@ -90,7 +95,7 @@ def other_order(config: PreTrainedConfig, labels: Sequence[str]) -> list[str]:
 
 def class_names(config: PreTrainedConfig) -> list[str]:
     """Names of the model's classes, by their numbers."""
-    return [str(name) for _, name in sorted((config.id2label or {}).items())]
+    return [str(name).strip() for _, name in sorted((config.id2label or {}).items())]
 
 
 def are_numbers(config: PreTrainedConfig, labels: Sequence[str]) -> bool:

@@ -32,11 +32,8 @@ def load_tokenizer(folder: Path, *, trains: bool = False) -> PreTrainedTokenizer
     One that leaves token types out, which the model was trained with or, with ``trains``, will be, gives them.
     """
     tokenizer, config = checkpoint.load_tokenizer(folder), checkpoint.load_config(folder)
-    if lacks_padding(tokenizer, config):
-        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(config.get_text_config().pad_token_id)
-    elif ends_with_padding(tokenizer, config):
-        other = [token for token in tokenizer.all_special_ids if token != padding_id(tokenizer)]
-        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(other[0]) if other else tokenizer.pad_token
+    if (padding := padding_for(tokenizer, config)) is not None:
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(padding)
     if leaves_types_out(tokenizer, config) and (trains or trained_with_types(config)):
         given = [*tokenizer.model_input_names, TYPES]
         tokenizer.model_input_names = tokenizer.init_kwargs["model_input_names"] = given
@@ -60,36 +57,48 @@ def leaves_types_out(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfi
 
 
 def trained_with_types(config: PreTrainedConfig) -> bool:
-    """Whether the model was saved by a version of transformers before 5, whose tokenizers gave types by default."""
-    major, _, _ = str(config.transformers_version).partition(".")
-    return not major.isdigit() or int(major) < 5
+    """Whether the model was saved by a version of transformers before 5, whose tokenizers gave types by default.
 
-
-def lacks_padding(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> bool:
-    """Whether only ``config`` names a padding token, and ``tokenizer`` has none."""
-    return tokenizer.pad_token_id is None and config.get_text_config().pad_token_id in range(len(tokenizer))
-
-
-def ends_with_padding(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> bool:
-    """Whether ``tokenizer`` ends each text with the token that it pads with, and the model was not trained so.
-
-    A decoder, which reads the class at the last token that is not padding, would read it one token too early.
+    That of BigBird did not.
     """
-    padding = padding_id(tokenizer)
-    return padding != config.get_text_config().pad_token_id and tokenizer("a")["input_ids"][-1:] == [padding]
+    major, _, _ = str(config.transformers_version).partition(".")
+    return config.model_type != "big_bird" and (not major.isdigit() or int(major) < 5)
+
+
+def padding_for(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> int | None:
+    """Id to pad texts with, so that a decoder reads the class where it does without padding; None if there is none.
+
+    It reads at the last token that is not the padding of its configuration. If that names none, or none that the model
+    has, it reads at the last token, and another token is needed, with which no text ends.
+    """
+    if config.model_type in checkpoint.COUNT_FROM_PADDING:
+        return padding_id(tokenizer)
+    of_text = config.get_text_config()
+    known = range(min(len(tokenizer), getattr(of_text, "vocab_size", None) or len(tokenizer)))
+    if of_text.pad_token_id in known:
+        return of_text.pad_token_id
+    ends = {_last(tokenizer, *texts) for texts in (("a",), ("a", "a"))}
+    candidates = (tokenizer.pad_token_id, tokenizer.eos_token_id, *tokenizer.all_special_ids)
+    return next((token for token in candidates if token in known and token not in ends), None)
+
+
+def _last(tokenizer: PreTrainedTokenizerBase, *texts: str) -> int | None:
+    """The token that ``tokenizer`` puts after ``texts``, or else that of words it does not know, which may be last."""
+    found = tokenizer(*texts, return_special_tokens_mask=True)
+    return found["input_ids"][-1] if found["special_tokens_mask"][-1] else tokenizer.unk_token_id
 
 
 def padding_note(folder: Path) -> str:
-    """Which padding the model in ``folder`` gets, for the keys of records: empty for that of its configuration."""
+    """Which padding the model in ``folder`` gets, for the keys of records: empty for what both its parts name."""
     config, tokenizer = checkpoint.load_config(folder), checkpoint.load_tokenizer(folder)
-    stated = config.get_text_config().pad_token_id
     if config.model_type in checkpoint.COUNT_FROM_PADDING:
         return ""
-    if lacks_padding(tokenizer, config) and stated not in tokenizer.all_special_ids:
+    stated, own, found = config.get_text_config().pad_token_id, tokenizer.pad_token_id, padding_for(tokenizer, config)
+    if found == stated and stated != own and (own is not None or stated not in tokenizer.all_special_ids):
         return "the configuration's"
-    if ends_with_padding(tokenizer, config):
+    if found not in (stated, padding_id(tokenizer)):
         return "a token that does not end texts"
-    return "the tokenizer's" if stated != tokenizer.pad_token_id else ""
+    return "the tokenizer's" if stated != own else ""
 
 
 def load_classifier(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
@@ -102,12 +111,11 @@ def load_classifier(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrai
         raise TaskError(
             f"{folder}: no trained weights for {', '.join(untrained[:3])}: add --finetune to train them on your data"
         )
-    if ends_with_padding(tokenizer, model.config):
+    if padding_for(tokenizer, model.config) is None:
         token = tokenizer.convert_ids_to_tokens(padding_id(tokenizer))
         raise TaskError(
-            f"{folder}: the tokenizer ends each text with {token}, and has no other token for padding, so that the "
-            "model would read its class at the token before: give the tokenizer a pad_token, and the model its "
-            "pad_token_id"
+            f"{folder}: the tokenizer has no token for padding but {token}, which texts end with, so that the model "
+            "would read its class at the token before: give the tokenizer a pad_token, and the model its pad_token_id"
         )
     find_padding(model, tokenizer)
     return model

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from tasks.data.dataset import SPLITS, Dataset
 from tasks.data.encode import encode
@@ -32,6 +32,12 @@ def known_inputs(model: PreTrainedModel) -> dict[str, int]:
     return known
 
 
+def end_of_texts(config: PreTrainedConfig) -> int | None:
+    """The token at which a classifier with an encoder and a decoder reads the class; None for other models."""
+    reads = config.is_encoder_decoder and not config.model_type.startswith("t5gemma")  # which read at the last token
+    return config.eos_token_id if reads and isinstance(config.eos_token_id, int) else None
+
+
 def check_texts(
     data: Dataset,
     where: str,
@@ -39,28 +45,33 @@ def check_texts(
     length: int,
     known: Mapping[str, int],
     model: str,
-    reads_at_end: bool = False,
+    end: int | None = None,
 ) -> None:
     """Raise TaskError for a text without a token other than special ones and spaces, or that the model cannot read.
 
     where: the data, as the user named it. length: most tokens of a text. known: ``known_inputs`` of the model. model:
-    as the user named it. reads_at_end: whether the model reads the class at the token that ends a text, and so fails
-    where a text holds that token too.
+    as the user named it. end: a token that ends texts, at which the model reads the class, and so fails where a text
+    holds it too.
     """
-    end = tokenizer.eos_token_id if reads_at_end else None
-    empty = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    empty = set(tokenizer.all_special_ids) & {*tokenizer.added_tokens_decoder} - {tokenizer.unk_token_id}
     empty |= {token_id for token, token_id in tokenizer.get_vocab().items() if not token.strip(SPACES)}
     for split in SPLITS:
         examples = getattr(data, split)
         ends = tokenizer(*["a"] * len(examples[0].texts))["input_ids"].count(end) if examples else 0
+        if end is not None and examples and not ends:
+            raise TaskError(
+                f"{model}: the tokenizer does not end texts with {tokenizer.convert_ids_to_tokens(end)}, at which the "
+                "model reads the class: they do not belong together"
+            )
         for example, encoded in zip(examples, encode(examples, tokenizer, length), strict=True):
             tokens = encoded.tokens["input_ids"]
             if empty.issuperset(tokens):
                 raise TaskError(f"{where}: a {split} text has only special tokens or spaces: {example.texts!r}")
             if end is not None and tokens.count(end) > ends:
+                token = tokenizer.convert_ids_to_tokens(end)
                 raise TaskError(
-                    f"{where}: a {split} text holds {tokenizer.eos_token}, which ends texts: {model} would read its "
-                    f"class there; take it out of {example.texts!r}"
+                    f"{where}: a {split} text holds {token}, which ends texts: {model} would read its class there; "
+                    f"take it out of {example.texts!r}"
                 )
             for name, number in known.items():
                 if (largest := max(encoded.tokens.get(name, [0]))) >= number:

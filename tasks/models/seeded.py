@@ -146,8 +146,8 @@ def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     of the vocabulary is left out: once loaded, the tokenizer would cut texts around it.
     """
     tokenizer.padding_side, padding = own_padding_side(tokenizer), tokenizer.pad_token
-    if "pad_token" not in tokenizer.init_kwargs and padding not in tokenizer.added_tokens_encoder:
-        tokenizer.pad_token = None
+    if padding not in tokenizer.added_tokens_encoder:
+        tokenizer.pad_token = tokenizer.init_kwargs.get("pad_token")
     if backend := getattr(tokenizer, "backend_tokenizer", None):
         backend.no_truncation()
         backend.no_padding()

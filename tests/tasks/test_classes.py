@@ -115,3 +115,10 @@ def test_chance_counts_classes_and_not_ways_to_write_them(tiny_model, tmp_path):
 def test_texts_of_one_class_of_the_model_are_refused_however_it_is_written(tiny_model, tmp_path):
     with pytest.raises(TaskError, match=r"rows.jsonl: the train split has one class only \('Positive'\)"):
         task_on(tiny_model, tmp_path, ("Positive", "positive")).validate()
+
+
+def test_classes_of_one_name_are_refused_and_spaces_around_names_ignored():
+    with pytest.raises(TaskError, match="several classes of the model are called 'bad': give each its own name"):
+        classes.class_indices(named("bad", "bad ", "good"), ("bad", "good"), "model")
+    assert classes.class_indices(named("bad", "bad", "good"), ("0", "1", "2"), "model") == [0, 1, 2]
+    assert classes.class_indices(named(" bad", "good "), ("good", "bad"), "model") == [1, 0]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 from transformers import (
     AlbertConfig,
     AlbertForSequenceClassification,
@@ -111,6 +114,63 @@ def test_the_class_of_a_decoder_is_read_at_the_last_token_of_a_text(
     assert torch.equal(again.evaluate(again.open(0, Cache(tmp_path / "cache"), torch.device("cpu"))).correct, right)
 
 
+def changed_tokenizer(folder, specials, template):
+    """Give the tokenizer in ``folder`` other special tokens, and other tokens around a text and a pair."""
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | specials))
+    backend = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    marks = [(token, backend.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
+    single, pair = template
+    backend.post_processor = TemplateProcessing(single=single, pair=pair, special_tokens=marks)
+    backend.save(str(folder / "tokenizer.json"))
+
+
+PLAIN, ENDED, ENDED_PAIRS = ("$A", "$A $B"), ("$A [SEP]", "$A $B [SEP]"), ("$A", "$A [SEP] $B [SEP]")
+
+
+@pytest.mark.parametrize("columns", [("text",), ("text", "other")])
+@pytest.mark.parametrize(
+    ("stated", "specials", "template"),
+    [
+        (3, {}, ENDED),  # the configuration pads with what ends texts: the model reads at the token before
+        (None, {"pad_token": "[UNK]"}, PLAIN),  # texts end with unknown words
+        (None, {"pad_token": "[UNK]"}, ENDED),
+        (None, {"pad_token": None, "eos_token": "[SEP]"}, ENDED_PAIRS),
+        (None, {"pad_token": "[SEP]", "eos_token": "[SEP]"}, ENDED),
+        (0, {"pad_token": "[SEP]", "eos_token": "[SEP]"}, ENDED),
+        (None, {"pad_token": "[NEW]"}, PLAIN),  # beyond the vocabulary of the model
+        (-1, {}, ENDED),
+    ],
+)
+def test_the_class_of_a_decoder_is_that_of_transformers_for_the_text_alone(
+    tiny_model, tmp_path, columns, stated, specials, template
+):
+    folder = decoder(tiny_model, tmp_path / "llama", pad_token_id=stated)
+    changed_tokenizer(folder, specials, template)
+    draw = random.Random(0)
+    words = ["good", "bad", "film", "very", "was", "unheard"]
+    rows = [
+        {name: " ".join(draw.choices(words, k=draw.randint(2, 8))) for name in ("text", "other")} for _ in range(150)
+    ]
+    lines = [json.dumps(row | {"label": LABELS[number % 2]}) + "\n" for number, row in enumerate(rows)]
+    (tmp_path / "rows.jsonl").write_text("".join(lines))
+    task = task_on(folder, tmp_path / "rows.jsonl", text=columns)
+    task.validate()
+    own = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    with torch.no_grad():
+        found = [own(**tokenizer(*each.texts, return_tensors="pt")).logits.argmax(1) for each in task.dataset.test]
+    right = torch.cat(found) == torch.tensor([example.label for example in task.dataset.test])
+    assert 0 < right.sum() < len(right)
+    cache = Cache(tmp_path / "cache")
+    model = task.open(0, cache, torch.device("cpu"))
+    assert torch.equal(task.evaluate(model).correct, right)
+    model.save_pretrained(tmp_path / "saved")
+    task.save_tokenizer(tmp_path / "saved")
+    again = task_on(tmp_path / "saved", tmp_path / "rows.jsonl", text=columns)
+    assert torch.equal(again.evaluate(again.open(0, cache, torch.device("cpu"))).correct, right)
+
+
 def test_a_decoder_whose_texts_end_with_the_only_token_for_padding_is_refused_unless_it_is_trained(
     tiny_model, tiny_data, tmp_path
 ):
@@ -123,7 +183,7 @@ def test_a_decoder_whose_texts_end_with_the_only_token_for_padding_is_refused_un
     state = json.loads((folder / "tokenizer.json").read_text())
     state["added_tokens"] = [token for token in state["added_tokens"] if token["content"] == "[SEP]"]
     (folder / "tokenizer.json").write_text(json.dumps(state))
-    with pytest.raises(TaskError, match=r"ends each text with \[SEP\], and has no other token for padding"):
+    with pytest.raises(TaskError, match=r"no token for padding but \[SEP\], which texts end with"):
         task_on(folder, tiny_data).validate()
     task, cache = task_on(folder, tiny_data, finetune=True, limit=32), Cache(tmp_path / "cache")
     task.prepare(0, cache, torch.device("cpu"))
@@ -497,6 +557,9 @@ def test_a_text_with_the_token_at_which_a_model_reads_its_class_is_refused(tiny_
     ):
         task_on(folder, tmp_path / "rows.jsonl").validate()
     task_on(tiny_model, tmp_path / "rows.jsonl").validate()
+    changed_tokenizer(folder, {}, PLAIN)
+    with pytest.raises(TaskError, match=r"the tokenizer does not end texts with \[SEP\]"):
+        task_on(folder, tmp_path / "rows.jsonl").validate()
 
 
 def test_a_model_of_characters_has_no_vocabulary_to_check(tmp_path):
