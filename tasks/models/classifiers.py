@@ -114,8 +114,9 @@ def load_classifier(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrai
     if padding_for(tokenizer, model.config) is None:
         token = tokenizer.convert_ids_to_tokens(padding_id(tokenizer))
         raise TaskError(
-            f"{folder}: the tokenizer has no token for padding but {token}, which texts end with, so that the model "
-            "would read its class at the token before: give the tokenizer a pad_token, and the model its pad_token_id"
+            f"{folder}: the tokenizer has no token for padding but {token}, which texts may end with, so that the "
+            "model would read its class at the token before: give the tokenizer a pad_token, and the model its "
+            "pad_token_id"
         )
     find_padding(model, tokenizer)
     return model
