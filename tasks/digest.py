@@ -18,7 +18,7 @@ SAME_RESULTS: dict[str, str] = {
     # Classifiers: the padding, the length and the classes of models that are given, which have other keys now; what is
     # refused; labels of truth values, or of one class, of which no records were made; and the side of padding, tokens
     # that end texts, token types that a tokenizer leaves out, and classes in another order, which give other keys.
-    "aae153f625cd526978db17120dab1b03533a9768028a7be4817dacc335b1705e": (
+    "f23d398f6d83ca945aa60af6496de38fa0237753b4d4676d762492ea15dfedab": (
         "df682223d06a003b2fb31c73e8f12c6ca34b0194dd4da83a524d46facbf9aa53"
     ),
     # Language models: pruned models of another kind, and tasks that lm-eval cannot score, are refused, and only

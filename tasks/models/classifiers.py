@@ -85,7 +85,7 @@ def padding_for(tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) ->
 def _last(tokenizer: PreTrainedTokenizerBase, *texts: str) -> int | None:
     """The token that ``tokenizer`` puts after ``texts``, or else that of words it does not know, which may be last."""
     found = tokenizer(*texts, return_special_tokens_mask=True)
-    return found["input_ids"][-1] if found["special_tokens_mask"][-1] else tokenizer.unk_token_id
+    return found["input_ids"][-1] if any(found["special_tokens_mask"][-1:]) else tokenizer.unk_token_id
 
 
 def padding_note(folder: Path) -> str:
@@ -145,7 +145,7 @@ def find_padding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
     """Let ``model`` take for padding what ``tokenizer`` pads with.
 
     A decoder reads the class at the last token that is not padding, which it knows by an id of its configuration. Where
-    that is another one, or missing, as in many checkpoints, it would read the class at padding, or fail. Models whose
+    that is no token of the model, as in many checkpoints, it would read the class at padding, or fail. Models whose
     positions count from the token of their configuration keep it: with another they would be other models once saved.
     """
     if model.config.model_type in checkpoint.COUNT_FROM_PADDING:

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 import torch
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models
 from tokenizers.processors import TemplateProcessing
 from transformers import (
     AlbertConfig,
@@ -31,6 +31,7 @@ from transformers import (
     GPT2ForSequenceClassification,
     LlamaConfig,
     LlamaForSequenceClassification,
+    PreTrainedTokenizerFast,
     RobertaConfig,
     RobertaForSequenceClassification,
 )
@@ -169,6 +170,13 @@ def test_the_class_of_a_decoder_is_that_of_transformers_for_the_text_alone(
     task.save_tokenizer(tmp_path / "saved")
     again = task_on(tmp_path / "saved", tmp_path / "rows.jsonl", text=columns)
     assert torch.equal(again.evaluate(again.open(0, cache, torch.device("cpu"))).correct, right)
+
+
+def test_a_tokenizer_that_drops_letters_it_does_not_know_pads_with_its_end():
+    backend = Tokenizer(models.BPE(vocab={"<end>": 0, "b": 1}, merges=[]))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>")
+    assert tokenizer("a")["input_ids"] == []
+    assert classifiers.padding_for(tokenizer, LlamaConfig(vocab_size=2, pad_token_id=None)) == 0
 
 
 def test_a_decoder_whose_texts_end_with_the_only_token_for_padding_is_refused_unless_it_is_trained(
