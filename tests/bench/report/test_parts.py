@@ -70,11 +70,12 @@ made([part, part], 2)
 def test_a_signal_while_processes_are_at_work_is_told_in_one_line(slow, number, code):
     """Also where a busy machine lets another process run before one begins, and after it was told to end."""
     program = f"""
-import os, sys, threading, time
+import os, signal, sys, threading, time
 from multiprocessing.process import BaseProcess
 import bench.report.write
 from bench.__main__ import command
 from bench.report.parts import made
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where tests run in the background
 {slow}
 def report(*_):
     threading.Timer(0.5, os.kill, (os.getpid(), {int(number)})).start()
