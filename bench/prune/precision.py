@@ -11,7 +11,7 @@ from safetensors import safe_open
 from torch import nn
 
 from tasks.contract import Task
-from tasks.models.checkpoint import locate
+from tasks.models.checkpoint import cast, locate, saved_weights
 
 WEIGHTS = "model*.safetensors"  # as transformers names weights, in one file or several
 HALVES = {"BF16": torch.bfloat16, "F16": torch.float16}  # by their names in safetensors
@@ -40,30 +40,19 @@ def round_weights(model: nn.Module, half: torch.dtype | None) -> None:
     Only those that were trained or recovered change: the others come from a file in ``half``.
     """
     if half is not None:
-        for weight in _saved(model):
+        for weight in saved_weights(model):
             weight.copy_(weight.to(half))
 
 
 @contextmanager
-def cast(model: Any, half: torch.dtype | None) -> Iterator[None]:
+def saved_as(model: Any, half: torch.dtype | None) -> Iterator[None]:
     """Inside, what is saved of ``model`` is in ``half``, and so not what is computed from its configuration."""
+    if half is None:
+        yield
+        return
     own = model.dtype
-    _cast(model, half or own)
+    cast(model, half)
     try:
         yield
     finally:
-        _cast(model, own)
-
-
-def _cast(model: Any, dtype: torch.dtype) -> None:
-    if model.dtype != dtype:
-        for weight in _saved(model):
-            weight.data = weight.data.to(dtype)
-        model.config.dtype = dtype
-
-
-def _saved(model: nn.Module) -> list[torch.Tensor]:
-    """Parameters and buffers with a place in the state dict, shared ones once, without those of whole numbers."""
-    saved = model.state_dict().keys()
-    named = (*model.named_parameters(), *model.named_buffers())
-    return [tensor for name, tensor in named if name in saved and tensor.is_floating_point()]
+        cast(model, own)

@@ -14,7 +14,7 @@ from bench.prune.loading import check_loading
 from bench.prune.metadata import front_matter
 from bench.prune.onnx import export_onnx
 from bench.prune.options import PruneOptions
-from bench.prune.precision import cast
+from bench.prune.precision import saved_as
 from bench.records.errors import InputError
 from methods.heads import save_pruned
 from tasks.contract import Task
@@ -33,7 +33,7 @@ def save(smaller: Any, task: Task, pruned: Pruned, out: Path, options: PruneOpti
             if hasattr(module, "_hf_hook"):  # of --device-map, which would send what it reads to its GPU
                 module._hf_hook.execution_device = torch.device("cpu")
         try:
-            with cast(smaller, pruned.half):
+            with saved_as(smaller, pruned.half):
                 plain = save_pruned(smaller.cpu(), folder)
         except ValueError as error:  # a class that is not one of transformers, or that its configuration does not build
             raise InputError(f"nothing was saved: {error}") from error

@@ -187,17 +187,23 @@ def _loaded(
         raise TaskError(f"{folder}: a pruned {type(model).__name__}, which is not a {MEANINGS[kind]}")
     if num_labels not in (None, model.config.num_labels):
         raise TaskError(f"{folder}: has a head for {model.config.num_labels} labels, the data has {num_labels}")
-    return model if dtype == "auto" else _cast(model, getattr(torch, dtype))
-
-
-def _cast(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
-    """``model`` in ``dtype``. As in ``from_pretrained``, only what is saved is cast, not rotary frequencies."""
-    saved = model.state_dict().keys()
-    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if name in saved and tensor.is_floating_point():
-            tensor.data = tensor.data.to(dtype)
-    model.config.dtype = dtype
+    if dtype != "auto":
+        cast(model, getattr(torch, dtype))
     return model
+
+
+def cast(model: PreTrainedModel, dtype: torch.dtype) -> None:
+    """Turn ``model`` to ``dtype``. As in ``from_pretrained``, only what is saved is cast, not rotary frequencies."""
+    for weight in saved_weights(model):
+        weight.data = weight.data.to(dtype)
+    model.config.dtype = dtype
+
+
+def saved_weights(model: nn.Module) -> list[torch.Tensor]:
+    """Parameters and buffers with a place in the state dict, shared ones once, without those of whole numbers."""
+    saved = model.state_dict().keys()
+    named = (*model.named_parameters(), *model.named_buffers())
+    return [tensor for name, tensor in named if name in saved and tensor.is_floating_point()]
 
 
 def read(
