@@ -30,7 +30,8 @@ class Scorer(HFLM):
     """``HFLM`` without progress bars that tokenizes each text once and keeps its tokens in ``cache``."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, batch_size: int, cache: TokenCache):
-        super().__init__(pretrained=model, tokenizer=tokenizer, batch_size=batch_size)
+        # The cache takes windows of the same tokens for one, also where they are cut at other places.
+        super().__init__(pretrained=model, tokenizer=tokenizer, batch_size=batch_size, logits_cache=False)
         self._cache = cache
         self._positions = super().max_length
 

@@ -116,6 +116,9 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     config = load_config(folder)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        stated = config.get_text_config().pad_token_id
+        if tokenizer.pad_token_id is tokenizer.eos_token_id is None and stated in range(len(tokenizer)):
+            tokenizer.pad_token = tokenizer.convert_ids_to_tokens(stated)
         padding_id(tokenizer)
     except Exception as error:
         raise TaskError(f"{folder}: no usable tokenizer: {_why(error)}") from error

@@ -141,6 +141,7 @@ PLAIN, ENDED, ENDED_PAIRS = ("$A", "$A $B"), ("$A [SEP]", "$A $B [SEP]"), ("$A",
         (0, {"pad_token": "[SEP]", "eos_token": "[SEP]"}, ENDED),
         (None, {"pad_token": "[NEW]"}, PLAIN),  # beyond the vocabulary of the model
         (-1, {}, ENDED),
+        (5, {"pad_token": None}, PLAIN),  # the tokenizer has none, and no end either
     ],
 )
 def test_the_class_of_a_decoder_is_that_of_transformers_for_the_text_alone(

@@ -13,6 +13,7 @@ import datasets
 import pytest
 import torch
 import yaml
+from lm_eval.api.instance import Instance
 from lm_eval.evaluator import simple_evaluate
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
@@ -23,7 +24,9 @@ from tasks.builtin import abilities, decoder
 from tasks.errors import TaskError
 from tasks.harness import data, loading
 from tasks.harness.outcomes import outcomes
+from tasks.harness.prepared import silenced
 from tasks.harness.run import Harness, Result
+from tasks.harness.scorer import Scorer, TokenCache
 
 ROOT = Path(__file__).parents[2]
 OURS = (*(f"headbench_{ability}" for ability in abilities.ABILITIES), "headbench_texts")
@@ -171,6 +174,34 @@ def test_documents_that_do_not_fit_are_counted(tmp_path, language_model):
     found = Harness(["arc_easy"], mirror=str(tmp_path))(model, tokenizer)["arc_easy"]
     # "Question: ", of one token, comes before, "\nAnswer:" after, and the ending is one more; 64 + 1 tokens fit
     assert found.too_long == 3 and len(found.values["acc_norm"]) == 4
+
+
+@pytest.mark.parametrize("batch_size", [1, 64])
+def test_windows_of_repeated_words_are_each_scored_where_they_are_cut(language_model, batch_size):
+    tokenizer, model = language_model
+    most = model.config.max_position_embeddings
+    words = ["the", "dog", "near"] * most
+    texts = [" ".join(words[: 2 * most + more]) for more in (3, 6, 12)]  # the last two windows hold the same tokens
+    requests = [Instance("loglikelihood_rolling", {}, (text,), number) for number, text in enumerate(texts)]
+    with silenced():
+        found = Scorer(model, tokenizer, batch_size, TokenCache()).loglikelihood_rolling(requests)
+    expected = [likelihood_in_windows(model, [tokenizer.bos_token_id, *tokenizer.encode(text)], most) for text in texts]
+    assert found == pytest.approx(expected, abs=1e-4)
+
+
+def likelihood_in_windows(model, ids, most):
+    """Log-likelihood of ``ids`` after the first; each is in one window of ``most`` inputs, the last as full as others.
+
+    A window of full length begins with the last token of the one before.
+    """
+    total = 0.0
+    for start in range(0, len(ids) - 1, most):
+        end = min(start + most, len(ids) - 1)
+        first = max(0, end - most)
+        with torch.no_grad():
+            logits = model(torch.tensor([ids[first:end]])).logits.log_softmax(-1)
+        total += sum(float(logits[0, place - first, ids[place + 1]]) for place in range(start, end))
+    return total
 
 
 def write(path: Path, rows) -> Path:
