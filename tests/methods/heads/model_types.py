@@ -127,7 +127,7 @@ def section(version: str, results: Sequence[Result]) -> str:
             "",
             *(line for kind, names in known.items() for line in _item(kind, [n for n in names if n in exact])),
             "",
-            "These well-known types are not supported:",
+            "These well-known types are not supported as they are by default:",
             "",
             *(
                 line
