@@ -18,7 +18,7 @@ SAME_RESULTS: dict[str, str] = {
     # Classifiers: the padding, the length and the classes of models that are given, which have other keys now; what is
     # refused; labels of truth values, or of one class, of which no records were made; and the side of padding, tokens
     # that end texts, token types that a tokenizer leaves out, and classes in another order, which give other keys.
-    "9d7c8f99a293e035dca9caa4cd934e738e00fb88688905c11d6cb663b1c5b557": (
+    "4e831acd8aa0d1f447649e3570807a2e7749cf230816ca5328f1dbbf8eaeab0e": (
         "df682223d06a003b2fb31c73e8f12c6ca34b0194dd4da83a524d46facbf9aa53"
     ),
     # Language models: pruned models of another kind, and tasks that lm-eval cannot score, are refused, and only

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -24,12 +23,12 @@ from tasks.data.encode import Batch, Encoded
 from tasks.data.location import short_name
 from tasks.data.source import load, where_of
 from tasks.data.splits import UnknownLabel, check_classes, limited
-from tasks.digest import digest_of_files, digest_of_source
+from tasks.digest import digest_of_source
 from tasks.errors import TaskError
-from tasks.models import checkpoint, classes, classifiers, matching, train
+from tasks.models import checkpoint, classes, classifiers, given, matching, train
 from tasks.models.cache import Cache
+from tasks.models.given import GivenClassifier
 from tasks.models.seeded import SeededTask, Trained
-from tasks.models.vocabularies import model_files
 from tasks.outcomes import Outcomes
 from tasks.request import CalibrationSource
 
@@ -80,8 +79,8 @@ class TextClassification(SeededTask):
             raise TaskError(f"{spec.task}: has no built-in data: give --data")
         else:
             data = built_in()
-        if self.folder is not None and not self.trains and not self.labels:
-            data = classes.one_label_per_class(data, checkpoint.load_config(self.folder))
+        if self._given and not self.trains and not self.labels:
+            data = classes.one_label_per_class(data, self._given.config)
             check_classes(data, where_of(spec.source) or data.name)
         return limited(data, spec.limit) if spec.limit else data
 
@@ -100,15 +99,15 @@ class TextClassification(SeededTask):
     @cached_property
     def _remarks(self) -> tuple[str, ...]:
         """What to know of the user's data: how it was read, which texts are cut, and what numbers mean as labels."""
-        tokenizer = self._small(0)[0] if self.folder is None else self._tokenizer_of(self.folder)
+        tokenizer = self._given.tokenizer() if self._given else self._small(0)[0]
         found = [*self.dataset.remarks, *remarks.on_length(self.dataset, tokenizer, self._length(tokenizer))]
-        taken = None if self.folder is None or self.trains else checkpoint.load_config(self.folder)
+        taken = self._given.config if self._given and not self.trains else None
         if self.labels:
             found += remarks.on_fixed_numbers(self.dataset, taken, self._columns)
         elif taken is not None:
             found += remarks.on_numbers(self.dataset, taken, self._occurring)
-        if self._types_left_out and len(self._columns) == 2:
-            found.append(remarks.TYPES_GIVEN if self._types_given else remarks.TYPES_LEFT_OUT)
+        if self._given and self._given.leaves_types_out and len(self._columns) == 2:
+            found.append(remarks.TYPES_GIVEN if self._given.gets_types else remarks.TYPES_LEFT_OUT)
         return (*found, *(remarks.on_unseen(self.dataset) if self.trains else ()))
 
     @property
@@ -124,36 +123,25 @@ class TextClassification(SeededTask):
             if getattr(self.spec, field):
                 flag = f"--{field.replace('_', '-')}"
                 raise TaskError(f"{self.spec.task}: {flag} is for language models: use --task harness")
-        if self.folder is None:
+        if self._given is None:
             own, untrained = self._small(0)
             self._check_texts(own, {"input_ids": len(own)})
             return untrained
-        checkpoint.skeleton(
-            checkpoint.load_config(self.folder), self.spec.model
-        )  # raises if there is no such classifier
-        tokenizer = self._tokenizer_of(self.folder)
+        checkpoint.skeleton(self._given.config, self.spec.model)  # raises if there is no such classifier
+        folder, tokenizer = self._given.folder, self._given.tokenizer()
         if self.trains:
-            model = classifiers.load_for_training(self.folder, self.dataset.labels, tokenizer, 0)
+            model = classifiers.load_for_training(folder, self.dataset.labels, tokenizer, 0)
         else:
-            model = classifiers.load_classifier(self.folder, tokenizer)
+            model = classifiers.load_classifier(folder, tokenizer)
             classes.class_indices(model.config, self.dataset.labels, self.spec.model, self._occurring)
         self._check_texts(tokenizer, matching.known_inputs(model), matching.end_of_texts(model.config))
         return model
 
     def fingerprints(self, seed: int) -> dict[str, Any]:
-        read = (checkpoint.__name__, classifiers.__name__, classes.__name__, encode.__name__, __name__)
-        model: dict[str, Any] = {"read": digest_of_source(*read)}
-        if self.folder is not None:
-            model["weights"] = digest_of_files(model_files(self.folder))
-            padding = classifiers.padding_note(self.folder)
-            model |= {"padding": padding} if padding else {}
-            side = checkpoint.own_padding_side(checkpoint.load_tokenizer(self.folder))
-            model |= {"padding side": "right"} if side == "left" else {}
-            model |= {} if self.trains else {"length": self._recipe.max_length}
-            model |= {"classes": "the data's"} if self.trains and checkpoint.format_of(self.folder) else {}
-            order = classes.other_order(checkpoint.load_config(self.folder), self.dataset.labels)
-            model |= {"order of classes": order} if self.trains and order else {}
-            model |= {"token types": "given"} if self._types_given else {}
+        modules = (checkpoint, classifiers, classes, encode, given)
+        model: dict[str, Any] = {"read": digest_of_source(*(each.__name__ for each in modules), __name__)}
+        if self._given:
+            model |= self._given.fingerprint(self.dataset.labels, self._recipe.max_length)
         if self.trains:
             code = [train.__name__, calibrating.__name__, seeding.__name__]
             code += [] if self.folder else [small.__name__, weights.__name__]
@@ -166,21 +154,9 @@ class TextClassification(SeededTask):
         return {"data": self.dataset.fingerprint, "model": model}
 
     @cached_property
-    def _types_left_out(self) -> bool:
-        """Whether the given model has token types that its tokenizer leaves out."""
-        if self.folder is None:
-            return False
-        return classifiers.leaves_types_out(checkpoint.load_tokenizer(self.folder), checkpoint.load_config(self.folder))
-
-    @property
-    def _types_given(self) -> bool:
-        """Whether the given model gets token types that its tokenizer leaves out."""
-        if self.folder is None or not self._types_left_out:
-            return False
-        return self.trains or classifiers.trained_with_types(checkpoint.load_config(self.folder))
-
-    def _tokenizer_of(self, folder: Path) -> PreTrainedTokenizerBase:
-        return classifiers.load_tokenizer(folder, trains=self.trains)
+    def _given(self) -> GivenClassifier | None:
+        """The user's model; None for the small one that is trained from scratch."""
+        return GivenClassifier(self.folder, self.trains) if self.folder else None
 
     @cached_property
     def _occurring(self) -> set[int]:
@@ -199,11 +175,11 @@ class TextClassification(SeededTask):
 
     @cached_property
     def _recipe(self) -> train.Recipe:
-        if self.folder is None:
+        if self._given is None:
             return replace(self.recipe, max_length=OWN_LENGTH, target=None) if self.spec.source else self.recipe
         recipe = train.fine_tuning(len(self.dataset.train) - self.held_out)
         most = recipe.max_length if self.trains else LENGTH
-        return replace(recipe, max_length=min(most, checkpoint.load_tokenizer(self.folder).model_max_length))
+        return replace(recipe, max_length=min(most, self._given.positions))
 
     @property
     def _pieces(self) -> int | None:
@@ -215,11 +191,11 @@ class TextClassification(SeededTask):
 
     def initial(self, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         drawn = self.seeds(seed).of("initial weights")
-        if self.folder is None:
+        if self._given is None:
             tokenizer, model = self._small(drawn)
         else:
-            tokenizer = self._tokenizer_of(self.folder)
-            model = classifiers.load_for_training(self.folder, self.dataset.labels, tokenizer, drawn)
+            tokenizer = self._given.tokenizer()
+            model = classifiers.load_for_training(self._given.folder, self.dataset.labels, tokenizer, drawn)
         return model, tokenizer
 
     def fit(self, seed: int, device: torch.device) -> Trained:

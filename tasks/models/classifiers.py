@@ -88,19 +88,6 @@ def _last(tokenizer: PreTrainedTokenizerBase, *texts: str) -> int | None:
     return found["input_ids"][-1] if any(found["special_tokens_mask"][-1:]) else tokenizer.unk_token_id
 
 
-def padding_note(folder: Path) -> str:
-    """Which padding the model in ``folder`` gets, for the keys of records: empty for what both its parts name."""
-    config, tokenizer = checkpoint.load_config(folder), checkpoint.load_tokenizer(folder)
-    if config.model_type in checkpoint.COUNT_FROM_PADDING:
-        return ""
-    stated, own, found = config.get_text_config().pad_token_id, tokenizer.pad_token_id, padding_for(tokenizer, config)
-    if found == stated and stated != own and (own is not None or stated not in tokenizer.all_special_ids):
-        return "the configuration's"
-    if found not in (stated, padding_id(tokenizer)):
-        return "a token that does not end texts"
-    return "the tokenizer's" if stated != own else ""
-
-
 def load_classifier(folder: Path, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     """Classifier in ``folder`` that reads what ``tokenizer`` gives.
 
