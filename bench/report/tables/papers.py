@@ -126,13 +126,18 @@ class PaperTable(BaseModel):
             self.task in ("", cell.task)
             and self.units in (None, result.units)
             and self.parameters in (None, result.parameters[0]["model"])
-            and (not self.data or re.split("[:/]", cell.data)[-1] in self.data)
+            and (not self.data or data_name(cell.data) in self.data)
             and all(column.is_in(record) for column in self.figures)
         )
 
     def does_the_same(self, label: str, name: str) -> bool:
         """Whether the method ``label`` does what the paper's row ``name`` says."""
         return _SAME.sub("", label).rstrip(":,") in self.methods.get(name, ())
+
+
+def data_name(data: str) -> str:
+    """The name of a data set without what is before : or /, which its copies may share."""
+    return re.split("[:/]", data)[-1]
 
 
 class Paper(BaseModel):

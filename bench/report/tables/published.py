@@ -18,7 +18,7 @@ from bench.analysis.naming import count
 from bench.analysis.quality import ACCURACY
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.tables.markdown import aligned, literal
-from bench.report.tables.papers import MEAN, METRIC, Column, Paper, PaperTable, papers
+from bench.report.tables.papers import MEAN, METRIC, Column, Paper, PaperTable, data_name, papers
 
 NAN = float("nan")
 UNPRUNED = "unpruned"
@@ -78,7 +78,9 @@ class Comparison:
         where = ", ".join(filter(None, [f"arXiv {paper.arxiv}", table.table, page]))
         metrics = [column for column in table.figures if column.kind == METRIC]
         means = [f"*mean*: over the {len(metrics)} tasks."] if MEAN in table.columns else []
-        tasks = count(len(self.tasks), "task")
+        names = {data_name(task.data) for task in self.tasks}
+        copies = ", each of which is the mean over its copies" if len(names) < len(self.tasks) else ""
+        tasks = f"{count(len(names), 'task')}{copies}"
         over = [f"Measured accuracies are means over {tasks}, published ones over the paper's."] * table.over_tasks
         shares = " or ".join(f"{100 * share:.3g} %" for share in self.trained)
         limits = " or ".join(map(str, self.limits))
@@ -100,7 +102,7 @@ def side_by_side(records: Iterable[FinishedRecord]) -> list[Comparison]:
 
     By paper and task; first the paper of which most methods were measured, as in a run of its suite. Measured values
     are means over draws and seeds. Where a table's figures are means over tasks, they are so over the tasks of one
-    model, for the methods that have all of them.
+    model, for the methods that have all of them; copies of one data set count once.
     """
     by_task: dict[TaskKey, list[FinishedRecord]] = defaultdict(list)
     for record in records:
@@ -207,7 +209,10 @@ def _measured(
         for records in of_tasks
     ]
     if all(values):
-        means = np.mean([np.mean(seeds, axis=0) for seeds in values], axis=0)
+        copies: dict[str, list[np.ndarray]] = defaultdict(list)  # of one data set, which counts once
+        for records, seeds in zip(of_tasks, values, strict=True):
+            copies[data_name(records[0].cell.data)].append(np.mean(seeds, axis=0))
+        means = np.mean([np.mean(of_data, axis=0) for of_data in copies.values()], axis=0)
         yield Row(removed, name, False, tuple(_with_mean(table, means.tolist())))
 
 

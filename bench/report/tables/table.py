@@ -46,7 +46,7 @@ class Cell:
         return isinstance(self.value, str)
 
     def bare(self, digits: int = 6) -> str:
-        """The value with so many significant digits; empty where there is no number."""
+        """The value with so many significant digits, all where it is whole; empty where there is no number."""
         return self.value if isinstance(self.value, str) else bare(self.value, digits)
 
 
@@ -92,7 +92,9 @@ class Table:
 
 
 def bare(value: float, digits: int = 6) -> str:
-    """A number with so many significant digits; empty for NaN."""
+    """A number with so many significant digits, all of those of a whole one; empty for NaN."""
+    if float(value).is_integer():
+        return str(int(value))
     return "" if math.isnan(value) else f"{value:.{digits}g}"
 
 

@@ -329,6 +329,11 @@ def test_a_missing_number_is_a_dash_and_an_empty_field():
     assert to_csv(table).decode() == "m,v\nx,\n" and b"--" in latex(table)
 
 
+def test_a_whole_number_keeps_all_its_digits():
+    table = Table("t", "c", (Heading("m", "m"), Heading("v", "v")), ((name("x"), number(355361794.0, 0)),))
+    assert to_csv(table).decode() == "m,v\nx,355361794\n"
+
+
 def test_the_main_figure_parts_trained_methods_from_others_and_controls_from_methods(run):
     board = read(run())
     found = standing(board, board.tasks)

@@ -55,7 +55,7 @@ def classifier(make_record):
     """A record of a classifier of 144 units; its accuracy falls by a thousandth, its parameters by ten, a unit."""
 
     def record(
-        label: str, task="mnli", units=144, removed=(0, 14, 43, 72, 132, 144), parameters=10**6, at=0.9, **fields
+        label: str, task="mnli", units=144, removed=(0, 14, 43, 72, 132, 144), parameters=109484547, at=0.9, **fields
     ):
         kept = [list(range(units - count)) for count in removed]
         sizes = [{"model": parameters - 10 * count} for count in removed]
@@ -174,7 +174,9 @@ def test_accuracy_by_heads_kept_stands_beside_a_classifier_with_as_many_heads(cl
     assert by_heads.rows[0].shown_name == "unpruned" and by_heads.rows[0].figures == pytest.approx((90.0,))
     assert names(by_heads, 12) == [row.name + " (published)" for row in DSP.tables[0].rows if row.removed == 12]
     (measured,) = [row.figures for row in size.rows if row.name == "michel"]
-    assert measured[0] == pytest.approx(0.132)  # per cent of the parameters
+    assert measured[0] == pytest.approx(100 * 10 * 132 / 109484547)  # per cent of the parameters
+    other = side_by_side([classifier("michel", parameters=10**6)])
+    assert [each.table.name for each in other if each.paper is DSP] == [by_heads.table.name]  # not of its size
 
 
 def test_shorter_trainings_and_fewer_examples_are_said(classifier):
@@ -214,6 +216,15 @@ def test_means_over_tasks_are_of_the_tasks_of_one_model_that_a_method_has_all_of
     (mean,) = [row.figures[0] for row in both.rows if row.removed == 30 and not row.published]
     assert mean == pytest.approx((85.7 + 65.7) / 2)
     assert "means over 2 tasks" in both.explanation
+
+
+def test_copies_of_a_data_set_count_once_in_a_mean_over_tasks(classifier):
+    task = {"task": "classification"}
+    records = [classifier("hies", data="glue:sst2", **task), classifier("hies", data="sst2", at=0.5, **task)]
+    (found,) = side_by_side([*records, classifier("hies", data="glue:mnli", at=0.7)])
+    (mean,) = [row.figures[0] for row in found.rows if row.removed == 30 and not row.published]
+    assert mean == pytest.approx(((85.7 + 45.7) / 2 + 65.7) / 2)
+    assert "means over 2 tasks, each of which is the mean over its copies," in found.explanation
 
 
 def test_what_a_paper_gives_in_per_cent_is_shown_so(classifier):
