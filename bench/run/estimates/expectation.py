@@ -179,7 +179,7 @@ class Expectation:
         if work.calibration is None:
             return f"not known, and {work.test}"
         forward, backward, exact = work.calibration
-        most = "" if exact or work.trainings else "at most "
+        most = "" if exact else "at most "
         trained = f", {count(work.trainings, 'training')} of {work.steps} steps" if work.trainings else ""
         return f"{most}{forward:g} + {backward:g}, and {work.test}{trained}{self._told(self._texts(work))}"
 

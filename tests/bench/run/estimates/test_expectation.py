@@ -81,14 +81,17 @@ def test_passes_are_those_that_a_run_takes(run, method):
         assert over_test(method, cell.removed) == evaluations
 
 
-@pytest.mark.parametrize("name", [*TRAINING, "dsp-joint:epochs=1"])
+@pytest.mark.parametrize("name", [*TRAINING, "dsp-joint:epochs=1", "amp-recovered:choice=inverse"])
 def test_trainings_are_those_that_a_run_takes(run, name):
     (method,) = parse_methods(name)
     share = 1.0 if "epochs" in name else 1 / 3  # of three epochs
     cell, expected, result, evaluations = run(method, training=share)
     assert expected.work(method).steps == -(-len(open_task(cell.task).dataset.train) // 32)
-    taken = result.method_training.passes.backward // len(open_task(cell.task).dataset.train)
+    texts, sent = len(open_task(cell.task).dataset.train), result.method_training.passes
+    taken = sent.backward // texts
     assert trainings(method, cell.removed, 8) == taken if name != "voita" else taken <= 6
+    scored = sent.forward % texts / expected.calibration, sent.backward % texts / expected.calibration
+    assert over_calibration(method, expected.shape, cell.removed) == (*scored, True)
     # Gates without weights may be of the task's own model, which others evaluate too.
     assert over_test(method, cell.removed) == evaluations if name != "dsp-pipelined" else evaluations <= 3
 
