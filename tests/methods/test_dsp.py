@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from methods import METHODS, OptionError
+from methods.dsp import _initial
 from methods.heads import gated
 
 NAMES = ("dsp-joint", "dsp-pipelined", "ste")
@@ -149,3 +150,11 @@ def test_straight_through_gates_have_no_temperature(tiny):
 def test_a_cooldown_beyond_the_steps_is_refused():
     with pytest.raises(OptionError, match=r"cooldown=1\.5: expected a number, at least 0, at most 1"):
         METHODS["dsp-joint"].configure({"cooldown": 1.5})
+
+
+def test_initial_weights_are_uniform_within_glorots_bound_for_the_grid_of_heads(tiny, monkeypatch):
+    heads = tiny.random_view("bert").heads
+    monkeypatch.setattr(type(heads), "shape", (2, 6))
+    draws = torch.stack([_initial(heads, torch.Generator().manual_seed(seed)).detach() for seed in range(50)])
+    bound = (6 / (2 + 6)) ** 0.5
+    assert 0.97 * bound < draws.abs().max() <= bound and draws.min() < -0.9 * bound and draws.max() > 0.9 * bound

@@ -168,3 +168,14 @@ def test_queries_that_are_scaled_in_place_of_one_text(tiny):
     texts = [Batch({name: rows[:1] for name, rows in inputs.items()}, torch.zeros(1, dtype=torch.long))]
     view = tiny.view(model.requires_grad_(False), texts)
     torch.testing.assert_close(gnorm(view), slow_gnorm(view, texts, "logits", "product"), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("combine", list(COMBINE))
+def test_the_norm_of_a_text_is_that_of_all_its_logits_where_each_token_has_some(tiny, combine):
+    batches = [tiny.batch(tiny.sentences(0))]
+    view = tiny.view(tiny.model("bert"), batches)
+    own, factors = view.forward, torch.tensor([1.0, -3.0, 0.5])
+    view = replace(view, forward=lambda model, batch: own(model, batch)[:, None].tanh() * factors[:, None])
+    assert view.logits(batches[0]).ndim == 3
+    expected = slow_gnorm(view, tiny.alone(tiny.sentences(0)), "logits", combine)
+    torch.testing.assert_close(gnorm(view, combine=combine), expected, rtol=1e-3, atol=1e-6)

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from methods.hies import hies, normalised_entropy
+from methods.hies import _scaled, hies, normalised_entropy
 from methods.tis import tis
 from tests.methods.activations import of_units
 from tests.methods.translating import FAMILIES, maps_of, translating
@@ -69,3 +69,10 @@ def test_units_that_are_gone_take_no_part_in_the_scaling(tiny):
     view = tiny.view(tiny.model("bert"), [tiny.batch(tiny.sentences(0))], kept=kept)
     left = hies(view, weight=1.0)[kept]
     assert (left.min(), left.max()) == (0, 1)
+
+
+def test_the_scaling_goes_by_the_units_that_are_left(tiny):
+    kept = torch.tensor([True, True, False, True, True, True, False, True])
+    view = tiny.view(tiny.model("bert"), [tiny.batch(tiny.sentences(0))], kept=kept)
+    values = torch.tensor([3.0, 2.0, 9.0, 4.0, 5.0, 6.0, -9.0, 4.0], dtype=torch.float64)
+    assert _scaled(values, view)[kept].tolist() == [0.25, 0.0, 0.5, 0.75, 1.0, 0.5]

@@ -12,7 +12,7 @@ from methods import OptionError
 from methods.calibration.quadratic import fit_quadratic
 from methods.heads import gated
 from methods.michel import michel
-from methods.path import path
+from methods.path import _at_random_gates, path
 
 STEP = 1e-5
 
@@ -185,3 +185,15 @@ def test_random_gates_do_not_depend_on_how_texts_are_batched(tiny, along):
 def test_an_order_is_signed(tiny):
     with pytest.raises(OptionError, match="signed=false goes with"):
         path(tiny.random_view("bert"), signed=False)
+
+
+def test_gates_are_closed_by_up_to_twice_what_a_round_removes(tiny, monkeypatch):
+    view, shares = tiny.random_view("bert"), []
+
+    def spy(view, left, points, share):
+        shares.append((int(left.sum()), share))
+        return _at_random_gates(view, left, points, share)
+
+    monkeypatch.setattr("methods.path._at_random_gates", spy)
+    path(view, along="order", rounds=4)
+    assert shares == [(8, 4 / 8), (6, 4 / 6), (4, 1.0), (2, 1.0)]

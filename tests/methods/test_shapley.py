@@ -108,3 +108,20 @@ def test_units_that_are_gone_do_not_play(tiny, architecture):
     assert values[0] == 0
     everyone = kept.nonzero().flatten().tolist()
     assert values.sum().item() == pytest.approx(loss_of(view, ()) - loss_of(view, everyone), rel=1e-5)
+
+
+def test_the_error_is_that_of_a_mean_over_pairs_of_an_order_and_its_reverse(tiny, monkeypatch):
+    view, walked = tiny.random_view("bert"), []
+
+    def walk(view, groups, orders, least, most, tolerance):
+        walked.append(
+            torch.rand(orders.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(len(walked)))
+        )
+        return walked[-1]
+
+    monkeypatch.setattr("methods.shapley._walk", walk)
+    values, error, number = estimate(view, 3 * ROUND, 0.0, 0.0)
+    pairs = torch.cat([(both[: len(both) // 2] + both[len(both) // 2 :]) / 2 for both in walked]).numpy()
+    assert number == 3 * ROUND == 2 * len(pairs)
+    assert values.numpy() == pytest.approx(pairs.mean(0))
+    assert error.numpy() == pytest.approx(pairs.std(0, ddof=1) / len(pairs) ** 0.5)

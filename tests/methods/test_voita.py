@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from methods import METHODS, OptionError
+from methods.voita import _initial
 
 METHOD = METHODS["voita"]
 
@@ -111,3 +112,10 @@ def test_a_spread_below_one_is_refused():
 
 def test_without_budgets_nothing_is_trained(tiny):
     assert train(dataclasses.replace(view_with(tiny, 1), forward=None), []) == []
+
+
+def test_initial_gates_are_uniform_within_glorots_bound_for_a_layer(tiny):
+    heads = tiny.random_view("bert").heads
+    draws = torch.stack([_initial(heads, torch.Generator().manual_seed(seed)).detach() for seed in range(50)])
+    bound = (3 / heads.shape[0]) ** 0.5
+    assert 0.97 * bound < draws.abs().max() <= bound and draws.min() < -0.9 * bound and draws.max() > 0.9 * bound

@@ -130,6 +130,8 @@ def test_a_built_in_language_model_is_not_trained_on_statements_of_its_calibrati
     assert {each.ability for each in chosen} == set(abilities.ABILITIES)
     assert len(documents) - 3 * 512 < len(seen) <= len(documents) - 512
     assert sum(len(batch.labels) for batch in task.calibration(0, 128, CPU)) == 128
+    trained = an_epoch(task.training(0, 1.0, CPU), len(task.division(0).training))  # of joint methods
+    assert not set(trained) & set(texts_of(task.calibration(0, 999, CPU)))
 
 
 def test_draws_differ_between_data_sets_and_are_shared_by_methods(tiny_data, tiny_model, tmp_path):

@@ -110,8 +110,8 @@ def test_answers_are_those_of_the_gated_model(opened):
 
 def test_quality_of_texts_alone_is_the_probability_of_a_byte():
     none = torch.empty(0, dtype=torch.bool)
-    nats = {"a": torch.tensor([2.0, 4.0]), "b": torch.tensor([0.0])}
-    sizes = {"a": torch.tensor([1.0, 2.0]), "b": torch.tensor([5.0])}
+    nats = {"a": torch.tensor([2.0, 8.0]), "b": torch.tensor([0.0])}
+    sizes = {"a": torch.tensor([4.0, 1.0]), "b": torch.tensor([5.0])}
     assert Outcomes(none, {}, nats, sizes).quality == pytest.approx((math.exp(-2) + 1) / 2)
 
 

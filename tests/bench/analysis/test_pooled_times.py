@@ -64,3 +64,11 @@ def test_a_speed_up_is_the_mean_of_what_was_timed_at_the_size_in_each_seed(timed
     np.testing.assert_array_equal(found["both"][8][0], before["both"][8][0])
     assert_close(found["smaller"][8][0][:, 1], 1 / (of_smaller * slower))
     assert np.isnan(before["untimed"][8][0]).all()
+
+
+def test_sizes_that_are_each_near_the_next_do_not_make_one_of_the_first_and_the_last(timed):
+    sizes = {name: 3.0 + place * 3.9 * 0.9 * ALIKE for place, name in enumerate(("a", "b", "c"))}
+    times = {"a": 0.5, "b": 0.7, "c": 0.9}
+    found = pooled_speedups({name: [timed(name, times[name], left=left)] for name, left in sizes.items()}, [8])
+    a, b, c = (found[name][8][0][0, 1] for name in sizes)
+    assert a == b == pytest.approx((1 / 0.5 + 1 / 0.7) / 2, rel=1e-6) and c == pytest.approx(1 / 0.9, rel=1e-6)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from bench.analysis.points import Mean, Point
 from bench.analysis.stats.across import mean_of_tasks, seed_bootstrap
 from bench.analysis.trade_offs import sharing_levels, trade_offs
 
@@ -133,3 +134,10 @@ def test_controls_are_marked(records):
 def test_nothing_that_removes_parameters_has_no_points(make_record):
     found = trade_offs([make_record(megabytes=[4.0] * 3)])
     assert not found.points and not found.methods and not found.batches
+
+
+@pytest.mark.parametrize("ends", [(1.6, 2.5), (None, None)])
+def test_a_share_of_time_is_one_over_the_speed_up_with_its_ends_in_order(ends):
+    point = Point("m", 0.5, Mean(1.0), 0.8, 3.0, {8: Mean(2.0, *ends)}, ())
+    assert point.time(8) == Mean(0.5, *((0.4, 0.625) if ends[0] else (None, None)))
+    assert np.isnan(point.time(1).value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from transformers import AutoTokenizer, BartConfig, BartForSequenceClassification
 
+from bench.measure import evaluate
 from bench.measure.cell import reason_of, run_cell
 from bench.records.schema import FinishedRecord
 from bench.suites.cells import plan
@@ -45,3 +46,19 @@ def test_kinds_of_attention_are_recorded_where_a_model_has_several(tiny_model, t
 def test_a_reason_steers_no_terminal():
     error = ValueError("\x1b[31mred\x1b[0m\x00 \ud800 ü\nmore")
     assert reason_of(error) == r"ValueError: \x1b[31mred\x1b[0m\x00 \ud800 ü"
+
+
+def test_each_seed_has_the_ends_of_its_own_model(tiny_model, tiny_data, tmp_path, monkeypatch):
+    evaluated, own = [], evaluate.evaluate_model
+    monkeypatch.setattr(evaluate, "evaluate_model", lambda task, model: evaluated.append(model) or own(task, model))
+    spec = TaskSpec(task="classification", model=str(tiny_model), data=str(tiny_data), finetune=True)
+    wanted = {"methods": parse_methods("magnitude,random:draws=1"), "seeds": (0, 1), "levels": (0, 1), "calibration": 8}
+    cells = sorted(plan(Suite(name="two", tasks=(spec,), **wanted), "cpu"), key=lambda cell: cell.seed)
+    numbers = []
+    for cell in cells:
+        record, _ = run_cell(cell, Cache(tmp_path))
+        assert isinstance(record, FinishedRecord), record
+        numbers.append((cell.seed, len(evaluated)))
+    assert numbers == [(0, 2), (0, 2), (1, 4), (1, 4)]  # with all heads and with none, once for each seed
+    first, second = (dict(evaluated[place].named_parameters())["classifier.weight"] for place in (0, 2))
+    assert not torch.equal(first, second)

@@ -77,6 +77,20 @@ def test_the_ends_of_a_curve_are_taken_over_from_an_earlier_method_with_what_the
     assert min(watch.seconds for watch in watches) > sum(taken.seconds for _, taken in ends.values()) > 0
 
 
+def test_a_model_without_heads_that_lost_neurons_too_is_another_end(tiny_task, with_neurons):
+    cpu, ends = torch.device("cpu"), {}
+    view = view_of(tiny_task.task, tiny_task.model, METHODS["none"], 0, 8, 1.0, cpu)
+    for neurons in (with_neurons.neurons, None, with_neurons.neurons):
+        choice = Choice(tiny_task.model, with_neurons.heads, torch.zeros(8, dtype=torch.bool), neurons)
+        with counting(tiny_task.model) as passes:
+            evaluator = Evaluator(tiny_task.task, view, (), passes, Stopwatch(cpu), Stopwatch(cpu), ends=ends)
+            ((_, (level,)),) = evaluator([Draw(iter([(8, choice)]), False)])
+        assert level.evaluation.parameters == count_parameters(choice.smaller())
+    assert [found.parameters for found, _ in ends.values()] == [
+        count_parameters(Choice(tiny_task.model, with_neurons.heads, torch.zeros(8, dtype=torch.bool)).smaller())
+    ]
+
+
 def test_quality_is_that_of_the_gated_model(tiny_task, evaluate, choices):
     rows = evaluate(choices)
     for draw, row in zip(choices, rows, strict=True):
@@ -85,15 +99,12 @@ def test_quality_is_that_of_the_gated_model(tiny_task, evaluate, choices):
                 assert torch.equal(evaluation.outcomes.correct, tiny_task.task.evaluate(tiny_task.model).correct)
 
 
-@pytest.mark.parametrize("nested", [True, False])
-def test_a_model_that_gets_ever_smaller_is_each_smaller_model(tiny_task, evaluate, nested, monkeypatch):
-    """Logit by logit, at every level of a trajectory; and where the levels are in no order."""
-    heads, task = HeadMap.of(tiny_task.model), tiny_task.task
-    order = torch.randperm(8, generator=torch.Generator().manual_seed(1))
-    draw = [
-        Choice(tiny_task.model, heads, ~torch.isin(torch.arange(8), order[:level]))
-        for level in (range(9) if nested else (3, 0, 8, 1))
-    ]
+@pytest.mark.parametrize("order", [[4, 0, 7, 3, 2, 5, 1, 6], [5, 4, 2, 6, 7, 3, 1, 0]], ids=["layer 0", "layer 1"])
+@pytest.mark.parametrize(("nested", "levels"), [(True, range(9)), (True, (0, 2, 5, 8)), (False, (3, 0, 8, 1))])
+def test_a_model_that_gets_ever_smaller_is_each_smaller_model(tiny_task, evaluate, nested, levels, order, monkeypatch):
+    """Logit by logit, at every level of a trajectory that empties a layer; and where the levels are in no order."""
+    heads, task, order = HeadMap.of(tiny_task.model), tiny_task.task, torch.tensor(order)
+    draw = [Choice(tiny_task.model, heads, ~torch.isin(torch.arange(8), order[:level])) for level in levels]
     batch = task.probe(8, torch.device("cpu"))
     monkeypatch.setattr(task, "evaluate", torch.no_grad()(lambda model: task.logits(model, batch)))
     (row,) = evaluate([draw], nested)

@@ -160,3 +160,13 @@ def test_learning_is_watched_before_the_parameter_moves(view):
     learning = LearningSteps(w)
     run(view, w, lambda step: w if step < 2 else w.detach() + 0 * w, before_update=learning)
     assert learning.count == 2
+
+
+@pytest.mark.parametrize(("last", "learns"), [(0.2, True), (0.11, True), (0.09, False), (0.0, False)])
+def test_a_step_counts_from_a_tenth_of_the_root_mean_square(last, learns):
+    parameter = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+    steps = LearningSteps(parameter)
+    for number in range(50):
+        parameter.grad = torch.full((2,), 1.0 if number < 49 else last, dtype=torch.float64)
+        steps.step()
+    assert steps.count == 49 + learns

@@ -241,6 +241,17 @@ def test_a_mean_over_draws_has_no_mcnemar_test(keep):
     assert "no McNemar test, as one of the methods is a mean over random draws" in text(got)
 
 
+def test_the_units_shared_are_those_that_are_gone_at_the_level_asked_for(keep):
+    for method, order in (("michel", [0, 1, 2, 3, 4, 5, 6, 7]), ("ae", [0, 2, 1, 3, 4, 5, 6, 7])):
+        folder = keep(method, [0.9, 0.8, 0.7, 0.5], removed=(0, 2, 4, 8), orders=[order])
+    shared = {}
+    for level in (None, 0.25):
+        (task,) = compare(folder, "michel", "ae", level=level).tasks
+        assert task.agreement is not None
+        shared[level] = task.agreement.overlap, task.agreement.k
+    assert shared == {None: (1.0, 4), 0.25: (0.5, 2)}
+
+
 def test_orders_agree_or_not(keep):
     forward = list(range(8))
     for seed in range(2):

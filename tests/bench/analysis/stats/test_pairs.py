@@ -35,6 +35,11 @@ def test_a_difference_of_seeds_on_one_task(pairs, tests):
     assert got.p == (sign_flip_p(a - b) if len(pairs) >= got.needed else None)
 
 
+@pytest.mark.parametrize(("number", "needed"), [(1, 6), (2, 3), (3, 2), (4, 2), (5, 2), (6, 1), (7, 1)])
+def test_seeds_needed_of_each_task_make_up_at_least_the_differences_needed(number, needed):
+    assert difference([np.ones(1)] * number, [np.zeros(1)] * number).seeds_needed == needed
+
+
 tasks = st.lists(st.lists(tenths, min_size=1, max_size=3), min_size=1, max_size=3)  # values of the seeds of each
 
 
