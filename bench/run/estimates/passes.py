@@ -19,7 +19,7 @@ ONCE = {
     **dict.fromkeys(("cahp", "hies"), (2, 1)),
 }
 # Passes of methods that choose by a score, by the option ``choice``, before they train; others choose as they train.
-CHOSEN = {
+CHOSEN: dict[tuple[str, Any], tuple[int, int]] = {
     ("michel-retrained", "michel"): (1, 1),
     ("amp-recovered", "amp"): (1, 0),
     ("amp-recovered", "inverse"): (1, 0),
