@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers as t
 from lm_eval.tasks import TaskManager
-from transformers import AutoTokenizer, LlamaForCausalLM
+from transformers import AutoConfig, AutoTokenizer, LlamaForCausalLM
 
 from methods.heads import HeadMap, remove_heads, save_pruned
 from tasks.harness import loading
@@ -273,6 +273,9 @@ def test_a_tokenizer_that_cannot_pad(refused, folder):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.pad_token = tokenizer.bos_token = tokenizer.eos_token = tokenizer.unk_token = None
     tokenizer.save_pretrained(folder)
+    config = AutoConfig.from_pretrained(folder)
+    config.pad_token_id = None
+    config.save_pretrained(folder)
     assert f"{folder}: no usable tokenizer: " in refused(model=folder)
 
 
