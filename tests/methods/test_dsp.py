@@ -154,7 +154,7 @@ def test_a_cooldown_beyond_the_steps_is_refused():
 
 def test_initial_weights_are_uniform_within_glorots_bound_for_the_grid_of_heads(tiny, monkeypatch):
     heads = tiny.random_view("bert").heads
-    monkeypatch.setattr(type(heads), "shape", (2, 6))
+    monkeypatch.setattr(type(heads), "shape", (2, 10))
     draws = torch.stack([_initial(heads, torch.Generator().manual_seed(seed)).detach() for seed in range(50)])
-    bound = (6 / (2 + 6)) ** 0.5
+    bound = (6 / (2 + 10)) ** 0.5
     assert 0.97 * bound < draws.abs().max() <= bound and draws.min() < -0.9 * bound and draws.max() > 0.9 * bound
