@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bench.measure.cost import counting
 from methods import METHODS
 from methods.contract.choosing import select
-from methods.heads import gated
+from methods.heads import gated, remove_heads
 from methods.obs import greedy_removal, obs, obs_compensated
 from tests.methods.activations import contexts_of, weights_of
 
@@ -151,6 +151,15 @@ def test_units_that_are_gone_have_no_part(tiny):
         with torch.no_grad():
             view.model.get_submodule(view.heads.sites[0].output).weight[:, 8:12] = 100.0
         assert torch.equal(obs(part)[kept], rest[kept])
+
+
+def test_units_that_are_gone_are_as_those_removed(tiny):
+    view = tiny.random_view("bert", dtype=torch.float64)
+    kept = torch.tensor([True, True, False, True, False, True, True, False])
+    with gated(view.model, kept, view.heads):
+        found = obs(tiny.view(view.model, view.batches, kept=kept))[kept]
+    smaller = tiny.view(remove_heads(view.model, kept, view.heads), view.batches)
+    torch.testing.assert_close(found, obs(smaller), rtol=1e-9, atol=1e-12)
 
 
 def test_a_layer_whose_heads_give_nothing_goes_first(tiny):
