@@ -18,12 +18,6 @@ ONCE = {
     **dict.fromkeys(("fisher", "fisher-rearranged", "gnorm", "kwon", "llm-pruner", "michel", "tis"), (1, 1)),
     **dict.fromkeys(("cahp", "hies"), (2, 1)),
 }
-# Passes of methods that choose by a score, by the option ``choice``, before they train; others choose as they train.
-CHOSEN: dict[tuple[str, Any], tuple[int, int]] = {
-    ("michel-retrained", "michel"): (1, 1),
-    ("amp-recovered", "amp"): (1, 0),
-    ("amp-recovered", "inverse"): (1, 0),
-}
 HELD_OUT = 0.25  # of the calibration texts, on which a recovery compares three models
 SHARED = 2  # levels at which all methods have the same model: with all units, and with none
 
@@ -47,7 +41,8 @@ def over_calibration(spec: MethodSpec, shape: Shape, removed: Sequence[int]) -> 
     """
     method, options, heads = METHODS[spec.name], spec.options, shape.heads
     if method.trains:
-        return Calibration(*CHOSEN.get((method.base, options.get("choice")), (0, 0)))
+        choice = options.get("choice", "none")  # the score that it chooses by before; others choose as they train
+        return Calibration(*ONCE.get("amp" if choice == "inverse" else choice, (0, 0)))
     total = Calibration(0, 0)
     step = options.get("recompute") or len(heads)
     for left in range(len(heads), len(heads.never_empty), -step):
