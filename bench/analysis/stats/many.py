@@ -15,6 +15,8 @@ from scipy.stats import chi2, norm, rankdata
 from bench.analysis.stats.pairs import holm
 from bench.analysis.stats.signflip import EXACT, samples_needed, sign_flip_p
 
+DECIMALS = 9  # of values and of differences: what rounding made unlike is a tie
+
 
 @dataclass(frozen=True)
 class Ranking:
@@ -50,8 +52,8 @@ def ranking(table: np.ndarray, alpha: float = 0.05) -> Ranking:
 
 
 def mean_ranks(table: np.ndarray) -> np.ndarray:
-    """Mean over blocks of the rank in each, (methods,)."""
-    return rankdata(-table, axis=1).mean(0)
+    """Mean over blocks of the rank in each, (methods,). Raises ValueError as ``ranking`` does."""
+    return rankdata(-_check(table), axis=1).mean(0)
 
 
 def friedman(table: np.ndarray) -> float:
@@ -76,7 +78,8 @@ def wilcoxon(differences: np.ndarray) -> float:
     signs are enumerated; beyond, by the normal approximation, as random signs (``signflip``) are slow for each of
     many pairs and give no p-value small enough to be divided among these. 1 where all differences are 0.
     """
-    d = differences[differences != 0]
+    d = np.round(differences, DECIMALS)
+    d = d[d != 0]
     if not len(d):
         return 1.0
     ranks = np.sign(d) * rankdata(np.abs(d))
@@ -118,4 +121,4 @@ def _check(table: np.ndarray) -> np.ndarray:
         raise ValueError(f"expected (blocks, methods) of two methods or more, not {values.shape}")
     if not np.isfinite(values).all():
         raise ValueError("a value is missing: leave out, by name, the methods or blocks that lack one")
-    return values
+    return np.round(values, DECIMALS)

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from bench.analysis.stats.many import cliques, friedman, pairwise_wilcoxon, ranking, wilcoxon
+from bench.analysis.stats.many import cliques, friedman, mean_ranks, pairwise_wilcoxon, ranking, wilcoxon
 from bench.analysis.stats.signflip import EXACT
 
 tenths = st.integers(0, 9).map(lambda value: value / 10)
@@ -53,9 +53,22 @@ def test_wilcoxon_with_ties_and_zeros_is_scipys_permutation(d):
 
 @given(arrays(float, st.integers(60, 90), elements=tenths.map(lambda value: value - 0.4)))
 def test_wilcoxon_of_many_differences_is_scipys_normal_approximation(d):
+    d = np.round(d, 1)  # equal sizes are equal for scipy, too
     assume(np.count_nonzero(d) > EXACT)
     want = stats.wilcoxon(d[d != 0], method="asymptotic", correction=False).pvalue
     assert wilcoxon(d) == pytest.approx(want)
+
+
+@given(arrays(int, st.tuples(st.integers(1, 8), st.integers(2, 4)), elements=st.integers(40, 60)))
+def test_ranks_and_p_values_of_hundredths_are_those_of_whole_numbers(counts):
+    """0.57 - 0.56 and 0.58 - 0.57 are equal differences, and unequal floats."""
+    found, expected = ranking(counts / 100), ranking(counts)
+    assert (found.ranks == expected.ranks).all() and (found.p == expected.p).all()
+    assert found.friedman == expected.friedman
+    one, other = counts[:, 0] / 100, counts[:, 1] / 100
+    assert wilcoxon(one - other) == wilcoxon(counts[:, 0] - counts[:, 1])
+    drifted = counts / 100 + np.arange(counts.shape[1]) * 1e-16
+    assert (mean_ranks(drifted) == expected.ranks).all()
 
 
 @given(tables)
