@@ -49,7 +49,8 @@ def sign_flip_interval(
 ) -> tuple[float, float] | None:
     """Interval (low, high) for the weighted mean of ``differences``, (n,), with confidence 1 - ``alpha``.
 
-    None if n is too small: below ``samples_needed(alpha)``. Raises ValueError as ``sign_flip_p`` does.
+    None where no p-value is as small as ``alpha``: n is below ``samples_needed(alpha)``, or too few random flips are
+    drawn for it. Raises ValueError as ``sign_flip_p`` does.
     """
     d, w = check(differences, weights)
     if len(d) <= EXACT:
@@ -58,6 +59,8 @@ def sign_flip_interval(
     else:
         sums, sizes = (_with_complements(_random_sums(each, seed), each.sum()) for each in (d * w, w))
         rejected = alpha * (1 + len(sums) // 2) - 1
+    if rejected < -ROUNDING:
+        return None
     some = sizes > ROUNDING * w.sum()  # flipping no sign, the empty subset, counts against every θ
     means = np.divide(sums, sizes, out=np.zeros_like(sums), where=some)
     rank = int(rejected + ROUNDING)

@@ -78,6 +78,12 @@ def test_there_is_an_interval_from_the_number_of_samples_on_that_is_needed(d, al
     assert (sign_flip_interval(d, alpha) is None) == (len(d) < samples_needed(alpha))
 
 
+@pytest.mark.parametrize("alpha", [1e-5, 4e-5, 6e-5, 1e-3])
+def test_random_flips_give_an_interval_where_they_give_so_small_a_p_value(alpha):
+    d = np.random.default_rng(0).normal(2, 0.5, size=24)
+    assert (d > 0).all() and (sign_flip_interval(d, alpha) is None) == (sign_flip_p(d) > alpha)
+
+
 @given(few)
 def test_changing_sides_changes_signs(d):
     assert sign_flip_p(-d) == sign_flip_p(d)
