@@ -21,6 +21,11 @@ REQUEST_FIELDS = (
     "beams",
     "label_smoothing",
 )
+# What these stand for where nothing was asked.
+DEFAULTS = {"dtype": "float32", "beams": 1}
+# Which part of the data is used: where digests of data are equal, so is that, in whatever words it was asked for.
+OF_DATA = ("text", "label", "limit")
+ORIGIN = "digest of data and model"
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
@@ -30,11 +35,11 @@ def settings(record: Record) -> dict[str, str]:
     One that a record does not have is missing: the levels of a failed cell, the training of a method without any.
     """
     cell = record.cell
-    found = {name.replace("_", " "): _in_words(cell.asked.get(name)) for name in REQUEST_FIELDS}
+    found = {name.replace("_", " "): _in_words(cell.asked.get(name) or DEFAULTS.get(name)) for name in REQUEST_FIELDS}
     found["calibration examples"] = str(cell.calibration)
     found["calibration from"] = cell.calibration_from
     if cell.origin:
-        found["digest of data and model"] = cell.origin[:12]
+        found[ORIGIN] = cell.origin[:12]
     if cell.trained:
         found["training"] = f"{100 * cell.trained:.3g} % of the task's own"
     if isinstance(record, FinishedRecord):
@@ -48,9 +53,14 @@ def settings(record: Record) -> dict[str, str]:
 def differing(records: Iterable[AnyRecord]) -> dict[str, dict[str, list[AnyRecord]]]:
     """The settings in which ``records`` of one task differ: for each, its values with the records that have them."""
     found: dict[str, dict[str, list[AnyRecord]]] = defaultdict(lambda: defaultdict(list))
+    origins = set()
     for record in records:
+        origins.add(record.cell.origin)
         for name, value in settings(record).items():
             found[name][value].append(record)
+    if len(origins) == 1 and all(origins):
+        for name in OF_DATA:
+            found.pop(name, None)
     return {name: dict(values) for name, values in found.items() if len(values) > 1}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.analysis.comparing.comparable import check_comparable, differing, settings
+from bench.analysis.comparing.comparable import ORIGIN, check_comparable, differing, settings
 from bench.records.errors import InputError
 from bench.records.schema import FailedRecord
 
@@ -17,7 +17,7 @@ SETTINGS = [
     ({"cell": {"calibration": 64}}, "calibration examples 128 (michel), calibration examples 64 (ae)"),
     ({"cell": {"calibration_from": "held-out"}}, "calibration from held-out (ae), calibration from train (michel)"),
     ({"cell": {"asked": {"text": ["a", "b"]}}}, "text a+b (ae)"),
-    ({"cell": {"asked": {"beams": 4}}}, "beams 4 (ae), beams none (michel)"),
+    ({"cell": {"asked": {"beams": 4}}}, "beams 1 (michel), beams 4 (ae)"),
     ({"cell": {"asked": {"label_smoothing": 0.1}}}, "label smoothing 0.1 (ae)"),
     ({"cell": {"asked": {"languages": ["en", "hu"]}}}, "languages en+hu (ae)"),
     ({"result": {"parts": {"data": 200}}}, "test examples data 100 (michel), test examples data 200 (ae)"),
@@ -37,6 +37,26 @@ def test_only_the_settings_that_differ_are_named(make_record):
     one, other = make_record("michel"), make_record("ae", limit=50)
     assert differing([one, other]) == {"limit": {"none": [one], "50": [other]}}
     check_comparable([one, make_record("ae", seed=1)])
+
+
+@pytest.mark.parametrize(
+    ("asked", "same"),
+    [({"label": "label"}, True), ({"text": ["text"]}, True), ({"limit": 500}, True), ({"finetune": True}, False)],
+)
+def test_the_same_data_may_be_asked_for_in_other_words(make_record, asked, same):
+    """As by the columns that an adapter reads anyway. What is not of the data counts."""
+    records = [
+        make_record(label, cell={"origin": origin, "asked": words})
+        for label, origin, words in (("michel", "f" * 64, {}), ("ae", "f" * 64, asked), ("gnorm", "e" * 64, asked))
+    ]
+    assert (not differing(records[:2])) == same
+    (name,) = asked
+    assert {name, ORIGIN} <= set(differing(records))
+
+
+@pytest.mark.parametrize("asked", [{"beams": 1}, {"dtype": "float32"}])
+def test_what_is_taken_where_nothing_was_asked_may_be_asked_for(make_record, asked):
+    assert not differing([make_record("michel"), make_record("ae", cell={"asked": asked})])
 
 
 def test_a_setting_that_a_record_does_not_have_is_equal_to_any(make_record):
