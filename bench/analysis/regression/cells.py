@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.analysis.comparing.comparable import settings
-from bench.analysis.naming import count, seeds_in_words
+from bench.analysis.comparing.comparable import OF_DATA, ORIGIN, settings
+from bench.analysis.naming import count, seeds_in_words, short_names
 from bench.records.errors import InputError, unknown
 from bench.records.schema import FinishedRecord, Record, TaskKey
 from bench.records.storage.current import read_current
@@ -46,11 +46,12 @@ class Twin:
     seed: int
     before: Run
     after: Run
+    task_name: str  # the shortest clear one among the tasks of both folders
 
     @property
     def where(self) -> str:
         """The task and seed, for messages."""
-        return f"{self.task[0]}, seed {self.seed}"
+        return f"{self.task_name}, seed {self.seed}"
 
     @property
     def environment_changes(self) -> dict[str, tuple[str, str]]:
@@ -96,15 +97,16 @@ def twins(baseline: Path, folder: Path, methods: Sequence[str] = ()) -> Twins:
     new = sorted({label for _, label, _ in after} - {label for _, label, _ in before})
     if not shared and not new:
         raise InputError(f"{baseline} and {folder} have no method, task and seed in common")
-    pairs = tuple(Twin(*name, before[name], after[name]) for name in shared)
+    names = short_names(sorted({task for task, _, _ in [*before, *after]}))
+    pairs = tuple(Twin(*name, before[name], after[name], names[name[0]]) for name in shared)
     for twin in pairs:
         _check_comparable(twin)
     return Twins(
         pairs,
         tuple(new),
         (
-            *_only(before, after, "not run here"),
-            *_only([name for name in after if name[1] not in new], before, "not in the baseline"),
+            *_only(before, after, "not run here", names),
+            *_only([name for name in after if name[1] not in new], before, "not in the baseline", names),
             *_other_protocol(baseline, old),
             *_other_protocol(folder, recent),
         ),
@@ -134,6 +136,9 @@ def _check_comparable(twin: Twin) -> None:
     before, after = ({"training": "none"} | settings(run.record) for run in (twin.before, twin.after))
     if twin.before.done and twin.after.done and twin.before.finished.result.units != twin.after.finished.result.units:
         del before["units removed"]  # other units are a change of the result, reported as such
+    if before.get(ORIGIN, "before") == after.get(ORIGIN, "after"):
+        for name in OF_DATA:
+            del before[name]
     for name, (old, new) in _unlike(before, after).items():
         raise InputError(
             f"{twin.label} on {twin.where} was measured under other settings than in the baseline, and cannot be "
@@ -145,14 +150,14 @@ def _unlike(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tu
     return {name: (before[name], after[name]) for name in before if name in after and before[name] != after[name]}
 
 
-def _only(one: Iterable[Name], other: Iterable[Name], said: str) -> list[str]:
+def _only(one: Iterable[Name], other: Iterable[Name], said: str, names: Mapping[TaskKey, str]) -> list[str]:
     """A remark on what only ``one`` has: whole tasks, whole methods, and single seeds of a method on a task."""
     tasks = {task for task, _, _ in one} - {task for task, _, _ in other}
     labels = {label for _, label, _ in one} - {label for _, label, _ in other}
     cells: dict[str, set[int]] = defaultdict(set)
     for task, label, seed in set(one) - set(other):
         if task not in tasks and label not in labels:
-            cells[f"{label} on {task[0]}"].add(seed)
+            cells[f"{label} on {names[task]}"].add(seed)
     seeds: dict[str, list[str]] = defaultdict(list)
     for name, missing in sorted(cells.items()):
         seeds[seeds_in_words(missing)].append(name)

@@ -27,6 +27,7 @@ def keep(tmp_path: Path, make_record) -> Callable[..., Path]:
         quality: Sequence[float] = (0.9, 0.7, 0.5),  # with 0, 4 and 8 units removed
         seeds: Sequence[int] = (0,),
         task: str = "classification",
+        data: str = "data",
         orders: Sequence[Sequence[int]] = (tuple(range(8)),),
         scoring: Callable[[int], float] = lambda seed: 0.5,
         shift: int = 0,  # the documents that are right are shifted by so many places
@@ -46,12 +47,12 @@ def keep(tmp_path: Path, make_record) -> Callable[..., Path]:
                 label=method,
                 seed=seed,
                 quality=[[mean(row, parts) for row in draw] for draw in outcomes],
-                cell={"task": task, "calibration": calibration, "protocol": protocol},
+                cell={"task": task, "data": data, "calibration": calibration, "protocol": protocol},
                 provenance={"processor": processor, "packages": PACKAGES, "python": "3.11", "system": "Linux"},
                 result={"orders": orders, "parts": {} if texts else parts} | result,
                 measured={"processor_seconds": {"choosing": scoring(seed), "evaluation": 2.0}},
             )
-            store, cell = Store(tmp_path / name), f"{task}.data.model/{method}/seed{seed}"
+            store, cell = Store(tmp_path / name), f"{task}.{data}.model/{method}/seed{seed}"
             if reason:
                 store.write(cell, FailedRecord(cell=record.cell, provenance=record.provenance, reason=reason))
             else:

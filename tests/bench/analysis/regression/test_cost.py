@@ -30,7 +30,7 @@ def alarms(make_record) -> Callable[[float, int, int], float]:
         held_up = np.exp(rng.normal(0, 1, (count, 2)))  # the whole cell, its control too
         before, after = (0.1 * np.exp(rng.normal(0, NOISE / np.sqrt(2), count)) * held_up[:, side] for side in (0, 1))
         return [
-            Twin(TaskKey("t", "d", "m"), "michel", seed, run(before[seed], old), run(factor * after[seed], new))
+            Twin(TaskKey("t", "d", "m"), "michel", seed, run(before[seed], old), run(factor * after[seed], new), "t")
             for seed, (old, new) in enumerate(held_up)
         ]
 

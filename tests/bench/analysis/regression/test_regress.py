@@ -73,6 +73,15 @@ def test_what_was_not_run_is_named(keep, regress):
     assert "- not in the baseline: seed 3 of michel on classification" in said
 
 
+def test_tasks_of_one_adapter_are_told_apart(keep, regress):
+    for data, seeds in (("imdb", [0, 2]), ("sst2", [0, 1])):
+        keep("before", seeds=range(3), data=data)
+        keep("after", seeds=seeds, data=data)
+    said = regress()[1].splitlines()
+    assert "- not run here: seed 1 of michel on classification (imdb, model)" in said
+    assert "- not run here: seed 2 of michel on classification (sst2, model)" in said
+
+
 def test_everything_that_breaks_at_once_fits_on_a_screen(keep, regress):
     scorers = [f"scorer-{number:02}" for number in range(20)]
     for method in scorers:
