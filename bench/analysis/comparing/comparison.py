@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,7 +173,8 @@ def _unlike(a: str, b: str, both: PairedMethods, scope: Scope) -> str:
     for flag, share in (("level", scope.level), ("up-to", scope.up_to)):
         if share is not None and share > min(most):
             raise InputError(
-                f"--{flag} {share:g}: {parts}: this is a share of parameters, and both reach only {min(most):.3f}"
+                f"--{flag} {share:g}: {parts}: this is a share of parameters, and both reach only "
+                f"{math.floor(1000 * min(most)) / 1000:.3f}"
             )
     cells = [both_cells for pair in both.tasks.values() for both_cells in pair.values()]
     whole = [100 * np.mean([cell.parameters[-1] for cell in side]) for side in zip(*cells, strict=True)]

@@ -306,6 +306,15 @@ def test_heads_and_neurons_are_compared_by_parameters(keep):
     assert "over the shares of parameters removed up to 25 %" in words(to)
 
 
+def test_the_share_that_both_are_said_to_reach_is_taken(keep):
+    keep("amp", [0.9, 0.9, 0.5], neurons=True, megabytes=[6.0, 5.5, 5.0])  # a sixth of the parameters at most
+    folder = keep("michel", [0.9, 0.8, 0.5])
+    with pytest.raises(InputError, match="both reach only ") as error:
+        compare(folder, "michel", "amp", up_to=1.0)
+    share = float(str(error.value).rpartition(" ")[2])
+    assert 0.165 < share <= 1 / 6 and compare(folder, "michel", "amp", up_to=share)
+
+
 def test_methods_that_remove_the_same_parts_are_not_said_to_differ(ten_seeds):
     assert "parameters" not in text(compare(ten_seeds, "michel", "ae")).partition("\n\n")[0]
 
