@@ -56,6 +56,10 @@ class TrainJob:
         """The report where its process ended."""
         return {"failure": reason}
 
+    def failed(self, report: dict[str, Any]) -> bool:
+        """Whether there is no model, so that the seconds tell nothing of other trainings."""
+        return "failure" in report
+
 
 @dataclass(frozen=True)
 class CellJob:
@@ -78,6 +82,10 @@ class CellJob:
     def died(self, reason: str) -> tuple[Record, Arrays]:
         """The record of a cell whose process ended, and no arrays."""
         return failed_record(self.cell, reason), {}
+
+    def failed(self, made: tuple[Record, Arrays]) -> bool:
+        """Whether there is no result, so that the seconds tell nothing of other cells."""
+        return not isinstance(made[0], FinishedRecord)
 
     def write(self, made: tuple[Record, Arrays], store: Store) -> Record:
         """Write what was made; the record as written. Raises OSError, and InputError as the store does.
@@ -123,6 +131,10 @@ class TimingJob:
         if not isinstance(record, FinishedRecord):
             return Unreadable("its record was changed meanwhile")
         return Timing(self.cell, self.cache, record, arrays, this_run(), self.timeout)
+
+    def failed(self, timed: FinishedRecord | str) -> bool:
+        """Whether it was not timed, so that the seconds tell nothing of other cells."""
+        return isinstance(timed, str)
 
 
 @dataclass(frozen=True)

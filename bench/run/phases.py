@@ -63,7 +63,7 @@ class Phase:
                 job = self._left.pop(done.index)
                 if done.error is not None:
                     raise done.error
-                if not done.died:
+                if not done.died and not job.failed(done.value):
                     self.estimator.saw(job, done.seconds)
                 yield job, done
 

@@ -16,6 +16,8 @@ from bench.records.storage.current import finished, read_current
 from bench.run.estimates.costs import FILE, Costs, learnt_from
 from bench.run.estimates.time_left import UNIT, Estimator
 from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
+from bench.run.phases import Phase
+from bench.run.worker import Done
 from bench.suites.cells import Cell
 from bench.suites.parse import MethodSpec
 from bench.suites.plugins import load_plugins
@@ -211,3 +213,28 @@ def test_costs_of_every_task_with_a_model_of_its_own_are_known():
     content = json.loads(FILE.read_text(encoding="utf-8"))
     for kind in ("train", "timing", "cell"):
         assert content[kind].keys() == {"classification", "harness", "language_id", "mnli", "translation"}
+
+
+class Ended:
+    """An engine whose jobs have these outcomes."""
+
+    slots = machines = 1
+
+    def __init__(self, *outcomes: Done) -> None:
+        self.outcomes = outcomes
+
+    def run(self, jobs, watch, *, apart: bool = False):
+        yield from self.outcomes
+
+
+def test_jobs_that_fail_say_nothing_of_others(make_record):
+    record = make_record()
+    failed = FailedRecord(cell=record.cell, provenance=record.provenance, reason="ValueError: no")
+    jobs = [job(CellJob), job(CellJob, seed=1), job(TrainJob), job(TimingJob), job(CellJob, seed=2)]
+    values = [(failed, {}), (record, {}), {"failure": "no"}, "no"]
+    estimator = Estimator(FLAT)
+    phase = Phase(jobs, Ended(*(Done(place, 0.01 + place, value) for place, value in enumerate(values))), estimator)
+    assert len(list(phase.outcomes())) == 4
+    alone = Estimator(FLAT)
+    alone.saw(jobs[1], 1.01)
+    assert estimator.left(jobs, 1) == alone.left(jobs, 1)
