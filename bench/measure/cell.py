@@ -149,8 +149,10 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
     result = result_of(draws, view, task, cell.removed, passes, training, trains)
     recovery = None
     if RECOVER.name in cell.method.options or method.training_free:
-        reports = {n: level.report for n, level in zip(cell.removed, draws[0][1], strict=True) if level.report}
-        recovery = reports or None
+        levels = zip(cell.removed, draws[0][1], strict=True)
+        # As numbers: what a method reports may be a bool, which a record that is read again has none of.
+        reports = {n: {name: float(value) for name, value in level.report.items()} for n, level in levels}
+        recovery = {n: report for n, report in reports.items() if report} or None
     attention = [site.kind for site in view.heads.sites]
     measured = Measured(
         seconds=time.perf_counter() - started,

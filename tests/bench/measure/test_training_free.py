@@ -48,6 +48,13 @@ def test_its_cost_is_that_of_scoring_and_its_report_that_of_recovery(place, plug
     assert kept and all(array[1:, 0].sum() == 0 and array[1:, 1:].all() for array in kept)
 
 
+def test_what_it_reports_is_kept_as_numbers(place, plugin):
+    plugin(SOLVES.replace('{"solved": 2.0}', '{"converged": True}'))
+    assert place.run("--methods", "solves", "--no-latency") == 0
+    (record,) = finished(read_current(place.out)[0])
+    assert set(map(str, record.result.recovery.values())) == {"{'converged': 1.0}"}
+
+
 def test_how_long_others_train_does_not_change_its_key(place, plugin, capsys):
     plugin(SOLVES)
     keys = []
