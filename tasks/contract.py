@@ -99,7 +99,11 @@ class Task(ABC):
 
     @abstractmethod
     def fingerprints(self, seed: int) -> dict[str, Any]:
-        """Digests of everything that determines the data and the model of ``seed``, before any training."""
+        """Digests of everything that determines the data and the model of ``seed``, before any training.
+
+        By name, as JSON has values. ``data`` is of the data alone, and ``model`` may hold ``weights``, of those that
+        are given: both say whether cells of several seeds are of the same data and model.
+        """
 
     @abstractmethod
     def prepared(self, seed: int, cache: Cache) -> bool:

@@ -153,8 +153,13 @@ def _cells_of(spec: TaskSpec, suite: Suite, device: str) -> Iterator[Cell]:
 
 
 def origin_of(fingerprint: Mapping[str, Any]) -> str:
-    """The digest of data, and of a model's own weights, for ``Cell.origin``, from the fingerprints of a task."""
-    return digest_of([fingerprint["data"], fingerprint["model"].get("weights")])
+    """The digest of data, and of a model's own weights, for ``Cell.origin``, from the fingerprints of a task.
+
+    Fingerprints of another shape than those of the built-in tasks are taken as they are.
+    """
+    model = fingerprint.get("model")
+    weights = model.get("weights") if isinstance(model, Mapping) else model
+    return digest_of([fingerprint.get("data", dict(fingerprint)), weights])
 
 
 def check_start(method: MethodSpec, task: Task) -> None:
