@@ -82,18 +82,28 @@ def _unpacked(archive: Path) -> bytes:
 def _members(files: tarfile.TarFile) -> Iterator[tuple[str, bytes]]:
     for member in files:
         # A sparse file may claim to be larger than the archive.
-        if not member.isreg() or member.issparse() or not NAME.fullmatch(member.name) or not member.name.isprintable():
+        if not member.isreg() or member.issparse() or not _is_name(member.name):
             raise ValueError(f"it holds {member.name!r}, which is not a file of a record")
         file = files.extractfile(member)
         assert file is not None  # as it is a regular file
         yield member.name, file.read()
 
 
+def _is_name(name: str) -> bool:
+    """Whether a file of an archive may be called so."""
+    return bool(NAME.fullmatch(name)) and name.isprintable()
+
+
 def write_archive(archive: Path, files: Mapping[str, bytes]) -> None:
     """Write ``files``, by their paths below the folder of records; the same files give the same bytes.
 
-    Raises InputError where they are larger than what is read again, OSError as ``write_whole`` does.
+    Raises InputError where they are larger than what is read again, or one has a name that is not read again, OSError
+    as ``write_whole`` does.
     """
+    if odd := next((name for name in sorted(files) if not _is_name(name)), None):
+        raise InputError(
+            f"{archive}: cannot hold {odd!r}: rename its folder, with characters that can be printed alone"
+        )
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as out:
         for name in sorted(files, key=lambda name: (not name.endswith(".json"), name)):

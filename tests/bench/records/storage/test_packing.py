@@ -94,6 +94,13 @@ def test_a_file_that_is_no_archive_is_not_replaced(run):
     assert (run / "records.tar.xz").read_text() == "notes"
 
 
+def test_what_would_not_be_read_again_is_not_packed(run):
+    (run / "records" / "t").rename(run / "records" / "t\u00a0copy")
+    with pytest.raises(InputError, match=r"cannot hold 't\\xa0copy/m/seed0.json': rename its folder"):
+        pack(run)
+    assert not (run / "records.tar.xz").exists() and len(files(run)) == 5
+
+
 def test_the_folder_comes_first(run, make_record):
     pack(run)
     Store(run).write("t/m/seed7", make_record(seed=7), {"outcomes": np.zeros((1, 3, 100), bool)})
