@@ -87,9 +87,14 @@ def metrics_table(records: Iterable[FinishedRecord]) -> pd.DataFrame:
 
 
 def _at(record: FinishedRecord, level: float, values) -> float:
-    """The entry of ``values``, (levels,), at ``level``; NaN if it was not measured."""
+    """The entry of ``values``, (levels,), at ``level``, which is neither 0 nor 1.
+
+    NaN if it was not measured, or so few units that it means none or all of them.
+    """
     index = level_index(record, level)
-    return NAN if index is None else float(values[index])
+    if index is None or record.result.removed[index] in (0, record.result.units):
+        return NAN
+    return float(values[index])
 
 
 def _safe_share(shares: np.ndarray, loss: np.ndarray, limit: float) -> float:

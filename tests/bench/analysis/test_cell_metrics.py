@@ -83,6 +83,12 @@ def test_levels_that_were_not_measured_are_nan(figures):
     assert not math.isnan(got["area"])
 
 
+def test_none_and_all_units_are_no_half(figures):
+    "One of a model's two units is a half of them, and three quarters are both."
+    got = figures(removed=[0, 1, 2], quality=[[0.9, 0.8, 0.5]], result={"units": 2, "orders": [[0, 1]]})
+    assert got["at50"] == 0.8 and math.isnan(got["at75"])
+
+
 def test_draws_are_averaged_before_anything_else(figures, make_record):
     quality = [[0.9, 0.9, 0.5], [0.9, 0.7, 0.4]]
     got = figures(quality=quality)
