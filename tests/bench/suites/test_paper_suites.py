@@ -161,7 +161,7 @@ def test_dsp_trains_from_the_pretrained_model_for_the_whole_of_fine_tuning(run, 
 def test_hies_is_run_on_the_tasks_of_glue(run, place):
     records = run("hies", "--seeds", "1", "--methods", "tis,hies", "--levels", "0.3")
     assert {record.cell.data for record in records} == {f"glue:{name}" for name in GLUE}
-    at_30 = [row for row in published_rows(place) if row[0] == "30 of 100"]
+    at_30 = [row for row in published_rows(place) if row[0] == "30 %"]
     assert [row[1] for row in at_30] == ["HIS (published)", "tis", "HIES (published)", "hies"]
     quality = [
         record.result.quality[0][record.result.removed.index(43)] for record in records if record.cell.label == "hies"
