@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from transformers import AutoTokenizer
 
 from bench.__main__ import main
 from bench.exports import runner
+from bench.exports.onnx_files import write_onnx
 from bench.records.errors import InputError
 from methods.heads import load_pruned
 from tasks.translating import scores
@@ -54,6 +57,24 @@ def test_files_run_without_this_project_and_the_card_has_their_figures(prune, tm
     rows = {cells[0].strip(): cells[1:] for cells in (line.strip("| ").split("|") for line in card.splitlines())}
     accuracy, megabytes = ([float(cell) for cell in rows[name]] for name in ("accuracy (%)", "MB (2^20 bytes)"))
     assert accuracy[0] == accuracy[1] and megabytes[1] > megabytes[2]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("written") / "onnx"
+
+
+@pytest.fixture
+def written_once(kept, monkeypatch):
+    """Files of one model are copied in the tests after the first, as its graph takes seconds to make."""
+
+    def write(model, names, folder):
+        if not kept.exists():
+            write_onnx(model, names, kept)
+        shutil.copytree(kept, folder)
+        return list(folder.glob("*.onnx"))
+
+    monkeypatch.setattr("bench.prune.onnx.write_onnx", write)
 
 
 @pytest.mark.slow
@@ -107,7 +128,8 @@ class Kept:
     ],
     ids=["gap", "not finite", "load", "quantise"],
 )
-def test_what_cannot_be_exported_is_told_in_one_line(library, value, said, prune, tmp_path, capsys, monkeypatch, onnx):
+@pytest.mark.usefixtures("onnx", "written_once")
+def test_what_cannot_be_exported_is_told_in_one_line(library, value, said, prune, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(library, value)
     assert prune("--method", "magnitude", "--keep", "2", "--export", "onnx-int8") == 2
     error = capsys.readouterr().err

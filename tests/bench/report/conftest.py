@@ -15,7 +15,7 @@ from bench.records.schema import FailedRecord, FinishedRecord, Record
 from bench.records.storage.store import Store
 from bench.report.board import Board, make_board
 from bench.report.figures import gallery, head_gallery
-from bench.report.figures.picture import Picture
+from bench.report.figures.picture import STYLE, Picture
 from bench.report.links import slug
 from bench.report.write import report
 
@@ -193,6 +193,15 @@ def write(tmp_path: Path, make_record) -> Callable[..., Path]:
 def run(write) -> Callable[..., Path]:
     """Write records of all METHODS, or those named."""
     return runner(write)
+
+
+@pytest.fixture(scope="package", autouse=True)
+def fonts() -> Iterator[int]:
+    """The type of fonts in PDF files; inside, another one, as most of the time of a report is spent on theirs."""
+    with pytest.MonkeyPatch.context() as patch:
+        found = STYLE["pdf.fonttype"]
+        patch.setitem(STYLE, "pdf.fonttype", 3)
+        yield found
 
 
 @pytest.fixture

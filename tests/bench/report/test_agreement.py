@@ -72,9 +72,3 @@ def test_like_methods_stand_together(sizes, random):
     ordered = [groups[place] for place in order_by_similarity(np.where(same, 0.9, 0.1))]
     assert sorted(ordered) == sorted(groups)
     assert sum(one != other for one, other in pairwise(ordered)) == len(sizes) - 1
-
-
-def test_the_page_shows_them_and_names_methods_without_orders(made, pages):
-    page = next(page for path, page in pages(made[0]) if path.parent.name == "tasks")
-    assert "Without a removal order: none, voita." in page.text
-    assert "agreement" in page.ids and any(table[0][0][0] == "methods" for table in page.tables)

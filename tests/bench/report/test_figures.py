@@ -229,7 +229,9 @@ def test_of_very_many_levels_a_readable_number_is_drawn(make_record):
     assert len([patch for patch in drawn.patches if patch.get_facecolor()[3]]) == BOXES
 
 
-def test_a_picture_opens_in_each_of_its_forms():
+def test_a_picture_opens_in_each_of_its_forms(monkeypatch, fonts):
+    monkeypatch.setitem(STYLE, "pdf.fonttype", fonts)
+
     def draw() -> Figure:
         figure = Figure(figsize=(2, 1))
         figure.text(0.1, 0.5, "<b> & $x$ – 名")
@@ -240,6 +242,7 @@ def test_a_picture_opens_in_each_of_its_forms():
     words = "".join(ElementTree.fromstring(made.files["svg"]).itertext())
     assert "<b> & $x$ – 名" in words and "&lt;b&gt; &amp; $x$ – 名" in made.inline  # text, not outlines
     assert made.files["pdf"].startswith(b"%PDF-") and b"CreationDate" not in made.files["pdf"]
+    assert b"/CIDFontType2" in made.files["pdf"] and b"/Type3" not in made.files["pdf"]  # as journals want them
     assert Image.open(io.BytesIO(made.files["png"])).size == (210, 105)
     assert "#" not in made.inline and 'width="192"' in made.inline
 

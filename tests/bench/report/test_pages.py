@@ -89,6 +89,12 @@ def test_a_hostile_name_is_text_everywhere(made, pages, hostile):
     assert r"\$\{\}" in tex
 
 
+def test_agreement_of_orders_is_shown_and_methods_without_any_are_named(made, pages):
+    page = next(page for path, page in pages(made[0]) if path.parent.name == "tasks")
+    assert "Without a removal order: none, voita." in page.text
+    assert "agreement" in page.ids and any(table[0][0][0] == "methods" for table in page.tables)
+
+
 def test_its_numbers_are_those_of_frame_and_statistics(made, parse):
     out, folder = made
     table = metrics_table(read_current(folder)[0].values())
