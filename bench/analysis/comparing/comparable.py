@@ -25,7 +25,6 @@ REQUEST_FIELDS = (
 DEFAULTS = {"dtype": "float32", "beams": 1}
 # Which part of the data is used: where digests of data are equal, so is that, in whatever words it was asked for.
 OF_DATA = ("text", "label", "limit")
-ORIGIN = "digest of data and model"
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
@@ -39,7 +38,7 @@ def settings(record: Record) -> dict[str, str]:
     found["calibration examples"] = str(cell.calibration)
     found["calibration from"] = cell.calibration_from
     if cell.origin:
-        found[ORIGIN] = cell.origin[:12]
+        found["digest of data and model"] = cell.origin[:12]
     if cell.trained:
         found["training"] = f"{100 * cell.trained:.3g} % of the task's own"
     if isinstance(record, FinishedRecord):
@@ -53,15 +52,18 @@ def settings(record: Record) -> dict[str, str]:
 def differing(records: Iterable[AnyRecord]) -> dict[str, dict[str, list[AnyRecord]]]:
     """The settings in which ``records`` of one task differ: for each, its values with the records that have them."""
     found: dict[str, dict[str, list[AnyRecord]]] = defaultdict(lambda: defaultdict(list))
-    origins = set()
+    records = list(records)
     for record in records:
-        origins.add(record.cell.origin)
         for name, value in settings(record).items():
             found[name][value].append(record)
-    if len(origins) == 1 and all(origins):
-        for name in OF_DATA:
-            found.pop(name, None)
-    return {name: dict(values) for name, values in found.items() if len(values) > 1}
+    alike = alike_by_digest(records)
+    return {name: dict(values) for name, values in found.items() if len(values) > 1 and name not in alike}
+
+
+def alike_by_digest(records: Iterable[Record]) -> tuple[str, ...]:
+    """The settings in which ``records`` do not differ, whatever they say, as digests of their data are equal."""
+    origins = {record.cell.origin for record in records}
+    return OF_DATA if len(origins) == 1 and all(origins) else ()
 
 
 def differences_in_words(records: Iterable[AnyRecord], who: Callable[[Sequence[AnyRecord]], Any]) -> dict[TaskKey, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.analysis.comparing.comparable import OF_DATA, ORIGIN, settings
+from bench.analysis.comparing.comparable import alike_by_digest, settings
 from bench.analysis.naming import count, seeds_in_words, short_names
 from bench.records.errors import InputError, unknown
 from bench.records.schema import FinishedRecord, Record, TaskKey
@@ -136,9 +136,8 @@ def _check_comparable(twin: Twin) -> None:
     before, after = ({"training": "none"} | settings(run.record) for run in (twin.before, twin.after))
     if twin.before.done and twin.after.done and twin.before.finished.result.units != twin.after.finished.result.units:
         del before["units removed"]  # other units are a change of the result, reported as such
-    if before.get(ORIGIN, "before") == after.get(ORIGIN, "after"):
-        for name in OF_DATA:
-            del before[name]
+    for name in alike_by_digest([twin.before.record, twin.after.record]):
+        del before[name]
     for name, (old, new) in _unlike(before, after).items():
         raise InputError(
             f"{twin.label} on {twin.where} was measured under other settings than in the baseline, and cannot be "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.analysis.comparing.comparable import ORIGIN, check_comparable, differing, settings
+from bench.analysis.comparing.comparable import check_comparable, differing, settings
 from bench.records.errors import InputError
 from bench.records.schema import FailedRecord
 
@@ -51,7 +51,7 @@ def test_the_same_data_may_be_asked_for_in_other_words(make_record, asked, same)
     ]
     assert (not differing(records[:2])) == same
     (name,) = asked
-    assert {name, ORIGIN} <= set(differing(records))
+    assert {name, "digest of data and model"} <= set(differing(records))
 
 
 @pytest.mark.parametrize("asked", [{"beams": 1}, {"dtype": "float32"}])
