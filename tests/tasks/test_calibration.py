@@ -146,7 +146,7 @@ def test_draws_differ_between_data_sets_and_are_shared_by_methods(tiny_data, tin
 
 def test_the_model_depends_on_the_seed_and_not_on_the_calibration(place):
     def weights(*flags):
-        assert place.run("--finetune", "--methods", "none,michel", "--no-latency", *flags) == 0
+        assert place.run("--finetune", "--methods", "none,michel", *flags) == 0
         return {name: (record["cell"], record["result"]) for name, record in place.records().items()}
 
     held_out, trained_on = weights(), weights("--calibration-from", "train")

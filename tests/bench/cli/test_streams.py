@@ -78,7 +78,7 @@ def test_a_verb_whose_streams_are_closed_does_its_work_in_silence(run, arguments
 @pytest.mark.slow
 @pytest.mark.parametrize("to", CLOSED)
 def test_a_run_whose_streams_are_closed_does_its_work_in_silence(place, to):
-    done = start(place.folder, *place.arguments("--methods", "none", "--no-latency"), to=to)
+    done = start(place.folder, *place.arguments("--methods", "none"), to=to)
     assert done.returncode == 0 and done.stdout == b"" and place.records().keys() == {"none/seed0"}
     done = start(place.folder, *place.arguments("--methods", "none", "--dry-run"), to=to)
     assert done.returncode == 0 and done.stdout == b""

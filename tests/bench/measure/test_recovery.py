@@ -10,7 +10,7 @@ from bench.records.storage.current import finished, read_current
 
 
 def test_records_say_what_was_recovered_and_what_it_cost(place):
-    assert place.run("--methods", "michel,michel:recover=bias,michel:recover=lstsq", "--no-latency") == 0
+    assert place.run("--methods", "michel,michel:recover=bias,michel:recover=lstsq") == 0
     plain, bias, whole = (
         next(record for record in finished(read_current(place.out)[0]) if record.cell.label == label)
         for label in ("michel", "michel:recover=bias", "michel:recover=lstsq")
@@ -33,6 +33,7 @@ def test_records_say_what_was_recovered_and_what_it_cost(place):
 
 
 def test_a_split_of_heads_and_neurons_is_kept_beside_the_record(place):
+    place.timed = True
     assert place.run("--methods", "kwon,kwon:parts=both") == 0  # smaller models are made again to be timed
     heads, both = (
         next(record for record in finished(read_current(place.out)[0]) if record.cell.label == label)

@@ -28,7 +28,7 @@ def solves(view, budgets):
 
 def test_its_cost_is_that_of_scoring_and_its_report_that_of_recovery(place, plugin):
     plugin(SOLVES)
-    assert place.run("--methods", "solves,dsp-joint,michel", "--no-latency", "--training", "0.1") == 0
+    assert place.run("--methods", "solves,dsp-joint,michel", "--training", "0.1") == 0
     found = {record.cell.label: record for record in finished(read_current(place.out)[0])}
     assert {label: kind(record.cell) for label, record in found.items()} == {
         "solves": "recovered",
@@ -50,7 +50,7 @@ def test_its_cost_is_that_of_scoring_and_its_report_that_of_recovery(place, plug
 
 def test_what_it_reports_is_kept_as_numbers(place, plugin):
     plugin(SOLVES.replace('{"solved": 2.0}', '{"converged": True}'))
-    assert place.run("--methods", "solves", "--no-latency") == 0
+    assert place.run("--methods", "solves") == 0
     (record,) = finished(read_current(place.out)[0])
     assert set(map(str, record.result.recovery.values())) == {"{'converged': 1.0}"}
 

@@ -202,12 +202,12 @@ def test_a_run_touches_nothing_behind_a_link(place, tmp_path, capsys, files_of):
     temporary(task / "none" / "seed0.json").write_text("left by a killed run")
     before = files_of(theirs)
     capsys.readouterr()
-    assert place.run("--methods", "none", "--no-latency") == 0
+    assert place.run("--methods", "none") == 0
     assert "theirs/random/seed0.json" in capsys.readouterr().err
     assert files_of(theirs) == before and (task / "notes.tmp").read_text() == "mine"
     assert not list((task / "none").glob(".*"))
     (task / "michel").symlink_to(theirs / "random")
-    assert place.run("--methods", "michel", "--no-latency") == 2
+    assert place.run("--methods", "michel") == 2
     assert "michel: a symbolic link" in capsys.readouterr().err
     assert files_of(theirs) == before
 

@@ -114,7 +114,7 @@ def test_passes_are_given_of_methods_that_no_record_knows_on_that_model(place, c
     assert place.run(*wanted) == 0
     said = capsys.readouterr().out
     assert sorted(passes(said)) == ["dsp-joint", "magnitude", "michel", "none"] and "in all about" in said
-    assert place.run("--methods", "none,magnitude", "--no-latency") == 0
+    assert place.run("--methods", "none,magnitude") == 0
     capsys.readouterr()
     assert place.run(*wanted) == 0
     said = capsys.readouterr().out
@@ -136,13 +136,14 @@ def test_of_own_data_nothing_is_told_before_something_is_known(place, capsys):
 
 
 def test_what_records_know_is_not_estimated(place, capsys):
-    assert place.run("--methods", "none,michel", "--no-latency") == 0
+    assert place.run("--methods", "none,michel") == 0
     capsys.readouterr()
     for seeds, left in (("1", 0), ("3", 4)):
-        assert place.run("--methods", "none,michel", "--no-latency", "--dry-run", "--seeds", seeds) == 0
+        assert place.run("--methods", "none,michel", "--dry-run", "--seeds", seeds) == 0
         said = capsys.readouterr().out
         assert "estimates" not in said and (f"to do: {left} cells, about " in said) == bool(left)
         assert bool(left) == ("to do" in said)
+    place.timed = True
     assert place.run("--methods", "none,michel", "--dry-run") == 0
     said = capsys.readouterr().out
     assert re.search(r"to do: the smaller models of 2 cells are timed, about \d+ (ms|s|min) on cpu", said), said

@@ -115,7 +115,7 @@ def test_a_method_that_ends_its_process_does_not_end_the_run(place, plugin, caps
 def test_every_cell_ends_in_a_record_whatever_its_method_does_to_the_process(place, plugin, capfd):
     plugin(METHODS)
     bad = ("exits", "crashes", "speechless", "unprintable", "interrupts", "hangs", "kills")
-    assert place.run("--methods", ",".join([*bad, "none"]), "--jobs", "1", "--timeout", "8", "--no-latency") == 1
+    assert place.run("--methods", ",".join([*bad, "none"]), "--jobs", "1", "--timeout", "8") == 1
     records = {name.removesuffix("/seed0"): record for name, record in place.records().items()}
     assert records.pop("none")["status"] == "done"
     assert {name: record["reason"][:70] for name, record in records.items()} == {
@@ -135,14 +135,14 @@ def test_every_cell_ends_in_a_record_whatever_its_method_does_to_the_process(pla
 
 def test_a_process_that_dies_after_its_cell_costs_no_other_cell(place, plugin):
     plugin(METHODS)
-    assert place.run("--methods", "lingers,none,random,michel,ae,gnorm,attr", "--jobs", "1", "--no-latency") in (0, 1)
+    assert place.run("--methods", "lingers,none,random,michel,ae,gnorm,attr", "--jobs", "1") in (0, 1)
     failed = {name for name, record in place.records().items() if record["status"] == "failed"}
     assert len(place.records()) == 7 and len(failed) <= 1
 
 
 def test_what_a_method_leaves_on_the_model_fails_its_cell(place, plugin):
     plugin(METHODS)
-    assert place.run("--methods", "permutes,hooks", "--jobs", "1", "--no-latency") == 1
+    assert place.run("--methods", "permutes,hooks", "--jobs", "1") == 1
     reasons = {name: record["reason"] for name, record in place.records().items()}
     assert reasons["permutes/seed0"].startswith("SideEffect: the method changed weights of the model: bert.embeddings")
     assert reasons["hooks/seed0"].endswith("forward hooks of bert.encoder, was 0, is 1")
@@ -238,7 +238,7 @@ def test_a_connection_or_file_that_a_task_loses_fails_its_cells_only(place, monk
         raise error
 
     monkeypatch.setattr(TextClassification, "evaluate", fails)
-    assert place.run("--methods", "none,michel", "--no-latency") == 1
+    assert place.run("--methods", "none,michel") == 1
     records = place.records().values()
     assert [record["reason"] for record in records] == [f"{type(error).__name__}: {error}"] * 2
     assert all("in fails\n" in record["traceback"] for record in records)

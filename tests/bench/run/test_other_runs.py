@@ -97,6 +97,7 @@ def test_a_folder_of_another_user_is_left_alone(place, monkeypatch):
 
 
 def test_a_run_beside_another_ends_and_records_that_it_was_not_alone(place, holding, capsys):
+    place.timed = True
     assert place.run("--methods", "none") == 0
     (record,) = finished(read_current(place.out)[0])
     assert record.measured.latency.alone is True
@@ -108,6 +109,7 @@ def test_a_run_beside_another_ends_and_records_that_it_was_not_alone(place, hold
 
 
 def test_a_run_that_starts_while_a_cell_is_timed_is_recorded(place, monkeypatch):
+    place.timed = True
     looks = iter([[], ["process 1"]])
     monkeypatch.setattr("bench.run.jobs.other_runs", lambda run: next(looks))
     assert place.run("--methods", "none") == 0

@@ -176,7 +176,7 @@ def test_a_cell_is_skipped_on_a_terminal_and_the_run_goes_on(place, package):
     """The whole command, with Ctrl-C as a terminal sends it: a byte that the kernel turns into a signal."""
     paths = os.pathsep.join(map(str, [place.tree, package(SLOW)]))
     environment = os.environ | {"PYTHONPATH": paths, "HEADBENCH_CACHE": str(place.cache), "TMPDIR": str(place.folder)}
-    arguments = place.arguments("--methods", "slow,none", "--jobs", "1", "--no-latency")
+    arguments = place.arguments("--methods", "slow,none", "--jobs", "1")
     child, terminal = pty.fork()
     if child == 0:
         os.execve(sys.executable, [sys.executable, "-m", "bench", *arguments], environment)
@@ -198,14 +198,14 @@ def test_a_cell_is_skipped_on_a_terminal_and_the_run_goes_on(place, package):
 
 
 def test_a_model_to_train_does_not_put_its_seed_first(place, capsys):
-    assert place.run("--methods", "none", "--seeds", "1", "--finetune", "--no-latency") == 0
+    assert place.run("--methods", "none", "--seeds", "1", "--finetune") == 0
     capsys.readouterr()
-    assert place.run("--methods", "none,random", "--seeds", "2", "--finetune", "--no-latency") == 0
+    assert place.run("--methods", "none,random", "--seeds", "2", "--finetune") == 0
     assert "After seed 0 of all tasks:" in capsys.readouterr().out
 
 
 def test_the_leaderboard_of_the_first_seed_comes_before_the_second(place, capsys):
-    assert place.run("--methods", "none,random", "--seeds", "2", "--finetune", "--no-latency") == 0
+    assert place.run("--methods", "none,random", "--seeds", "2", "--finetune") == 0
     output = capsys.readouterr().out
     interim, end = (found.start() for found in re.finditer("## Overall", output))
     seeds = re.findall(r"^\[\d/6\] (?:none|random) on .*seed (\d)", output[:interim], re.M)

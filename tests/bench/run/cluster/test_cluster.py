@@ -28,12 +28,13 @@ def peace(tmp_path_factory, tiny_data, tiny_model) -> dict[str, Any]:
     place = Place(tmp_path_factory.mktemp("peace"), tiny_data, tiny_model)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HEADBENCH_CACHE", str(place.cache))
-        assert place.run(*FLAGS, "--jobs", "2", "--no-latency") == 0
+        assert place.run(*FLAGS, "--jobs", "2") == 0
     return place.results()
 
 
 @pytest.mark.slow
 def test_records_are_those_of_one_machine_and_models_are_trained_once(place, nodes, peace):
+    place.timed = True
     run = nodes.run(place, *FLAGS)
     assert run.result() == 0, run.output.read_text()
     assert place.results() == peace
@@ -53,7 +54,7 @@ def test_a_token_that_the_cluster_does_not_ask_for_is_not_used(place, nodes, pea
     """A driver that sends one asks for one, so that nodes without could not fetch from it, nor it from them."""
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    run = nodes.run(place, *FLAGS, "--no-latency")
+    run = nodes.run(place, *FLAGS)
     assert run.result() == 0, run.output.read_text()
     assert "failed" not in run.output.read_text()
     assert place.results() == peace
@@ -70,7 +71,7 @@ def test_no_model_travels_where_nodes_share_the_cache_of_the_driver(place, nodes
         monkeypatch.setattr(shipments, "trained", travels)  # the files of a model that is to be sent
 
     with nodes.instead_of_caches(lambda cache: cache.symlink_to(place.cache)):
-        run = nodes.run(place, *FLAGS, "--no-latency", before=none_travels)
+        run = nodes.run(place, *FLAGS, before=none_travels)
         assert run.result() == 0, run.output.read_text()
     assert place.results() == peace and strays(place) == []
     assert len([path for path in place.cache.iterdir() if path.is_dir()]) == 2
@@ -106,7 +107,7 @@ def test_killed_processes_cost_no_cell(place, nodes, peace):
     """A cell whose process is killed three times fails, and the next run tries it again."""
     draw, kills, code = random.Random(0), KILLS, 1
     while kills or code:
-        run = nodes.run(place, *FLAGS, "--no-latency", "--retry-failed")
+        run = nodes.run(place, *FLAGS, "--retry-failed")
         while kills and not wait_until(run.ended, draw.uniform(1, 6)):
             if at_work := nodes.at_work():
                 os.kill(draw.choice(at_work), signal.SIGKILL)
@@ -124,7 +125,7 @@ def test_killed_processes_cost_no_cell(place, nodes, peace):
 
 @pytest.mark.slow
 def test_a_method_that_ends_its_process_fails_by_name_and_a_timeout_holds(place, nodes):
-    flags = ("--methods", "none,crashes,hangs", "--no-latency", "--timeout", "8")
+    flags = ("--methods", "none,crashes,hangs", "--timeout", "8")
     run = nodes.run(place, *flags, before=nodes.with_plugin)
     assert run.result() == 1, run.output.read_text()
     reasons = {name: record.get("reason") for name, record in place.records().items()}
@@ -138,11 +139,11 @@ def test_a_method_that_ends_its_process_fails_by_name_and_a_timeout_holds(place,
 @pytest.mark.slow
 def test_a_cell_on_a_node_gives_the_record_of_one_machine(place, nodes):
     """The fastest real run: one cell, without training or timing."""
-    run = nodes.run(place, "--methods", "none", "--no-latency")
+    run = nodes.run(place, "--methods", "none")
     assert run.result() == 0, run.output.read_text()
     found = place.results()
     shutil.rmtree(place.out)
-    assert place.run("--methods", "none", "--no-latency") == 0
+    assert place.run("--methods", "none") == 0
     assert found == place.results() and found.keys() == {"none/seed0"}
 
 
@@ -177,7 +178,7 @@ def test_a_node_with_other_code_is_refused(place, nodes, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("trained_here", [False, True], ids=["trains", "is sent a model"])
 def test_a_node_that_cannot_write_is_named(place, nodes, trained_here):
-    flags = ("--methods", "none", "--finetune", "--seeds", "1", "--no-latency")
+    flags = ("--methods", "none", "--finetune", "--seeds", "1")
     if trained_here:
         assert place.run(*flags) == 0
         shutil.rmtree(place.out)

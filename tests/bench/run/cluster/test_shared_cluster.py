@@ -13,7 +13,7 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: headbench[cluster]"),
     pytest.mark.slow,
 ]
-FLAGS = ("--methods", "none,random,michel", "--no-latency")
+FLAGS = ("--methods", "none,random,michel")
 MOST = 300.0  # seconds for a few small cells, on a machine with other work
 
 
@@ -53,6 +53,7 @@ def test_a_run_has_its_turn_where_others_take_every_slot_that_is_left(place, nod
 
 def test_a_machine_that_others_use_is_waited_for_before_a_cell_is_timed(place, nodes):
     """All three nodes are on this one."""
+    place.timed = True
     with nodes.used_by_others(1):
         run = nodes.run(place, "--methods", "none")
         assert wait_until(lambda: "timing the smaller models" in run.output.read_text(), MOST), run.output.read_text()

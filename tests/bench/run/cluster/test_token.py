@@ -32,7 +32,7 @@ def token(tmp_path_factory) -> Iterator[str]:
 def flags(nodes, monkeypatch) -> tuple[str, ...]:
     """Of runs that find out by themselves how to connect."""
     monkeypatch.delenv("RAY_AUTH_MODE")
-    return *nodes.flags, "--jobs", "1", "--methods", "none", "--no-latency"
+    return *nodes.flags, "--jobs", "1", "--methods", "none"
 
 
 def test_a_driver_sends_the_token_of_its_user(place, flags):
