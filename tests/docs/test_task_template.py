@@ -52,7 +52,7 @@ def test_the_adapter_is_listed(headbench):
 
 def test_the_adapter_runs(headbench, tiny_model, tmp_path):
     flags = ["--task", "reviews", "--model", str(tiny_model), "--methods", "none,random", "--seeds", "1"]
-    headbench("run", *flags, "--levels", "0.5", "--device", "cpu", "--out", "out")
+    headbench("run", *flags, "--levels", "0.5", "--no-latency", "--device", "cpu", "--out", "out")
     records = [json.loads(path.read_text()) for path in (tmp_path / "out").rglob("*.json")]
     assert {record["cell"]["label"] for record in records} == {"none", "random"}
     assert all(record["status"] == "done" and record["cell"]["data"] == "film-reviews" for record in records)

@@ -128,6 +128,7 @@ def test_a_full_disk_ends_in_one_line_and_keeps_what_was_finished(place):
     assert before and {name: after[name] for name in before} == before
 
 
+@pytest.mark.slow
 def test_a_disk_mounted_for_reading_only(place):
     done = run_mounted(place, "ro", "--methods", "none")
     assert done.returncode == 2

@@ -15,6 +15,7 @@ from bench.exports.runner import Runner, in_place_of
 from bench.records.errors import InputError
 from methods.heads import HeadMap, remove_heads
 
+SLOW_T5 = pytest.param("t5", marks=pytest.mark.slow)  # its two graphs take twice as long as the others together
 SIZES = {"batch", "sequence", "past_sequence", "encoder_sequence", "sequence + past_sequence"}
 
 
@@ -52,7 +53,7 @@ numpy.save("logits.npy", logits)
 """
 
 
-@pytest.fixture(scope="module", params=["bert", "llama", "t5"])
+@pytest.fixture(scope="module", params=["bert", "llama", SLOW_T5])
 def exported(request, uneven, onnx, tmp_path_factory):
     """A model and its files."""
     model = uneven(request.param)
@@ -173,7 +174,7 @@ def test_a_difference_is_found(exported, texts):
         bias.weight.sub_(0.1)
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
+@pytest.mark.parametrize("family", ["gpt2", pytest.param("llama", marks=pytest.mark.slow)])
 def test_a_language_model_without_any_head(uneven, onnx, texts, tmp_path, family):
     """It has no cache, and takes positions all the same."""
     model = uneven(family)

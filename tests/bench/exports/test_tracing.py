@@ -17,7 +17,7 @@ def compiled():
     return lambda model: torch.compile(model, backend="eager", fullgraph=True)
 
 
-@pytest.mark.parametrize("family", ["bert", "t5"])
+@pytest.mark.parametrize("family", ["bert", pytest.param("t5", marks=pytest.mark.slow)])
 @torch.no_grad()
 def test_a_model_compiles_without_a_break(uneven, texts, compiled, family):
     model, inputs = uneven(family), texts(3, 5)

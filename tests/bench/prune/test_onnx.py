@@ -41,24 +41,6 @@ def onnx():
         pytest.importorskip(package, reason=f"{package} is not installed; it comes with headbench[onnx]")
 
 
-def test_files_run_without_this_project_and_the_card_has_their_figures(prune, tmp_path, elsewhere, capsys, onnx):
-    assert prune("--method", "magnitude", "--keep", "2", "--export", "onnx-int8") == 0
-    folder = tmp_path / "small"
-    with torch.no_grad():
-        inputs = AutoTokenizer.from_pretrained(folder)(TEXTS, padding=True, return_tensors="pt")
-        ours = load_pruned(folder)(**inputs).logits
-    found, int8 = (
-        torch.tensor(json.loads(line)) for line in elsewhere(ONNX_RUNTIME, folder, json.dumps(TEXTS)).splitlines()
-    )
-    torch.testing.assert_close(found, ours, rtol=0, atol=1e-5)
-    assert 0 < (int8 - ours).abs().max() < 0.2 * ours.abs().max()  # coarser, but of the same weights
-    card = (folder / "README.md").read_text().partition("## ONNX")[2]
-    assert "(opset 18) gives the logits of the checkpoint to " in card and "## ONNX" in capsys.readouterr().out
-    rows = {cells[0].strip(): cells[1:] for cells in (line.strip("| ").split("|") for line in card.splitlines())}
-    accuracy, megabytes = ([float(cell) for cell in rows[name]] for name in ("accuracy (%)", "MB (2^20 bytes)"))
-    assert accuracy[0] == accuracy[1] and megabytes[1] > megabytes[2]
-
-
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("written") / "onnx"
@@ -75,6 +57,25 @@ def written_once(kept, monkeypatch):
         return list(folder.glob("*.onnx"))
 
     monkeypatch.setattr("bench.prune.onnx.write_onnx", write)
+
+
+@pytest.mark.usefixtures("onnx", "written_once")
+def test_files_run_without_this_project_and_the_card_has_their_figures(prune, tmp_path, elsewhere, capsys):
+    assert prune("--method", "magnitude", "--keep", "2", "--export", "onnx-int8") == 0
+    folder = tmp_path / "small"
+    with torch.no_grad():
+        inputs = AutoTokenizer.from_pretrained(folder)(TEXTS, padding=True, return_tensors="pt")
+        ours = load_pruned(folder)(**inputs).logits
+    found, int8 = (
+        torch.tensor(json.loads(line)) for line in elsewhere(ONNX_RUNTIME, folder, json.dumps(TEXTS)).splitlines()
+    )
+    torch.testing.assert_close(found, ours, rtol=0, atol=1e-5)
+    assert 0 < (int8 - ours).abs().max() < 0.2 * ours.abs().max()  # coarser, but of the same weights
+    card = (folder / "README.md").read_text().partition("## ONNX")[2]
+    assert "(opset 18) gives the logits of the checkpoint to " in card and "## ONNX" in capsys.readouterr().out
+    rows = {cells[0].strip(): cells[1:] for cells in (line.strip("| ").split("|") for line in card.splitlines())}
+    accuracy, megabytes = ([float(cell) for cell in rows[name]] for name in ("accuracy (%)", "MB (2^20 bytes)"))
+    assert accuracy[0] == accuracy[1] and megabytes[1] > megabytes[2]
 
 
 @pytest.mark.slow

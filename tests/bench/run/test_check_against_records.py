@@ -20,7 +20,8 @@ def check(place, monkeypatch, capsys):
     monkeypatch.setattr(check_against_records, "SUITE", str(suite))
     monkeypatch.setattr("bench.cli.check.check", lambda *_: 0)  # its own tests are elsewhere
     monkeypatch.chdir(place.folder)
-    assert main(["run", "--suite", str(suite), "--methods", "michel", "--jobs", "1", "--out", str(place.out)]) == 0
+    flags = ["--suite", str(suite), "--methods", "michel", "--jobs", "1", "--no-latency", "--out", str(place.out)]
+    assert main(["run", *flags]) == 0
 
     def run(methods: str, *flags: str) -> tuple[int, list[str]]:
         capsys.readouterr()

@@ -78,7 +78,7 @@ command()
 """
 
 
-@pytest.mark.parametrize("verb", ["check", "run"])
+@pytest.mark.parametrize("verb", [pytest.param("check", marks=pytest.mark.slow), "run"])
 def test_no_temporary_folder_stays_of_a_signal_while_modules_are_imported(place, verb):
     (place.folder / "ending.py").write_text(ENDING)
     (suite := place.folder / "tiny.toml").write_text(f'seeds = 1\nlevels = "0.5"\nmethods = "none"\n{place.task()}')
@@ -98,7 +98,7 @@ def test_no_temporary_folder_stays_of_a_signal_while_modules_are_imported(place,
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process that lets no other thread run")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_workers_end_within_two_seconds_also_if_busy(place, package, number):
     place.path.append(package(BUSY))
     process = place.start("--methods", "busy", "--seeds", "2", "--jobs", "2")

@@ -14,7 +14,8 @@ from bench.__main__ import main
 from methods import METHODS, entropy
 from methods.heads.incremental import Restart
 
-RUN = ["run", "--jobs", "1", "--task", "classification", "--seeds", "1", "--levels", "0.25,0.5,0.75", "--device", "cpu"]
+RUN = ["run", "--jobs", "1", "--no-latency", "--task", "classification", "--seeds", "1", "--device", "cpu"]
+RUN += ["--levels", "0.25,0.5,0.75"]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import transformers as t
 from transformers import AlbertConfig, AutoModelForSequenceClassification, BertConfig, GPT2Config, LlamaConfig
 
 from bench.measure import evaluate
-from bench.measure.cell import run_cell
+from bench.measure.cell import _ends, run_cell
 from bench.measure.cost import counting
 from bench.run.estimates.expectation import Expectation, expectations
 from bench.run.estimates.passes import SHARED, over_calibration, over_test, trainings
@@ -58,7 +58,8 @@ def run(tiny_model, tiny_data, tmp_path, monkeypatch):
             return plan(Suite(name="tiny", tasks=(spec,), methods=methods, **wanted), "cpu")
 
         shared, cell = cells(*parse_methods("magnitude:inverse=true"), method)
-        run_cell(shared, Cache(tmp_path))
+        if (cell.task, cell.seed, cell.device) not in _ends:
+            run_cell(shared, Cache(tmp_path))
         evaluations.clear()
         record, _ = run_cell(cell, Cache(tmp_path))
         assert record.status == "done", record
