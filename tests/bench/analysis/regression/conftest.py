@@ -36,18 +36,20 @@ def keep(tmp_path: Path, make_record) -> Callable[..., Path]:
         reason: str = "",  # of a failure
         calibration: int = 128,
         protocol: int = PROTOCOL,
+        asked: dict[str, Any] | None = None,  # of data with one digest
         texts: bool = False,  # texts are scored, and nothing is right or wrong
         **result: Any,
     ) -> Path:
         parts = {"data": 200} if parts is None else parts
         right = [np.concatenate([np.arange(size) < round(q * size) for size in parts.values()]) for q in quality]
         outcomes = np.roll(np.stack([right]), shift, axis=-1)
+        request = {} if asked is None else {"origin": "f" * 64, "asked": asked}
         for seed in seeds:
             record = make_record(
                 label=method,
                 seed=seed,
                 quality=[[mean(row, parts) for row in draw] for draw in outcomes],
-                cell={"task": task, "data": data, "calibration": calibration, "protocol": protocol},
+                cell={"task": task, "data": data, "calibration": calibration, "protocol": protocol} | request,
                 provenance={"processor": processor, "packages": PACKAGES, "python": "3.11", "system": "Linux"},
                 result={"orders": orders, "parts": {} if texts else parts} | result,
                 measured={"processor_seconds": {"choosing": scoring(seed), "evaluation": 2.0}},

@@ -82,6 +82,15 @@ def test_tasks_of_one_adapter_are_told_apart(keep, regress):
     assert "- not run here: seed 2 of michel on classification (sst2, model)" in said
 
 
+def test_the_same_data_may_be_asked_for_in_other_words(keep, regress, tmp_path, capsys):
+    keep("before", asked={"limit": 200})
+    keep("after", asked={"label": "label"})
+    assert regress()[0] == 0
+    keep("after", asked={"finetune": True})
+    assert main(["regress", "--baseline", str(tmp_path / "before"), str(tmp_path / "after")]) == 2
+    assert capsys.readouterr().err.endswith("and cannot be compared: finetune True, not none\n")
+
+
 def test_everything_that_breaks_at_once_fits_on_a_screen(keep, regress):
     scorers = [f"scorer-{number:02}" for number in range(20)]
     for method in scorers:
