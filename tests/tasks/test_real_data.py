@@ -42,7 +42,7 @@ def test_a_model_runs_on_real_texts(real_data, tmp_path, tiny_model, monkeypatch
     flags += ["--finetune"] if how == "fine-tuned" else []
     out = tmp_path / "out"
     usual = ["--methods", "none,michel", "--seeds", "1", "--levels", "0.5", "--jobs", "1", "--device", "cpu"]
-    assert main(["run", *flags, *usual, "--out", str(out)]) == 0
+    assert main(["run", *flags, *usual, "--no-latency", "--out", str(out)]) == 0
     records = [json.loads(path.read_text()) for path in out.rglob("*.json")]
     assert {record["status"] for record in records} == {"done"} and len(records) == 2
 
@@ -51,6 +51,7 @@ def test_a_model_runs_on_real_texts(real_data, tmp_path, tiny_model, monkeypatch
 def test_real_weights_without_a_head_run_once_they_are_fine_tuned(real_data, tmp_path, monkeypatch, complaint):
     weights, data = real_data / "weights" / "stories260K", real_data / "data" / "sst2"
     flags = ["run", "--task", "classification", "--model", weights, "--data", data, "--limit", 32, "--seeds", 1]
-    flags += ["--methods", "none,michel", "--levels", "0.5", "--jobs", 1, "--device", "cpu", "--out", tmp_path / "out"]
+    flags += ["--methods", "none,michel", "--levels", "0.5", "--jobs", 1, "--no-latency", "--device", "cpu"]
+    flags += ["--out", tmp_path / "out"]
     assert "no trained weights for score.weight: add --finetune" in complaint(*flags)
     assert main([*map(str, flags), "--finetune"]) == 0

@@ -31,13 +31,23 @@ DECODERS = {
 }
 
 
+# Their positions and caches are those of another one.
+LIKE_OTHERS = {"codegen", "gpt-neox", "opt", "phi", "phi3", "qwen2", "qwen3", "marian", "mt5", "umt5", "switch"}
+
+
 def _decoder(name):
     config_class, model_class, own = DECODERS[name]
     return model_class(config_class(**{**SIZES, **TOKENS, **own}))
 
 
 @pytest.mark.parametrize("beams", [1, 2])
-@pytest.mark.parametrize("name", [*DECODERS, "bart", "marian", "t5", "mt5", "umt5", "switch"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in LIKE_OTHERS))
+        for name in (*DECODERS, "bart", "marian", "t5", "mt5", "umt5", "switch")
+    ],
+)
 def test_generation_with_a_cache(zoo, name, beams):
     torch.manual_seed(0)
     model = (_decoder(name) if name in DECODERS else zoo.model(name)).eval()

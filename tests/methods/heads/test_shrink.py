@@ -10,6 +10,7 @@ from methods.heads.finding.sites import find_sites
 from methods.heads.surgery.shrink import shrink, working_copy
 
 
+@pytest.mark.typical
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @torch.no_grad()
 def test_a_working_copy_shrinks_and_the_model_does_not(zoo, family, unit, attention):

@@ -148,6 +148,7 @@ print("\\n".join(task.evaluate(task.open(0, Cache(Path("nowhere")), torch.device
 """
 
 
+@pytest.mark.slow
 def test_a_saved_model_gives_the_same_text_in_another_process(tiny_marian, tiny_pairs, tmp_path):
     task, model = opened(tiny_marian, tiny_pairs, tmp_path)
     heads = HeadMap.of(model)
