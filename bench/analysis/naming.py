@@ -70,4 +70,5 @@ def p_equals(p: float) -> str:
 
 def calibration_in_words(examples: int, source: str) -> str:
     """``128 calibration texts held out of training`` or ``128 calibration texts of the training split``."""
-    return f"{examples} calibration texts {'held out of training' if source == 'held-out' else 'of the training split'}"
+    where = "held out of training" if source == "held-out" else "of the training split"
+    return f"{count(examples, 'calibration text')} {where}"

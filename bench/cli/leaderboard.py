@@ -32,7 +32,7 @@ def show(folder: Path, form: str, sort: str, by_schedule: bool) -> None:
         except OSError as error:  # records in a folder that is only readable are still shown
             print(f"headbench: not written to {folder}: {error.strerror}", file=sys.stderr)
     if by_schedule or form in RENDERED:
-        for remark in (*leaderboard.remarks(board), *(() if by_schedule else left_out(board))):
+        for remark in (*leaderboard.remarks(board), *left_out(board)):
             print(f"headbench: {remark}", file=sys.stderr)
 
 

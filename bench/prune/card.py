@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from bench.analysis.naming import calibration_in_words, count
+from bench.analysis.naming import calibration_in_words, count, fixed
 from bench.records.provenance import provenance
 from bench.report.tables.markdown import aligned, literal
 
@@ -123,22 +123,17 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
     """
     before, after = sum(pruned.heads.values()), sum(map(len, pruned.kept.values()))
     unpruned = sum(pruned.unpruned.values())
+    first, second = (100 * value for value in pruned.quality)
     rows = [
         ["", "before", "after", "change"],
-        _row(
-            f"{pruned.quality_name} (%)",
-            [100 * value for value in pruned.quality],
-            "{:.1f}",
-            "{:+.1f} points",
-            difference=True,
-        ),
-        *(_row(name, pair, "{:.4g}", "{:+.4g}", difference=True) for name, pair in pruned.metrics.items()),
-        _row("parameters", pruned.parameters, "{:,}", "{:+.1f} %"),
-        _row("MB (2^20 bytes)", pruned.megabytes, "{:.2f}", "{:+.1f} %"),
+        [f"{pruned.quality_name} (%)", f"{first:.1f}", f"{second:.1f}", f"{fixed(second - first, 1, '+')} points"],
+        *([literal(name), f"{a:.4g}", f"{b:.4g}", f"{b - a:+.4g}"] for name, (a, b) in pruned.metrics.items()),
+        ["parameters", *(f"{each:,}" for each in pruned.parameters), _per_cent(*pruned.parameters)],
+        ["MB (2^20 bytes)", *(f"{each:.2f}" for each in pruned.megabytes), _per_cent(*pruned.megabytes)],
     ]
-    for size, (first, second) in pruned.times.milliseconds.items():
-        change = 100 * (second.median / first.median - 1)
-        rows.append([f"ms, batch {size}, {pruned.times.device}", _shown(first), _shown(second), f"{change:+.1f} %"])
+    for size, (whole, smaller) in pruned.times.milliseconds.items():
+        change = _per_cent(whole.median, smaller.median)
+        rows.append([f"ms, batch {size}, {pruned.times.device}", _shown(whole), _shown(smaller), change])
     sites = [
         f"- {name}: {len(kept)} of {pruned.unpruned[name]}" + (f" ({', '.join(map(str, kept))})" if kept else "")
         for name, kept in pruned.kept.items()
@@ -149,9 +144,10 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
     exactness = f"to {pruned.gap:.0e} of their scale" if pruned.gap else "exactly"
     return "\n".join(
         [
-            f"# {pruned.model}, {after} of {unpruned} attention heads kept",
+            f"# {literal(pruned.model)}, {after} of {unpruned} attention heads kept",
             "",
-            f"Pruned for {pruned.task} on {pruned.data} by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
+            f"Pruned for {literal(pruned.task)} on {literal(pruned.data)} "
+            f"by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
             f"{pruned.trained or 'on ' + calibration_in_words(pruned.calibration, pruned.calibration_from)}, "
             f"with headbench {provenance().packages['headbench']}. "
             + (f"{capitalized} is that of {pruned.examples} test examples{guessing}. " if pruned.examples else "")
@@ -258,11 +254,9 @@ def _price(pruned: Pruned, uneven: float) -> str:
     return (
         f"Every attention module keeps {count(each.pop(), 'head')}. With as many heads chosen freely, where layers may "
         f"differ, the {pruned.quality_name} is {100 * uneven:.1f} %: the same number in every layer "
-        f"makes a difference of {100 * (pruned.quality[1] - uneven):+.1f} points."
+        f"makes a difference of {fixed(100 * (pruned.quality[1] - uneven), 1, '+')} points."
     )
 
 
-def _row(name: str, pair: Sequence[float], form: str, change: str, difference: bool = False) -> list[str]:
-    before, after = pair
-    moved = after - before if difference else 100 * (after / before - 1)
-    return [name, form.format(before), form.format(after), change.format(moved)]
+def _per_cent(before: float, after: float) -> str:
+    return f"{fixed(100 * (after / before - 1), 1, '+')} %"

@@ -45,7 +45,8 @@ def even_units_to_keep(text: str, heads: HeadMap) -> int:
     if "." in text or text.endswith("%"):
         return units_to_keep(text, units) * modules
     if kept % modules:
-        near = [each for each in range(modules, len(heads) + 1, modules) if abs(each - kept) < 2 * modules][:2]
+        below = kept // modules * modules
+        near = [each for each in (below, below + modules) if each]
         raise InputError(
             f"--keep {text}: with --uniform, the number of units must be a multiple of the {modules} attention "
             f"modules, such as {' or '.join(map(str, near))}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.analysis.comparing.comparison import Comparison, TaskComparison
 from bench.analysis.naming import fixed, p_equals, p_in_words
 from bench.analysis.stats.pairs import Difference
-from bench.report.tables.markdown import aligned
+from bench.report.tables.markdown import aligned, literal
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -81,7 +81,7 @@ def _by_task(comparison: Comparison, overall: Difference) -> list[str]:
     for task in other:
         winner = _winner(comparison, task.difference.mean)
         size = f"{abs(task.difference.mean):.{_digits(task.difference)}f}"
-        sentences.append(f"On {task.name} {winner} keeps {size} points more.")
+        sentences.append(f"On {literal(task.name)} {winner} keeps {size} points more.")
     if none and (said or other or overall.p is None):
         sentences.append(f"No difference was shown on {_list(none)}.")
     elif none:
@@ -101,7 +101,7 @@ def _seed_table(comparison: Comparison) -> str:
         rows[0].insert(7, "p (Holm)")
     for task in comparison.tasks:
         d = task.difference
-        row = [task.name, *map(str, d.seeds), f"{task.a:.1f}", f"{task.b:.1f}", *_figures(d), f"{d.beats:.2f}"]
+        row = [literal(task.name), *map(str, d.seeds), f"{task.a:.1f}", f"{task.b:.1f}", *_figures(d), f"{d.beats:.2f}"]
         if several:
             row.insert(7, "–" if task.holm is None else p_in_words(task.holm))
         rows.append(row)
@@ -122,12 +122,14 @@ def _document_table(comparison: Comparison) -> str:
             continue
         interval = documents.interval
         lines.append(
-            f"- {task.name}: difference {fixed(interval.mean, 1)} points, {100 * (1 - comparison.alpha):g} % interval "
-            f"over documents {fixed(interval.low, 1)} to {fixed(interval.high, 1)}"
+            f"- {literal(task.name)}: difference {fixed(interval.mean, 1)} points, "
+            f"{100 * (1 - comparison.alpha):g} % interval over documents "
+            f"{fixed(interval.low, 1)} to {fixed(interval.high, 1)}"
             + ("" if documents.mcnemar else f"; no McNemar test, as {documents.no_mcnemar}")
         )
         for seed, test, p in zip(task.seeds, documents.mcnemar, documents.holm, strict=False):
-            rows.append([task.name, str(seed), str(test.only_a), str(test.only_b), p_in_words(test.p), p_in_words(p)])
+            won = (str(test.only_a), str(test.only_b))
+            rows.append([literal(task.name), str(seed), *won, p_in_words(test.p), p_in_words(p)])
     heading = "On the same test examples, for these models: how many only one of the two methods gets right"
     return "\n\n".join([heading, *([aligned(rows)] if len(rows) > 1 else []), "\n".join(lines)])
 
@@ -141,7 +143,7 @@ def _order_table(comparison: Comparison) -> str:
         if found := task.agreement:
             tau, *stable = ["–" if value != value else fixed(value, 2) for value in (found.tau, *found.stable)]
             shared = f"{100 * found.overlap:.0f} % of {found.k}"
-            rows.append([task.name, tau, shared, f"{100 * found.k / found.units:.0f} %", *stable])
+            rows.append([literal(task.name), tau, shared, f"{100 * found.k / found.units:.0f} %", *stable])
     return "Agreement of removal orders; over seeds: Kendall's tau of a method with itself\n\n" + (aligned(rows))
 
 
@@ -174,5 +176,5 @@ def _number(n: int) -> str:
 
 
 def _list(tasks: list[TaskComparison]) -> str:
-    names = [task.name for task in tasks]
+    names = [literal(task.name) for task in tasks]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -27,9 +27,9 @@ def notes(records: Sequence[Record]) -> list[str]:
     )
     for what, values in (
         ("processors", Counter(r.provenance.processor for r in done)),
-        ("torch versions", Counter(r.provenance.packages.get("torch", "") for r in records)),
+        ("torch versions", Counter(r.provenance.packages.get("torch") or "unknown" for r in records)),
         ("devices", Counter(r.cell.device for r in done)),
-        ("commits", Counter(r.provenance.commit[:12] for r in records)),
+        ("commits", Counter(r.provenance.commit[:12] or "unknown" for r in records)),
     ):
         if len(values) > 1:
             left_out = "; tables leave out the seconds of choosing" if what in ("processors", "devices") else ""

@@ -64,7 +64,7 @@ def _names(name: str, text: str) -> list[str]:
     if name == "all":
         return sorted(METHODS, key=lambda name: (name != "none", name))
     if not name:
-        raise InputError(f"--methods {text!r}: expected METHOD,METHOD:OPTION=VALUE or all, found an empty name")
+        raise InputError(f"methods {text!r}: expected METHOD,METHOD:OPTION=VALUE or all, found an empty name")
     if name not in METHODS:
         raise unregistered("method", name, [*METHODS, "all"])
     return [name]

@@ -5,6 +5,7 @@ What is in memory at once is bounded, so that a file that is damaged, or not wha
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import sys
@@ -23,6 +24,7 @@ OBJECTS = 2_000_000  # most objects and arrays in it, by their brackets: each ta
 DECODED = 1_000_000_000  # bytes that any Parquet file may decode to
 RATIO = 20  # most bytes for each byte of a larger file; compressed text has 2 to 10
 BATCH = 1 << 29  # bytes that the values of a column decoded at once may take
+PIECE = 1 << 20  # bytes of a file that are looked at together
 PER_ROW = 100  # bytes of a row in memory, whatever it holds
 
 
@@ -60,9 +62,23 @@ def _reading(file: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise TaskError(f"{file}: not UTF-8 text: {error.reason} at byte {error.start}; save it as UTF-8") from error
+        line = _line_that_is_not_utf8(file)
+        raise TaskError(f"{file}: line {line}: not UTF-8 text: {error.reason}; save it as UTF-8") from error
     except OSError as error:
         raise TaskError(f"{file}: cannot be read: {error.strerror or error}") from error
+
+
+def _line_that_is_not_utf8(file: Path) -> int:
+    """The first one. (The place in the error counts from the piece of the file that was decoded last.)"""
+    decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
+    with file.open("rb") as stream:
+        while piece := stream.read(PIECE):
+            try:
+                decoder.decode(piece)
+            except UnicodeDecodeError as error:
+                return line + error.object[: error.start].count(b"\n")
+            line += piece.count(b"\n")
+    return line  # it ends within a character
 
 
 def class_names(file: Path, column: str) -> list[str]:
@@ -230,6 +246,9 @@ def _parquet(file: Path, columns: Sequence[str]) -> Iterator[Located]:
             _check_distinct(schema.names, str(file))
             known = set(columns) <= set(schema.names)  # otherwise the row shows which columns there are
             wanted = list(dict.fromkeys(columns if columns and known else schema.names))
+            if not known:  # Python has no dates of some years, which are not asked for
+                timeless = [name for name in wanted if not pyarrow.types.is_temporal(schema.field(name).type)]
+                wanted = timeless or wanted
             for name in columns if known else ():
                 if pyarrow.types.is_nested(kind := schema.field(name).type):
                     raise TaskError(f"{file}: column {name!r} holds {kind}; expected text or numbers")
@@ -244,9 +263,13 @@ def _parquet(file: Path, columns: Sequence[str]) -> Iterator[Located]:
                         held += PER_ROW + sum(len(value) for value in row.values() if isinstance(value, str | bytes))
                         if held > most:
                             raise TaskError(f"{file}: row {place}: {refused}")
-                        yield f"{file}: row {place}", row
+                        yield f"{file}: row {place}", row if known else dict.fromkeys(schema.names) | row
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise TaskError(f"{file}: not valid Parquet: {first_line(error)}") from error
+    except TaskError:
+        raise
+    except (ValueError, OverflowError) as error:
+        raise TaskError(f"{file}: after row {place}: a value that cannot be used: {first_line(error)}") from error
 
 
 def _largest(group: Any, columns: Sequence[str]) -> int:

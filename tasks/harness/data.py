@@ -73,6 +73,7 @@ class Local(NamedTuple):
     plain: tuple[str, ...]  # columns of plain files: a question, its choices, the number of the correct one
     original: Callable[[Any], Row] = lambda row: row  # from a plain row to the original columns
     suffix: str = ""  # of files that are not tables
+    choices: int | None = None  # how many there have to be
 
     def names(self, task: str) -> tuple[str, ...]:
         """Possible names of a folder with documents of ``task``."""
@@ -119,21 +120,45 @@ LOCAL = {
     "hellaswag": Local(
         "hellaswag", ("activity_label", "ctx_a", "ctx_b", "endings", "label"), ("ctx", "endings", "label"), _hellaswag
     ),
-    "piqa": Local("piqa", ("goal", "sol1", "sol2", "label"), ("goal", "choices", "label"), _piqa),
+    "piqa": Local("piqa", ("goal", "sol1", "sol2", "label"), ("goal", "choices", "label"), _piqa, choices=2),
     "arc_easy": _ARC,
     "arc_challenge": _ARC,
     "winogrande": Local(
-        "winogrande", ("sentence", "option1", "option2", "answer"), ("question", "choices", "label"), _winogrande
+        "winogrande",
+        ("sentence", "option1", "option2", "answer"),
+        ("question", "choices", "label"),
+        _winogrande,
+        choices=2,
     ),
     "wikitext": Local("wikitext", ("page",), (), suffix=".txt"),
 }
 
 
 def _original(row: Row, task: Local, where: str) -> Row:
-    for columns, convert in ((task.columns, dict), (task.plain, task.original)):
-        if all(column in row for column in columns):
-            return convert(row)
+    if all(column in row for column in task.columns):
+        return dict(row)
+    if all(column in row for column in task.plain):
+        return task.original(_checked(row, task, where))
     raise TaskError(f"{where}: expected the columns {', '.join(task.columns)}, or {', '.join(task.plain)}")
+
+
+def _checked(row: Row, task: Local, where: str) -> Row:
+    """A plain row, with the number of the correct choice as an int. Raises TaskError for one that asks nothing."""
+    question, choices, label = task.plain
+    texts, number = row[choices], row[label]
+    if not isinstance(row[question], str):
+        raise TaskError(f"{where}: {question} {row[question]!r}: expected text")
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise TaskError(f"{where}: {choices}: expected a list of texts")
+    if len(texts) < 2 or task.choices not in (None, len(texts)):
+        raise TaskError(f"{where}: {choices}: expected {task.choices or 'two or more'} texts, found {len(texts)}")
+    if isinstance(number, str) and number.isdecimal():
+        number = int(number)
+    if not isinstance(number, int) or not 0 <= number < len(texts):
+        raise TaskError(
+            f"{where}: {label} {number!r}: expected the number of the correct one, from 0 to {len(texts) - 1}"
+        )
+    return {**row, label: number}
 
 
 def _pages(file: Path) -> list[Row]:

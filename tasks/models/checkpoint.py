@@ -126,10 +126,24 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         tokenizer.all_special_ids
     ):  # transformers makes such a tokenizer without any files
         raise TaskError(f"{folder}: no tokenizer in it: expected tokenizer.json, or a vocabulary file")
+    tokenizer.model_max_length = _stated_length(tokenizer, folder)
     if most := _positions(config):
         tokenizer.model_max_length = min(tokenizer.model_max_length, most)
     tokenizer.padding_side = "right"
     return tokenizer
+
+
+def _stated_length(tokenizer: PreTrainedTokenizerBase, folder: Path) -> int:
+    """Tokens that a text may have by the files of ``tokenizer``: room for one of its own at least. Raises TaskError."""
+    stated = tokenizer.model_max_length
+    if isinstance(stated, float) and stated.is_integer():
+        stated = int(stated)
+    least = max(2, tokenizer.num_special_tokens_to_add() + 1)
+    if not isinstance(stated, int) or stated < least:
+        raise TaskError(
+            f"{folder}: tokenizer_config.json: model_max_length {stated!r}: expected a number of tokens from {least} on"
+        )
+    return stated
 
 
 def own_padding_side(tokenizer: PreTrainedTokenizerBase) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
 from transformers import BertModel, BloomConfig, LiltConfig, MarkupLMConfig, MptConfig, RobertaConfig
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
+from tasks.errors import TaskError
 from tasks.models import checkpoint, classifiers
 
 
@@ -31,6 +33,26 @@ def test_a_tokenizer_cuts_where_the_positions_of_the_model_end(folder):
         assert checkpoint.load_tokenizer(folder).model_max_length == 32
     MptConfig(max_seq_len=24).save_pretrained(folder)
     assert checkpoint.load_tokenizer(folder).model_max_length == 24
+
+
+@pytest.mark.parametrize(("stated", "taken"), [(16.0, 16), (3, 3), (1e30, 32)])
+def test_a_length_may_be_written_as_a_number_of_any_kind(folder, stated, taken):
+    change_length(folder, stated)
+    assert checkpoint.load_tokenizer(folder).model_max_length == taken
+
+
+@pytest.mark.parametrize("stated", ["512", -1, 0, 2, 16.5, True, [16]])
+def test_a_length_that_no_text_fits_into_is_refused(folder, stated):
+    change_length(folder, stated)
+    with pytest.raises(TaskError) as raised:
+        checkpoint.load_tokenizer(folder)
+    said = f"model_max_length {stated!r}: expected a number of tokens from 3 on"
+    assert str(raised.value) == f"{folder}: tokenizer_config.json: {said}"
+
+
+def change_length(folder: Path, stated: object) -> None:
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"model_max_length": stated}))
 
 
 def test_a_head_for_other_labels_is_drawn_from_the_seed_and_the_body_is_kept(folder):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -371,6 +372,44 @@ def test_a_folder_with_documents_is_not_taken_for_one_with_task_files(tmp_path, 
     write(tmp_path / "arc_easy" / "test.jsonl", [{"question": "why", "choices": ["a", "b"], "label": 0}])
     assert loading.names_in("arc_easy") == ["arc_easy"]
     assert len(Harness(["arc_easy"], mirror=".").tasks["arc_easy"].eval_docs) == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "changed", "said"),
+    [
+        ("arc_easy", {"label": -1}, "label -1: expected the number of the correct one, from 0 to 1"),
+        ("arc_easy", {"label": "B"}, "label 'B': expected the number of the correct one, from 0 to 1"),
+        ("piqa", {"label": 2}, "label 2: expected the number of the correct one, from 0 to 1"),
+        ("winogrande", {"label": None}, "label None: expected the number"),
+        ("piqa", {"choices": ["a"]}, "choices: expected 2 texts, found 1"),
+        ("winogrande", {"choices": ["a", "b", "c"]}, "choices: expected 2 texts, found 3"),
+        ("arc_easy", {"choices": ["a"]}, "choices: expected two or more texts, found 1"),
+        ("arc_easy", {"choices": "['a', 'b']"}, "choices: expected a list of texts"),
+        ("arc_easy", {"choices": ["a", 2]}, "choices: expected a list of texts"),
+        ("hellaswag", {"ctx": None}, "ctx None: expected text"),
+    ],
+)
+def test_a_row_that_asks_nothing_is_named(tmp_path, task, changed, said):
+    question, choices, label = data.LOCAL[task].plain
+    names = {"choices": choices, "label": label}
+    row = {question: "why", choices: ["a", "b"], label: 0}
+    changed = {names.get(name, name): value for name, value in changed.items()}
+    (tmp_path / task).mkdir()
+    write(tmp_path / task / "test.jsonl", [row, row | changed])
+    with pytest.raises(TaskError, match=f"test.jsonl: line 2: {re.escape(said)}"):
+        data.local(str(tmp_path / task), task)
+
+
+def test_the_number_of_the_correct_one_may_be_text(tmp_path):
+    for task, local in data.LOCAL.items():
+        if not local.plain:
+            continue
+        question, choices, label = local.plain
+        rows = [{question: "why", choices: ["a", "b"], label: number} for number in (1, "1")]
+        (tmp_path / task).mkdir()
+        write(tmp_path / task / "test.jsonl", rows)
+        one, same = data.local(str(tmp_path / task), task)["test"]
+        assert one == same
 
 
 WRONG = """\

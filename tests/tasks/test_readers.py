@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from tasks.data import readers
-from tasks.data.source import load, load_texts
+from tasks.data.source import load, load_pairs, load_texts
 from tasks.errors import TaskError
 
 ROW = {"text": "a", "label": "b"}
@@ -213,3 +213,30 @@ def test_an_object_over_several_lines_is_refused_with_what_is_expected(tmp_path,
         f"{tmp_path / name}: line 1: not valid JSON: the object does not end in this line; expected a whole object on "
         "each line, or one array of objects"
     )
+
+
+def test_dates_that_python_does_not_have_matter_only_where_they_are_asked_for(tmp_path):
+    far = pyarrow.array([10**8] * 60, pyarrow.date32())
+    texts = [{"de": f"ein Film {number}", "en": f"film {number}"} for number in range(60)]
+    pyarrow.parquet.write_table(pyarrow.table({"translation": texts, "date": far}), tmp_path / "pairs.parquet")
+    pairs = load_pairs(str(tmp_path / "pairs.parquet"), ("de", "en"))
+    assert {example.texts for split in (pairs.train, pairs.validation, pairs.test) for example in split} == {
+        (text["de"], text["en"]) for text in texts
+    }
+    labels = [number % 2 for number in range(60)]
+    table = pyarrow.table({"text": [text["en"] for text in texts], "label": labels, "date": far})
+    pyarrow.parquet.write_table(table, file := tmp_path / "d.parquet")
+    assert load(str(file), ("text",), "label").test
+    with pytest.raises(TaskError, match="no column 'body'; it has 'text', 'label', 'date'"):
+        load(str(file), ("body",), "label")
+    with pytest.raises(TaskError, match=r"d.parquet: after row 0: a value that cannot be used: .*out of range"):
+        load(str(file), ("text",), "date")
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\xc3"])
+def test_the_line_of_what_is_no_text_is_told_wherever_it_is(tmp_path, ends, monkeypatch):
+    monkeypatch.setattr(readers, "PIECE", 64)
+    good = b'{"text": "caf\xc3\xa9", "label": "a"}\n'
+    (tmp_path / "d.jsonl").write_bytes(good * 10_000 + (b"\xff" if ends == b"\n" else b"") + ends)
+    with pytest.raises(TaskError, match=r"d.jsonl: line 10001: not UTF-8 text: "):
+        list(readers.read(tmp_path / "d.jsonl"))

@@ -37,7 +37,7 @@ def test_lines_are_joined_as_rows_of_the_data_set_are(tmp_path):
 def test_files_that_are_no_text_or_too_long_are_refused(tmp_path, monkeypatch):
     file = tmp_path / "wiki.test.txt"
     file.write_bytes(b" = A title = \n\xff")
-    with pytest.raises(TaskError, match="not UTF-8 text: invalid start byte at byte 14; save it as UTF-8"):
+    with pytest.raises(TaskError, match="line 2: not UTF-8 text: invalid start byte; save it as UTF-8"):
         local(str(file), "wikitext")
     file.write_text(" = A title = \n")
     monkeypatch.setattr(readers, "ARRAY", 10)

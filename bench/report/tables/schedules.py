@@ -37,8 +37,8 @@ def schedules(board: Board) -> Table:
     if not len(table):
         raise InputError(f"{board.folder}: no method there has a schedule and removes heads alone")
     tasks = table.groupby(["task", "data", "model"]).ngroups
+    table = table[table.groupby(["label", "seed"])["area"].transform("size") == tasks]
     per_seed = table.groupby(["label", "seed"])[["area"]].mean()
-    per_seed = per_seed[table.groupby(["label", "seed"]).size() == tasks]
     means, spreads = (each["area"].to_dict() for each in over_seeds(per_seed, ["label"]))
     emptied = table.groupby("label")["emptied50"].mean().to_dict()
     labels = {setting: label for label, setting in settings.items()}

@@ -118,7 +118,10 @@ def test_a_share_of_training_is_a_step_at_least(complaint, share):
         (["--methods", "all:draws=2"], "all takes no options: give them to a method by name"),
         (["--methods", "all,draws=2"], "all takes no options: give them to a method by name"),
         (["--methods", "michel:recompute=1,recompute=2"], "method michel: option 'recompute' is given twice"),
-        (["--methods", "michel,,none"], "expected METHOD,METHOD:OPTION=VALUE or all, found an empty name"),
+        (
+            ["--methods", "michel,,none"],
+            "methods 'michel,,none': expected METHOD,METHOD:OPTION=VALUE or all, found an empty name",
+        ),
         (["--methods", ""], "expected METHOD,METHOD:OPTION=VALUE or all, found an empty name"),
         (["--tasks", "clasification"], "unknown task 'clasification': did you mean 'classification'?"),
         (["--tasks", ""], "unknown task '': available: classification"),

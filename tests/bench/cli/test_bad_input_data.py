@@ -67,8 +67,8 @@ def test_a_path_to_nothing(complaint, path):
         ("d.csv", "text,label,text\na,b,c\n", ": line 1: there are two columns 'text'"),
         ("d.parquet", "PAR1 and so on PAR1", ": not valid Parquet"),
         ("d.parquet", "not at all", ": not valid Parquet"),
-        ("d.csv", b"text,label\ncaf\xe9,a\n", ": not UTF-8 text: invalid continuation byte at byte 14"),
-        ("d.jsonl", b'{"text": "caf\xe9", "label": "a"}', ": not UTF-8 text"),
+        ("d.csv", b"text,label\ncaf\xe9,a\n", ": line 2: not UTF-8 text: invalid continuation byte; save it as UTF-8"),
+        ("d.jsonl", b'{"text": "caf\xe9", "label": "a"}', ": line 1: not UTF-8 text"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_with_the_line(refused, name, content, said):

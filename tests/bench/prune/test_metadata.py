@@ -99,11 +99,13 @@ def test_the_card_says_which_words_of_the_command_are_paths(prune, tmp_path, tin
 def test_odd_names_of_columns_and_folders_are_given_as_they_were(prune, tmp_path, tiny_data, monkeypatch):
     rows = [json.loads(line) for line in tiny_data.read_text().splitlines()]
     odd = [{'a, "b"': row["text"], "-label": row["label"]} for row in rows]
-    (tmp_path / "odd.jsonl").write_text("".join(json.dumps(row) + "\n" for row in odd))
+    (tmp_path / "odd<b>.jsonl").write_text("".join(json.dumps(row) + "\n" for row in odd))
     monkeypatch.chdir(tmp_path)
-    columns = ("--data", "odd.jsonl", "--text", '"a, ""b"""', "--label=-label")
+    columns = ("--data", "odd<b>.jsonl", "--text", '"a, ""b"""', "--label=-label")
     assert prune("--method", "magnitude", "--keep", "0.5", *columns, "--out=-small") == 0
-    again = parse(shlex.split(re.search(r"\nheadbench (prune.*)\n", Path("-small/README.md").read_text())[1]))
+    card = Path("-small/README.md").read_text()
+    assert r"Pruned for classification on odd\<b\>" in card
+    again = parse(shlex.split(re.search(r"\nheadbench (prune.*)\n", card)[1]))
     asked = own_task(again)
     assert (asked.text, asked.label, again.out) == (('a, "b"',), "-label", Path("-small"))
 

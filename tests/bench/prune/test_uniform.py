@@ -70,6 +70,8 @@ def test_what_the_configuration_cannot_say_is_refused_before_anything_is_scored(
     [
         (("--method", "voita", "--keep", "0.5"), "voita itself decides how many heads each layer keeps"),
         (("--method", "michel", "--keep", "3"), "a multiple of the 2 attention modules, such as 2 or 4"),
+        (("--method", "michel", "--keep", "1"), "a multiple of the 2 attention modules, such as 2"),
+        (("--method", "michel", "--keep", "7"), "a multiple of the 2 attention modules, such as 6 or 8"),
         (("--method", "michel", "--keep", "9"), "--keep 9: expected a share"),
     ],
 )

@@ -56,3 +56,9 @@ def test_a_cell_that_failed_elsewhere_leaves_no_seconds_out(make_record, failed)
     records = [make_record(seed=seed, provenance={"processor": processor}) for seed, processor in enumerate("AB")]
     assert any("leave out the seconds" in line for line in notes(records))
     assert not any("leave out the seconds" in line for line in notes([records[0], failed(records[1], "no memory")]))
+
+
+def test_a_commit_that_is_not_known_is_called_so(make_record):
+    commits = ("a" * 40, "", "")
+    records = [make_record(seed=seed, provenance={"commit": commit}) for seed, commit in enumerate(commits)]
+    assert f"records of several commits: {'a' * 12} (1), unknown (2)" in notes(records)

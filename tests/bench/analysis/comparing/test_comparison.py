@@ -141,6 +141,16 @@ def three_tasks(keep):
     return write
 
 
+def test_odd_names_of_data_stay_in_their_cell(keep):
+    for data in ("a|b", "x\ny"):
+        for method, quality in (("michel", [0.9, 0.8, 0.5]), ("ae", [0.9, 0.7, 0.5])):
+            folder = keep(method, quality, data=data)
+    lines = text(compare(folder, "michel", "ae")).splitlines()
+    assert len({line.count("|") - line.count(r"\|") for line in lines if line.startswith("| classification")}) <= 3
+    assert any(line.startswith(r"| classification (a\|b, ") for line in lines)
+    assert any(line.startswith("| classification (x y, ") for line in lines)
+
+
 def test_too_few_seeds_are_told_how_many_would_do(three_tasks):
     got = compare(three_tasks(1), "michel", "ae")
     assert words(got).startswith("In this one seed on each of three tasks michel kept 5.0 points more accuracy than ae")
