@@ -48,13 +48,16 @@ def opened(tiny_language_model, tiny_texts, tmp_path):
     return make
 
 
-def test_a_cell_is_measured_in_half_precision(own, place, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    "methods", ["none,amp,michel,ste", pytest.param("gnorm,greedy-michel:recompute=8", marks=pytest.mark.slow)]
+)
+def test_a_cell_is_measured_in_half_precision(own, place, capsys, monkeypatch, methods):
     monkeypatch.setattr(latency, "PATIENCE", 0.0)
-    methods, dtype = "none,amp,michel,ste", "bfloat16"
+    dtype = "bfloat16"
     flags = ["--methods", methods, "--levels", "0.5", "--seeds", "1", "--jobs", "1", "--training", "0.01"]
     assert main(["run", *own, *flags, "--dtype", dtype, "--out", str(place.out)]) == 0
     records = place.records()
-    assert len(records) == 4
+    assert len(records) == len(methods.split(","))
     for record in records.values():
         result = record["result"]
         assert record["cell"]["asked"]["dtype"] == record["measured"]["latency"]["dtype"] == dtype

@@ -7,6 +7,7 @@ import torch
 import transformers as t
 
 from methods.heads import HeadMap, gated, remove_heads, restarting
+from tests.methods.heads.conftest import each
 
 SIZES = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 20, "vocab_size": 40}
 TOKENS = {"pad_token_id": 0, "bos_token_id": None, "eos_token_id": None}
@@ -31,8 +32,21 @@ DECODERS = {
 }
 
 
-# Their positions and caches are those of another one.
-LIKE_OTHERS = {"codegen", "gpt-neox", "opt", "phi", "phi3", "qwen2", "qwen3", "marian", "mt5", "umt5", "switch"}
+GENERATING = (*DECODERS, "bart", "marian", "t5", "mt5", "umt5", "switch")
+# Those whose positions and caches are not those of another one.
+OWN_CACHES = {
+    "gpt2",
+    "gptj",
+    "gpt-bigcode",
+    "falcon",
+    "falcon-alibi",
+    "bloom",
+    "llama",
+    "mistral",
+    "gemma2",
+    "bart",
+    "t5",
+}
 
 
 def _decoder(name):
@@ -41,13 +55,7 @@ def _decoder(name):
 
 
 @pytest.mark.parametrize("beams", [1, 2])
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] * (name in LIKE_OTHERS))
-        for name in (*DECODERS, "bart", "marian", "t5", "mt5", "umt5", "switch")
-    ],
-)
+@pytest.mark.parametrize("name", each(GENERATING, OWN_CACHES))
 def test_generation_with_a_cache(zoo, name, beams):
     torch.manual_seed(0)
     model = (_decoder(name) if name in DECODERS else zoo.model(name)).eval()

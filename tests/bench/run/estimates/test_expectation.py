@@ -58,7 +58,7 @@ def run(tiny_model, tiny_data, tmp_path, monkeypatch):
             return plan(Suite(name="tiny", tasks=(spec,), methods=methods, **wanted), "cpu")
 
         shared, cell = cells(*parse_methods("magnitude:inverse=true"), method)
-        if (cell.task, cell.seed, cell.device) not in _ends:
+        if (cell.task, cell.seed, cell.device) not in _ends:  # which it fills for all tests of this process
             run_cell(shared, Cache(tmp_path))
         evaluations.clear()
         record, _ = run_cell(cell, Cache(tmp_path))
