@@ -17,6 +17,9 @@ PACKAGES = (  # packages that can change a result or the tables drawn from it
 )
 
 
+VECTORS = ("avx512f", "avx2", "avx", "sve2", "sve", "asimd")  # flags, from the widest on
+
+
 @cache
 def provenance() -> Provenance:
     """Versions, machine and git state of the code, read once per process."""
@@ -40,10 +43,25 @@ def version_of(name: str) -> str:
 
 def _processor() -> str:
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return described(Path("/proc/cpuinfo").read_text()) or platform.machine()
     except OSError:
         return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def described(cpuinfo: str) -> str:
+    """The first processor of Linux's list: its name, and what tells it from others that a cloud gives the same name.
+
+    Kernels for other vector instructions add in another order, so that results differ in the last bits.
+    """
+    lines = (line.partition(":") for line in cpuinfo.partition("\n\n")[0].splitlines())
+    found = {name.strip(): value.strip() for name, _, value in lines}
+    parts = (("family", "cpu family"), ("model", "model"), ("implementer", "CPU implementer"), ("part", "CPU part"))
+    more = [f"{word} {found[name]}" for word, name in parts if name in found]
+    flags = (found.get("flags") or found.get("Features", "")).split()
+    widest = next((flag for flag in VECTORS if flag in flags), None)
+    more += [widest] if widest else []
+    name = found.get("model name", platform.machine() if more else "")
+    return f"{name} ({', '.join(more)})" if more else name
 
 
 def _git(*arguments: str) -> str:

@@ -65,7 +65,7 @@ class Provenance(Part):
     python: str = Field("", description="version of Python")
     packages: dict[str, str] = Field(description="version of each package; empty if it is not installed")
     system: str = Field("", description="operating system and architecture")
-    processor: str = Field(description="name of the processor")
+    processor: str = Field(description="the processor: its name, family, model and widest vector instructions")
     commit: str = Field(description="git commit of the code; empty outside a checkout")
     dirty: bool = Field(False, description="whether the checkout had uncommitted changes")
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 
-from bench.records.provenance import provenance
+import pytest
+
+from bench.records.provenance import described, provenance
+
+X86 = "processor\t: 0\ncpu family\t: {}\nmodel\t\t: {}\nmodel name\t: V\nflags\t\t: fpu {}\n\nprocessor\t: 1\n"
+ARM = "processor\t: 0\nFeatures\t: fp asimd sve\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n\nprocessor\t: 1\n"
 
 
 def test_the_commit_is_that_of_the_code_also_in_a_hook_of_another_repository(tmp_path, monkeypatch):
@@ -16,3 +22,18 @@ def test_the_commit_is_that_of_the_code_also_in_a_hook_of_another_repository(tmp
     monkeypatch.setenv("GIT_WORK_TREE", str(other))
     provenance.cache_clear()
     assert provenance() == expected
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "name"),
+    [
+        (X86.format(25, 1, "avx avx2"), "V (family 25, model 1, avx2)"),
+        (X86.format(25, 17, "avx2 avx512f avx"), "V (family 25, model 17, avx512f)"),
+        (X86.format(25, 17, "sse2"), "V (family 25, model 17)"),
+        (ARM, f"{platform.machine()} (implementer 0x41, part 0xd40, sve)"),
+        ("cpu\t\t: POWER9\n", ""),
+    ],
+)
+def test_processors_of_one_name_are_told_apart(cpuinfo, name):
+    """As of a cloud, which may name every generation alike."""
+    assert described(cpuinfo) == name
