@@ -38,6 +38,14 @@ def test_a_name_that_would_be_written_down_is_refused(complaint, tmp_path, tiny_
     assert name.endswith(".jsonl") == (".jsonl'" in said)
 
 
+@pytest.mark.parametrize("name", ["a\x01b", "two\nlines", "a\x1b[31mb"])
+def test_a_name_with_control_characters_is_refused(complaint, tmp_path, tiny_data, name):
+    """No figure can hold most of them, and a terminal obeys some."""
+    shutil.copy(tiny_data, tmp_path / f"{name}.jsonl")
+    said = complaint("run", *OWN, "--data", f"{name}.jsonl")
+    assert said == f"--data: expected a name without control characters, not {f'{name}.jsonl'!r}: rename it"
+
+
 def test_a_checkpoint_is_not_saved_below_a_folder_of_such_a_name(complaint, tmp_path):
     (tmp_path / STRANGE).mkdir()
     (tmp_path / "link").symlink_to(STRANGE)
