@@ -25,7 +25,7 @@ def study(monkeypatch):
         sys.modules.pop(name, None)
 
 
-@pytest.mark.parametrize("removed", [0.0, 0.5])
+@pytest.mark.parametrize("removed", [pytest.param(0.0, marks=pytest.mark.slow), 0.5])
 @torch.no_grad()
 def test_operations_and_cache_are_those_of_a_model_that_runs(study, removed):
     shapes = study["shapes"]
@@ -45,6 +45,7 @@ def test_operations_and_cache_are_those_of_a_model_that_runs(study, removed):
     assert shapes.cache_bytes(model, before, 4) == cached and weights == 4 * linear + norms
 
 
+@pytest.mark.slow
 def test_heads_go_evenly_or_more_from_each_module_than_from_the_one_below(study):
     shapes = study["shapes"]
     for name, counts in (("bert", (12, 8, 4, 0)), ("llama-grouped", (8, 0)), ("t5", (12, 0, 12, 12, 0, 0))):

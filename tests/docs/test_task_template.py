@@ -4,56 +4,39 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from bench.__main__ import main
 from tasks.contract import TASKS
 from tasks.errors import TaskError
 
-ROOT = Path(__file__).parents[2]
 TEMPLATE = Path(__file__).parent / "templates" / "task_adapter.py"
 
 
 @pytest.fixture
-def headbench(tmp_path, tiny_data):
-    """Run the command where a package with the template is installed."""
-    site = tmp_path / "site"
-    info = site / "film_reviews-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: film-reviews\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[headbench.tasks]\nreviews = film_reviews\n")
-    (site / "film_reviews.py").write_text(TEMPLATE.read_text(encoding="utf-8"))
+def installed(plugin, tiny_data):
+    """A package with the template and its file is installed."""
     rows = [json.loads(line) for line in tiny_data.read_text().splitlines()]
-    (site / "reviews.tsv").write_text("".join(f"{row['label']}\t{row['text']}\n" for row in rows))
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(site)]),
-        "HEADBENCH_CACHE": str(tmp_path / "cache"),
-        "TMPDIR": str(tmp_path),
-    }
-
-    def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "bench", *arguments]
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run
+    reviews = "".join(f"{row['label']}\t{row['text']}\n" for row in rows)
+    plugin(TEMPLATE.read_text(encoding="utf-8"), "tasks", reviews_tsv=reviews)
 
 
-def test_the_adapter_is_listed(headbench):
-    listed = headbench("list", "tasks")
+@pytest.mark.usefixtures("installed")
+def test_the_adapter_is_listed(capsys):
+    assert main(["list", "tasks"]) == 0
+    listed = capsys.readouterr().out
     assert "\nreviews\n    Film reviews, negative or positive" in listed
     assert "built in: film-reviews, 1" in listed
 
 
-def test_the_adapter_runs(headbench, tiny_model, tmp_path):
-    flags = ["--task", "reviews", "--model", str(tiny_model), "--methods", "none,random", "--seeds", "1"]
-    headbench("run", *flags, "--levels", "0.5", "--no-latency", "--device", "cpu", "--out", "out")
-    records = [json.loads(path.read_text()) for path in (tmp_path / "out").rglob("*.json")]
+@pytest.mark.usefixtures("installed")
+def test_the_adapter_runs(place):
+    flags = ["--task", "reviews", "--model", str(place.model), "--methods", "none,random", "--seeds", "1"]
+    own = ["--levels", "0.5", "--no-latency", "--device", "cpu", "--jobs", "1", "--out", str(place.out)]
+    assert main(["run", *flags, *own]) == 0
+    records = list(place.records().values())
     assert {record["cell"]["label"] for record in records} == {"none", "random"}
     assert all(record["status"] == "done" and record["cell"]["data"] == "film-reviews" for record in records)
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from bench.__main__ import main
+
 TEMPLATE = Path(__file__).parent / "templates" / "attention_method.py"
 
 
-def test_the_attention_method_passes_all_checks(package, tmp_path):
-    site = package(TEMPLATE.read_text(encoding="utf-8"))
-    done = subprocess.run(
-        [sys.executable, "-m", "bench", "check", "confidence"],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [ROOT, site]))},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert "  ok       padding-and-batching-do-not-matter" in done.stdout.splitlines()
+def test_the_attention_method_passes_all_checks(plugin, capsys):
+    plugin(TEMPLATE.read_text(encoding="utf-8"))
+    assert main(["check", "confidence"]) == 0
+    output = capsys.readouterr()
+    assert "  ok       padding-and-batching-do-not-matter" in output.out.splitlines() and not output.err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from accelerate.hooks import attach_align_device_hook_on_blocks
@@ -68,7 +70,14 @@ def test_tensors_of_two_devices_do_not_meet(gpus):
             one.numpy()
 
 
-@pytest.mark.parametrize(("name", "options"), [*ALL, *MORE], ids=str)
+def parameters() -> list[Any]:
+    """Every method, and options of some: variants, which run the code of their method, and options are slow."""
+    fast = [METHODS[name].base == name for name, _ in ALL]
+    marks = [[] if each else [pytest.mark.slow] for each in (*fast, *(False for _ in MORE))]
+    return [pytest.param(*pair, marks=mark) for pair, mark in zip((*ALL, *MORE), marks, strict=True)]
+
+
+@pytest.mark.parametrize(("name", "options"), parameters(), ids=str)
 def test_a_method_on_a_gpu(tiny, gpus, name, options):
     view = scene(tiny)
     with gpus:

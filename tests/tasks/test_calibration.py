@@ -113,6 +113,7 @@ def test_a_model_taken_as_it_is_is_scored_on_the_training_split(tiny_task):
     assert held_out == from_training and len(held_out) == 30
 
 
+@pytest.mark.slow
 def test_a_built_in_language_model_is_not_trained_on_statements_of_its_calibration(monkeypatch, tmp_path):
     task, seen = LanguageModel(TaskSpec(task="harness")), []
 

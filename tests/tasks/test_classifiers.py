@@ -571,6 +571,7 @@ def test_a_text_with_the_token_at_which_a_model_reads_its_class_is_refused(tiny_
         task_on(folder, tmp_path / "rows.jsonl").validate()
 
 
+@pytest.mark.slow
 def test_a_model_of_characters_has_no_vocabulary_to_check(tmp_path):
     """CANINE has embeddings of hashes of characters."""
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 32}

@@ -47,6 +47,7 @@ def test_a_model_runs_on_real_texts(real_data, tmp_path, tiny_model, monkeypatch
     assert {record["status"] for record in records} == {"done"} and len(records) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_real_weights_without_a_head_run_once_they_are_fine_tuned(real_data, tmp_path, monkeypatch, complaint):
     weights, data = real_data / "weights" / "stories260K", real_data / "data" / "sst2"

@@ -32,6 +32,7 @@ def test_draws_within_a_seed_are_averaged_first(keep):
     assert cell.outcomes(1).tolist() == [1] * 40 + [0.5] * 40 + [0] * 20
 
 
+@pytest.mark.slow
 def test_the_committed_records_say_the_same_of_outcomes_and_quality():
     results = read_results(Path(__file__).parents[3] / "results" / "mini")
     assert len(results.tasks()) == 4 and not results.failed and not results.other_protocol

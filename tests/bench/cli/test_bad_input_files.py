@@ -48,6 +48,7 @@ def test_a_file_without_permission(tmp_path):
     assert refused(*own(tmp_path / "d.csv")) == f"{tmp_path}/d.csv: cannot be read: Permission denied"
 
 
+@pytest.mark.slow
 def test_an_output_folder_without_permission(tmp_path, tiny_data, tiny_model):
     tmp_path.chmod(0o555)
     said = refused(*own(tiny_data, tiny_model), "--out", tmp_path / "out")
@@ -108,6 +109,7 @@ def run_mounted(place, options: str, *flags: str) -> subprocess.CompletedProcess
     return done
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_in_one_line_and_keeps_what_was_finished(place):
     left = place.folder / "left"
     done = run_mounted(place, "size=48k", *METHODS)

@@ -30,6 +30,7 @@ def answers(run, capsys) -> list[str]:
     return said
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_verbs_that_read_take_packed_records(run, capsys):
     before = answers(run, capsys)
     assert main(["pack", str(run)]) == 0

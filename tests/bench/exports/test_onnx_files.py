@@ -15,7 +15,8 @@ from bench.exports.runner import Runner, in_place_of
 from bench.records.errors import InputError
 from methods.heads import HeadMap, remove_heads
 
-SLOW_T5 = pytest.param("t5", marks=pytest.mark.slow)  # its two graphs take twice as long as the others together
+# T5's two graphs take twice as long as the others together; an encoder is also exported in the tests of the verb prune.
+FAMILIES = ["llama", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bert", "t5"))]
 SIZES = {"batch", "sequence", "past_sequence", "encoder_sequence", "sequence + past_sequence"}
 
 
@@ -53,7 +54,7 @@ numpy.save("logits.npy", logits)
 """
 
 
-@pytest.fixture(scope="module", params=["bert", "llama", SLOW_T5])
+@pytest.fixture(scope="module", params=FAMILIES)
 def exported(request, uneven, onnx, tmp_path_factory):
     """A model and its files."""
     model = uneven(request.param)
@@ -174,6 +175,7 @@ def test_a_difference_is_found(exported, texts):
         bias.weight.sub_(0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gpt2", pytest.param("llama", marks=pytest.mark.slow)])
 def test_a_language_model_without_any_head(uneven, onnx, texts, tmp_path, family):
     """It has no cache, and takes positions all the same."""

@@ -26,6 +26,7 @@ def test_a_model_compiles_without_a_break(uneven, texts, compiled, family):
     torch.testing.assert_close(compiled(model)(**inputs).logits, model(**inputs).logits)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_a_language_model_compiles_with_its_cache(uneven, texts, compiled):
     """The first tokens, then one more; the first layer stores nothing."""

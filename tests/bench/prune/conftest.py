@@ -19,14 +19,19 @@ from transformers import (
 )
 
 from bench.__main__ import main
+from bench.prune import times
 
 LABELS = ("negative", "positive")
 WITHOUT_US = "import sys\nsys.modules |= dict.fromkeys(('bench', 'methods', 'tasks'))  # cannot be imported\n"
 
 
 @pytest.fixture
-def prune(place, tiny_model, tmp_path):
-    """Run the verb on the tiny model, or on another one, into a folder below ``tmp_path``; its exit code."""
+def prune(place, tiny_model, tmp_path, monkeypatch):
+    """Run the verb on the tiny model, or on another one, into a folder below ``tmp_path``; its exit code.
+
+    It times models with fewer repeats than usual, as these take most of the time of tiny ones.
+    """
+    monkeypatch.setattr(times, "REPEATS", 5)
 
     def run(*flags: str, out: str = "small", model=tiny_model) -> int:
         own = ("--task", "classification", "--model", str(model), "--data", str(place.data), "--device", "cpu")

@@ -116,23 +116,24 @@ class Kept:
 
 
 @pytest.mark.parametrize(
-    ("library", "value", "said"),
+    ("broken", "by", "export", "said"),
     [
-        ("bench.prune.onnx.largest_gap", lambda *_: 2e-5, "differ by 2.0e-05 of their scale, by more than"),
-        ("bench.prune.onnx.largest_gap", lambda *_: float("nan"), "differ by nan of their scale"),
-        ("onnxruntime.InferenceSession", fail, "ONNX Runtime does not run the files (RuntimeError: too large): leave"),
+        ("bench.prune.onnx.largest_gap", lambda *_: 2e-5, "onnx", "differ by 2.0e-05 of their scale, by more than"),
+        ("bench.prune.onnx.largest_gap", lambda *_: float("nan"), "onnx", "differ by nan of their scale"),
+        ("onnxruntime.InferenceSession", fail, "onnx", "does not run the files (RuntimeError: too large): leave"),
         (
             "onnxruntime.quantization.quantize_dynamic",
             fail,
+            "onnx-int8",
             "does not quantise model.onnx (RuntimeError: too large): use",
         ),
     ],
     ids=["gap", "not finite", "load", "quantise"],
 )
 @pytest.mark.usefixtures("onnx", "written_once")
-def test_what_cannot_be_exported_is_told_in_one_line(library, value, said, prune, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(library, value)
-    assert prune("--method", "magnitude", "--keep", "2", "--export", "onnx-int8") == 2
+def test_what_cannot_be_exported_is_told_in_one_line(broken, by, export, said, prune, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(broken, by)
+    assert prune("--method", "magnitude", "--keep", "2", "--export", export) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
     assert not (tmp_path / "small").exists() and not list(tmp_path.glob(".small*"))

@@ -35,6 +35,7 @@ def test_a_damaged_record_is_named_set_aside_and_made_again(place, capsys, endin
     }
 
 
+@pytest.mark.slow
 def test_a_damaged_record_of_another_cell_does_not_stop_a_run(place, capsys):
     assert place.run(*FLAGS) == 0
     damaged(place, ".json")
@@ -62,7 +63,7 @@ def test_a_dry_run_names_a_damaged_record_and_leaves_it(place, capsys):
     assert place.files() == files
 
 
-@pytest.mark.parametrize("ending", [".json", ".safetensors"])
+@pytest.mark.parametrize("ending", [".json", pytest.param(".safetensors", marks=pytest.mark.slow)])
 def test_verbs_that_only_read_name_a_damaged_record_and_leave_it_out(place, capsys, ending):
     assert place.run(*FLAGS) == 0
     damaged(place, ending)

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from markupsafe import Markup
 
 from bench.records.schema import FailedRecord, FinishedRecord, Record
 from bench.records.storage.store import Store
 from bench.report.board import Board, make_board
-from bench.report.figures import gallery, head_gallery
-from bench.report.figures.picture import STYLE, Picture
+from bench.report.figures.picture import STYLE
 from bench.report.links import slug
 from bench.report.write import report
 
@@ -202,15 +200,6 @@ def fonts() -> Iterator[int]:
         found = STYLE["pdf.fonttype"]
         patch.setitem(STYLE, "pdf.fonttype", 3)
         yield found
-
-
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave pictures blank in tests of words, tables and files: drawing takes nearly all of the time."""
-    for module in (gallery, head_gallery):
-        monkeypatch.setattr(
-            module, "picture", lambda name, title, caption, *_: Picture(name, title, caption, {}, Markup(""))
-        )
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from tasks.models.cache import Cache
 from tasks.request import TaskSpec
 
 
-def test_the_first_change_is_that_of_the_score_on_the_smaller_model(place, capsys):
+def test_the_first_change_is_that_of_the_score_on_the_smaller_model(place):
     assert place.run("--methods", "greedy-gnorm,michel,random:draws=2") == 0
     board = read(place.out)
     (task,) = board.tasks

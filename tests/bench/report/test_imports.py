@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -23,6 +25,7 @@ print(*{"torch", "transformers", "methods", "tasks", "bench.suites", "bench.run"
 """
 
 
+@pytest.mark.slow
 def test_reading_records_loads_no_model_code(run):
     folder = run(seeds=1, labels=("michel", "random"), data=("alpha",))
     done = subprocess.run(

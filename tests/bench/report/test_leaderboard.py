@@ -260,6 +260,7 @@ def test_odd_names_stay_in_their_cell(make_record, board_of, board, label):
     assert board_of(records).table["label"].tolist() == [label, "m"]
 
 
+@pytest.mark.slow
 def test_the_same_records_give_the_same_bytes_in_any_order(make_record, board_of):
     records = [
         make_record(data=data, label=label, seed=seed, control=label == "c", quality=[[0.9, 0.6 + seed / 70, 0.5]])
@@ -328,7 +329,14 @@ def test_no_mean_is_taken_over_times_of_two_machines(make_record, changed, board
     assert [each[0] for each in table["machine"]] == ["A", "B"]
 
 
-@pytest.mark.parametrize("suite", ["ablations", "mini", "multi30k", "real", "real-llama", "real-trained"])
+@pytest.mark.parametrize(
+    "suite",
+    [
+        "mini",
+        "real-trained",
+        *(pytest.param(suite, marks=pytest.mark.slow) for suite in ("ablations", "multi30k", "real", "real-llama")),
+    ],
+)
 def test_the_committed_leaderboard_is_drawn_from_the_committed_records(tmp_path, suite):
     committed = Path(__file__).parents[3] / "results" / suite
     shutil.copy(committed / "records.tar.xz", tmp_path)

@@ -156,6 +156,7 @@ def test_too_few_seeds_for_an_interval_are_said_so(run, parse):
     assert {cells[2][0] for cells in page.tables[0][1:]} == {"1"}  # one tier
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_seed_and_one_task_make_a_report(run, parse):
     folder = run(seeds=1, data=("alpha",), labels=("michel",))
     page = parse(report(folder, folder / "report").read_text())
@@ -189,6 +190,7 @@ def test_a_model_no_better_than_chance_ranks_nothing(write, changed, parse, draw
     )
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_times_of_two_machines_are_shown_apart(run, write, parse):
     folder = run(seeds=1, labels=("michel", "random"), data=("alpha",))
     write("michel", 80, 1, "alpha", processor="B")

@@ -65,9 +65,14 @@ made([part, part], 2)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
-@pytest.mark.parametrize("slow", ["os.register_at_fork(after_in_child=lambda: time.sleep(1))", ENDING])
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_while_processes_are_at_work_is_told_in_one_line(slow, number, code):
+@pytest.mark.parametrize(
+    ("number", "code", "slow"),
+    [
+        (signal.SIGTERM, 143, "os.register_at_fork(after_in_child=lambda: time.sleep(1))"),
+        (signal.SIGINT, 130, ENDING),
+    ],
+)
+def test_a_signal_while_processes_are_at_work_is_told_in_one_line(number, code, slow):
     """Also where a busy machine lets another process run before one begins, and after it was told to end."""
     program = f"""
 import os, signal, sys, threading, time

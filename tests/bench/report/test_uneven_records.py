@@ -25,6 +25,7 @@ from tests.bench.report.conftest import change
 SORTS = "area", "area50"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_only_controls_may_be_timed(write):
     write("michel", 60, timed=False)
     folder = write("random", 40, control=True)

@@ -133,6 +133,7 @@ def test_every_cell_ends_in_a_record_whatever_its_method_does_to_the_process(pla
     assert "  hangs on tiny-bert, tiny, seed 0: " in output.err  # named while it was at hand
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_after_its_cell_costs_no_other_cell(place, plugin):
     plugin(METHODS)
     assert place.run("--methods", "lingers,none,random,michel,ae,gnorm,attr", "--jobs", "1") in (0, 1)

@@ -21,6 +21,7 @@ from tasks.harness import loading
 
 TASKS = ("headbench_copy", "headbench_own_texts")
 ONE = ("--seeds", "1", "--jobs", "1", "--no-latency")
+SLOW_MICHEL = pytest.param("michel", "7", False, marks=pytest.mark.slow)
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_a_record_holds_each_document_and_each_metric(own, place, capsys, method
     assert "8 of 16 units removed" in board and "headbench own texts, word perplexity" in board
 
 
-@pytest.mark.parametrize(("method", "keep", "plain"), [("amp", "0.5", True), ("michel", "7", False)])
+@pytest.mark.parametrize(("method", "keep", "plain"), [("amp", "0.5", True), SLOW_MICHEL])
 def test_lm_eval_scores_a_smaller_checkpoint_as_we_do(own, place, tiny_texts, capsys, method, keep, plain):
     """By its own loading where the shape is uniform, through ours otherwise."""
     out = place.folder / "small"
@@ -88,6 +89,7 @@ def by_lm_eval(model, folder: Path, texts: Path):
     return found["results"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_makes_the_same_record(own, place):
     flags = [*ONE, "--methods", "magnitude", "--levels", "0.5"]
     for out in ("first", "second"):
@@ -96,6 +98,7 @@ def test_the_same_seed_makes_the_same_record(own, place):
     assert first == second and len(first) == 1
 
 
+@pytest.mark.slow
 def test_units_may_be_query_heads(own, place, capsys):
     """8 of them, one in each group of a layer; kept apart from the records by group, in one folder of results."""
     flags = [*ONE, "--methods", "random:draws=1", "--levels", "0.5", "--out", str(place.out)]

@@ -54,10 +54,10 @@ def test_a_new_file_adds_cells_and_touches_no_other(place):
     assert "| brand-new " in output
 
 
-def test_an_installed_package_adds_a_method(place, package):
-    place.path.append(package(NEW.format(name="third-party")))
-    output = finish(place.start("--methods", "third-party,none"))
-    assert "| third-party " in output
+def test_an_installed_package_adds_a_method(place, plugin, capsys):
+    plugin(NEW.format(name="third-party"))
+    assert place.run("--methods", "third-party,none") == 0
+    assert "| third-party " in capsys.readouterr().out
     assert place.records()["third-party/seed0"]["cell"]["source"] == "one's own"
 
 
@@ -109,15 +109,20 @@ def edit(monkeypatch):
 
 SHARED = (
     "methods.heads.watching.gate",
-    "methods.heads.watching.observe",
     "methods.heads.surgery.remove",
-    "methods.heads.surgery.neurons",
     "methods.heads.finding.head_map",
-    "methods.heads.finding.geometry",
-    "methods.heads.mechanisms.mechanism",
-    "methods.heads.orders.roles",
     "methods.contract.schedule",
     "bench.measure.evaluate",
+    *(
+        pytest.param(f"methods.heads.{name}", marks=pytest.mark.slow)
+        for name in (
+            "watching.observe",
+            "surgery.neurons",
+            "finding.geometry",
+            "mechanisms.mechanism",
+            "orders.roles",
+        )
+    ),
 )
 
 

@@ -9,7 +9,6 @@ import pty
 import re
 import select
 import signal
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import pytest
 
 from bench import signals
 from bench.run.progress import SKIPPED, Progress
+from tests.fixtures.forked import run_and_exit
 
 SLOW = """
 import time
@@ -172,14 +172,12 @@ def test_a_signal_ends_the_run_though_a_library_catches_what_it_raises(handled):
         progress.watch([])
 
 
-def test_a_cell_is_skipped_on_a_terminal_and_the_run_goes_on(place, package):
+def test_a_cell_is_skipped_on_a_terminal_and_the_run_goes_on(place, plugin):
     """The whole command, with Ctrl-C as a terminal sends it: a byte that the kernel turns into a signal."""
-    paths = os.pathsep.join(map(str, [place.tree, package(SLOW)]))
-    environment = os.environ | {"PYTHONPATH": paths, "HEADBENCH_CACHE": str(place.cache), "TMPDIR": str(place.folder)}
-    arguments = place.arguments("--methods", "slow,none", "--jobs", "1")
+    plugin(SLOW)
     child, terminal = pty.fork()
     if child == 0:
-        os.execve(sys.executable, [sys.executable, "-m", "bench", *arguments], environment)
+        run_and_exit(place, "--methods", "slow,none")
     shown, sent = "", 0
     try:
         while select.select([terminal], [], [], 60)[0]:

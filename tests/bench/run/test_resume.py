@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
 from transformers import AutoModelForSequenceClassification
 
 from bench.__main__ import main
@@ -78,6 +79,7 @@ def test_other_levels_replace_every_record(place, capsys):
     assert set(place.records()) == DONE
 
 
+@pytest.mark.slow
 def test_another_calibration_size_replaces_every_record(place):
     def run(calibration: int) -> dict:
         settings = f'calibration = {calibration}\nmethods = "michel"\nseeds = 1\nlevels = [0.5]\n'
@@ -91,6 +93,7 @@ def test_another_calibration_size_replaces_every_record(place):
     assert large["result"]["passes"]["forward"] == 20
 
 
+@pytest.mark.slow
 def test_other_options_are_another_cell(place):
     assert place.run("--methods", "michel") == 0
     files = place.files()

@@ -46,7 +46,7 @@ def running(process: int) -> bool:
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="reads /proc")
 @pytest.mark.parametrize(("number", "code", "told"), ENDS)
-@pytest.mark.parametrize("moment", [0.0, 0.15, 0.6, 1.5, 3.0])
+@pytest.mark.parametrize("moment", [0.0, 1.5, *(pytest.param(each, marks=pytest.mark.slow) for each in (0.15, 0.6, 3))])
 def test_a_signal_while_modules_are_imported(place, number, code, told, moment):
     process = place.start("--methods", "none", "--jobs", "1")
     # Python itself handles Ctrl-C, until we do; SIGTERM is handled by nobody before us.
@@ -78,7 +78,8 @@ command()
 """
 
 
-@pytest.mark.parametrize("verb", [pytest.param("check", marks=pytest.mark.slow), "run"])
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["check", "run"])
 def test_no_temporary_folder_stays_of_a_signal_while_modules_are_imported(place, verb):
     (place.folder / "ending.py").write_text(ENDING)
     (suite := place.folder / "tiny.toml").write_text(f'seeds = 1\nlevels = "0.5"\nmethods = "none"\n{place.task()}')

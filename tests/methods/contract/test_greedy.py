@@ -53,8 +53,10 @@ def slow_greedy(view, score, step, inverse):
     return removed
 
 
-@pytest.mark.parametrize("inverse", [False, True])
-@pytest.mark.parametrize("step", [1, 3])
+@pytest.mark.parametrize(
+    ("step", "inverse"),
+    [(1, False), (3, True), *(pytest.param(*both, marks=pytest.mark.slow) for both in ((1, True), (3, False)))],
+)
 @pytest.mark.parametrize("scorer", list(SCORERS))
 def test_removing_heads_gives_the_same_order(tiny, architecture, scorer, step, inverse):
     view = tiny.random_view(architecture, seed=1, dtype=torch.float64)

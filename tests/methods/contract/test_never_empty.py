@@ -47,6 +47,7 @@ def without_the_last(ranked: list[int], layers: list[int]) -> list[int]:
     return gone
 
 
+@pytest.mark.slow
 @given(
     scores=VALUES, inverse=st.booleans(), allocation=st.sampled_from(["global", "layer"]), recompute=st.integers(0, 5)
 )
@@ -95,7 +96,13 @@ def test_the_best_units_have_one_in_each_layer(view, scores, keep):
     assert not among[4] and among.sum() == 3 and view.heads.site_of_unit[among].tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if method.base == name else [pytest.mark.slow])
+        for name, method in sorted(METHODS.items())
+    ],
+)
 def test_every_method_keeps_one_unit_of_each_layer(view, name):
     method = METHODS[name]
     options = method.configure({})

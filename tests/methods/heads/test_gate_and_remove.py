@@ -37,6 +37,7 @@ def test_gated_equals_removed(zoo, family, unit, attention, padding):
             zoo.assert_close(smaller(**batch).logits, expected, what=name)
 
 
+@pytest.mark.typical
 def test_gated_equals_removed_in_bfloat16(zoo, family):
     model, batch = zoo.model(family, dtype=torch.bfloat16), zoo.batch(family)
     heads = HeadMap.of(model)
@@ -65,6 +66,7 @@ def test_gated_equals_zeros_from_the_attention_function(zoo, family):
             zoo.assert_close(model(**batch).logits, expected, what=name)
 
 
+@pytest.mark.typical
 @settings(max_examples=5)
 @given(bits=st.lists(st.booleans(), min_size=36, max_size=36))
 def test_any_mask(zoo, family, unit, bits):
@@ -102,6 +104,7 @@ def test_gradients_of_the_remaining_weights_agree(zoo, family, unit):
             )
 
 
+@pytest.mark.typical
 def test_gate_per_example_equals_examples_one_by_one(zoo, family, unit):
     model, batch = zoo.model(family), zoo.batch(family)
     heads = HeadMap.of(model, unit)
@@ -136,6 +139,7 @@ def test_gradient_of_gates_equals_finite_differences(zoo, family):
             assert error <= (2e-3 if in_float32 else 1e-6) * gradient.abs().max().item()
 
 
+@pytest.mark.typical
 def test_nested_gates_multiply_and_leave_no_trace(zoo, family):
     model, batch = zoo.model(family), zoo.batch(family)
     heads = HeadMap.of(model)
@@ -164,6 +168,7 @@ def test_gates_of_another_shape_or_kind_are_refused(zoo):
             pass
 
 
+@pytest.mark.typical
 def test_removing_twice_equals_removing_once(zoo, family, unit):
     model, batch = zoo.model(family), zoo.batch(family)
     heads = HeadMap.of(model, unit)
@@ -181,6 +186,7 @@ def test_removing_twice_equals_removing_once(zoo, family, unit):
         assert torch.equal(once(**batch).logits, twice(**batch).logits)
 
 
+@pytest.mark.typical
 def test_the_copy_leaves_the_model_alone_and_in_place_does_not(zoo, family):
     model, batch = zoo.model(family), zoo.batch(family)
     parameters = dict(model.named_parameters())

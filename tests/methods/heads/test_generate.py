@@ -54,7 +54,7 @@ def _decoder(name):
     return model_class(config_class(**{**SIZES, **TOKENS, **own}))
 
 
-@pytest.mark.parametrize("beams", [1, 2])
+@pytest.mark.parametrize("beams", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("name", each(GENERATING, OWN_CACHES))
 def test_generation_with_a_cache(zoo, name, beams):
     torch.manual_seed(0)

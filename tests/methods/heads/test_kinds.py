@@ -21,7 +21,11 @@ from tests.methods.translating import translating
 TRANSLATORS = ("bart", "t5", "bert-to-gpt2")
 # Methods that score each unit on its own.
 LOCAL = ("michel", "fisher", "tis", "gnorm", "magnitude", "ae", "attr", "amp-heads", "wanda-sp", "leave-one-out", "obs")
-SOME = [kinds for size in (1, 2) for kinds in combinations(KINDS, size)]
+SOME = [
+    pytest.param(kinds, marks=[] if size == 1 else [pytest.mark.slow])
+    for size in (1, 2)
+    for kinds in combinations(KINDS, size)
+]
 
 
 def in_full(some: HeadMap, mask: torch.Tensor, every: HeadMap) -> torch.Tensor:

@@ -168,6 +168,7 @@ def test_gated_equals_removed_and_comes_back(zoo, model_type, tmp_path):
         assert all(torch.equal(each, weights.pop(path)) for path, each in loaded.named_parameters()) and not weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model_type", OPTIONS)
 @torch.no_grad()
 def test_gated_equals_removed_in_bfloat16(zoo, model_type):

@@ -27,6 +27,7 @@ def _silence(keep, width):
     return lambda module, args: (args[0] * torch.isin(torch.arange(width), torch.as_tensor(keep)), *args[1:])
 
 
+@pytest.mark.typical
 def test_removed_neurons_are_silent_ones(zoo, family):
     model, batch = zoo.model(family), zoo.batch(family)
     mlps = find_mlps(model)
@@ -73,6 +74,7 @@ def test_gated_equals_removed_alone_and_with_heads(zoo, family, dtype):
             logits.sum().backward()
 
 
+@pytest.mark.typical
 def test_a_layer_without_neurons_is_saved_gated_and_pruned_again(zoo, family, tmp_path):
     model, batch = zoo.model(family), zoo.batch(family)
     mlps = find_mlps(model)
@@ -92,6 +94,7 @@ def test_a_layer_without_neurons_is_saved_gated_and_pruned_again(zoo, family, tm
             zoo.assert_close(fewer(**batch).logits, loaded(**batch).logits)
 
 
+@pytest.mark.typical
 def test_gates_of_neurons_nest_take_gradients_and_leave_no_trace(zoo, family):
     model, batch = zoo.model(family), zoo.batch(family)
     generator = torch.Generator().manual_seed(5)
@@ -113,6 +116,7 @@ def test_gates_of_neurons_nest_take_gradients_and_leave_no_trace(zoo, family):
     assert not any(module._forward_pre_hooks for module in model.modules())
 
 
+@pytest.mark.typical
 def test_observed_neurons_are_what_the_down_projection_gets(zoo, family):
     model, batch = zoo.model(family), zoo.batch(family)
     mlps = {mlp.name: mlp for mlp in find_mlps(model)}

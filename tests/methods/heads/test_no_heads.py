@@ -41,6 +41,7 @@ def test_no_kernel_is_called(zoo, family, emptied):
     assert smaller.config._attn_implementation == model.config._attn_implementation == attention
 
 
+@pytest.mark.typical
 def test_no_kernel_is_called_after_more_heads_are_removed(zoo, family):
     model, batch = zoo.model(family), zoo.batch(family)
     once = remove_heads(model, zoo.masks(HeadMap.of(model))["no head in the first site"])

@@ -45,6 +45,7 @@ def test_attention_rows(zoo, family, padding):
             assert of_real_queries[padded_keys].eq(0).all()
 
 
+@pytest.mark.typical
 def test_watching_maps_does_not_change_what_is_computed(zoo, family):
     if not zoo.has_maps(family):
         return
@@ -63,6 +64,7 @@ def _attentions(output):
     return {"encoder": output.attentions, "decoder": output.attentions}
 
 
+@pytest.mark.typical
 def test_attention_rows_carry_their_graph_and_are_not_kept(zoo, family):
     if not zoo.has_maps(family):
         return
@@ -149,6 +151,7 @@ def test_projections_whose_output_is_not_used_have_a_gradient_of_zero(attends):
         torch.testing.assert_close(found[role], getattr(attention, f"{role}_proj").weight.grad)
 
 
+@pytest.mark.typical
 def test_observing_a_model_without_heads_in_a_layer(zoo, family):
     model, batch = zoo.model(family), zoo.batch(family)
     smaller = remove_heads(model, zoo.masks(HeadMap.of(model))["no head in the first site"])
@@ -166,6 +169,7 @@ def test_observing_a_model_without_heads_in_a_layer(zoo, family):
     assert sorted(rows) == (sorted(contexts) if zoo.has_maps(family) else [])
 
 
+@pytest.mark.typical
 def test_everything_is_left_as_it_was_found(zoo, family):
     model, batch = zoo.model(family), zoo.batch(family)
     model.train()

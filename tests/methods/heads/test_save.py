@@ -55,6 +55,7 @@ def test_saved_models_come_back(zoo, family, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_saved_models_come_back_in_a_new_process(zoo, tmp_path):
     expected = []
     for name in ("bert", "gpt2", "phi3", "t5"):

@@ -39,7 +39,7 @@ def batch(zoo, family, number):
 
 
 @pytest.mark.parametrize("family", each(sorted(FAMILIES.keys() - PADS_ITSELF), TYPICAL))
-@pytest.mark.parametrize("how", ["scale", "lstsq"])
+@pytest.mark.parametrize("how", [pytest.param("scale", marks=pytest.mark.slow), "lstsq"])
 def test_recovered_models_give_the_logits_of_the_formulas(zoo, tiny, family, how):
     model = zoo.model(family, dtype=torch.float64).requires_grad_(False)
     view = tiny.view(model, [batch(zoo, family, number) for number in range(3)])

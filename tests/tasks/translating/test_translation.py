@@ -210,11 +210,8 @@ def test_weights_that_are_not_finite_are_told(tiny_pairs, tiny_marian, tmp_path)
         task.evaluate(model)
 
 
-RUN = (
-    *("random:draws=2", "michel", "gnorm", "fisher-rearranged", "amp", "obs-compensated", "michel:recover=lstsq"),
-    *("ae", "hies", "attr:steps=1", "cahp"),
-)
-TRAINED = ("dsp-joint", "ste", "voita")
+RUN = ("random:draws=2", "michel", "gnorm", "amp", "obs-compensated", "michel:recover=lstsq", "ae", "hies")
+TRAINED = ("dsp-joint", "ste")
 KINDS = ("decoder", "cross")
 
 
@@ -250,6 +247,7 @@ def test_every_registered_method_runs(ran):
     assert METHODS and {record.cell.method for record in records if record.status == "done"} == set(METHODS)
 
 
+@pytest.mark.slow
 def test_only_heads_of_the_kinds_asked_for_go_and_the_record_says_so(ran, finished):
     whole = {record.cell.label: record for record in read_current(finished)[0].values()}
     methods = ("michel", "ste", "amp", "michel:recover=lstsq")

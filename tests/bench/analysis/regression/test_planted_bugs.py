@@ -69,7 +69,11 @@ def test_without_a_bug_nothing_is_found(judged):
 
 
 @pytest.mark.parametrize(
-    "wrong", [torch.neg, lambda scores: scores.roll(1)], ids=["a flipped sign", "one head off by one"]
+    "wrong",
+    [
+        pytest.param(torch.neg, id="a flipped sign"),
+        pytest.param(lambda scores: scores.roll(1), id="one head off by one", marks=pytest.mark.slow),
+    ],
 )
 def test_wrong_scores_are_found(judged, monkeypatch, wrong):
     right = METHODS["michel"]
@@ -82,6 +86,7 @@ def test_wrong_scores_are_found(judged, monkeypatch, wrong):
     assert "removal order in 1 of 1 cells" in said
 
 
+@pytest.mark.slow
 def test_padding_counted_in_entropy_is_found(judged, monkeypatch):
     right = entropy._entropy
     monkeypatch.setattr(entropy, "_entropy", lambda rows, real, *rest: right(rows, torch.ones_like(real), *rest))
@@ -91,6 +96,7 @@ def test_padding_counted_in_entropy_is_found(judged, monkeypatch):
     assert "removal order in 1 of 1 cells" in said
 
 
+@pytest.mark.slow
 def test_a_stale_cache_is_found(judged, monkeypatch):
     """Evaluation goes on from activations of a model that has changed since."""
     monkeypatch.setattr(Restart, "changed", lambda self, site: None)

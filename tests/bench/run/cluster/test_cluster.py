@@ -163,6 +163,7 @@ def test_a_dry_run_says_how_many_slots_there_are(place, nodes):
     assert place.files() == {}
 
 
+@pytest.mark.slow
 def test_a_node_with_other_code_is_refused(place, nodes, monkeypatch):
     def pretend() -> None:
         monkeypatch.setattr("bench.run.cluster.code.code", lambda: {"torch": "0.1"})  # before the engine imports it

@@ -20,6 +20,7 @@ def study(monkeypatch):
     return cluster_growth
 
 
+@pytest.mark.slow
 def test_the_committed_study_is_what_the_code_gives(study):
     with study.TABLE.open(newline="") as file:
         committed = list(csv.DictReader(file))

@@ -36,6 +36,7 @@ OPTIONS = (
     "kwon:parts=both,path:rounds=20,points=2,path:along=layer,points=2,rounds=3,shapley:permutations=5,attr:steps=2,"
     "random-both:draws=2,amp:recover=lstsq,kwon:recover=scale-damped"
 )
+OFTEN = ("ae", "attr", "flap", "greedy-michel", "michel", "obs", "oracle-greedy", "random")  # of each kind of cost
 TRAINING_FREE = sorted(name for name, method in METHODS.items() if not method.trains)
 TRAINING = sorted(name for name, method in METHODS.items() if method.trains)
 
@@ -69,7 +70,13 @@ def run(tiny_model, tiny_data, tmp_path, monkeypatch):
     return of
 
 
-@pytest.mark.parametrize("method", parse_methods(",".join((*TRAINING_FREE, OPTIONS))), ids=lambda method: method.label)
+def parameters(methods: str) -> list:
+    """A parameter for each method: those without options of their own that cost what another one does are slow."""
+    fast = {method: method.label != method.name or method.name in OFTEN for method in parse_methods(methods)}
+    return [pytest.param(method, id=method.label, marks=[] if fast[method] else [pytest.mark.slow]) for method in fast]
+
+
+@pytest.mark.parametrize("method", parameters(",".join((*TRAINING_FREE, OPTIONS))))
 def test_passes_are_those_that_a_run_takes(run, method):
     cell, expected, result, evaluations = run(method)
     if (passes := over_calibration(method, expected.shape, cell.removed)) is None:

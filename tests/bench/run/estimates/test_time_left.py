@@ -180,7 +180,14 @@ def run_again(
     return [(count, now - moment, estimate) for count, moment, estimate in course]
 
 
-@pytest.mark.parametrize(("machine", "workers", "uneven"), [(1.0, 2, 0.0), (4.0, 1, 0.0), (0.5, 2, 0.25)])
+@pytest.mark.parametrize(
+    ("machine", "workers", "uneven"),
+    [
+        pytest.param(1.0, 2, 0.0, marks=pytest.mark.slow),
+        pytest.param(4.0, 1, 0.0, marks=pytest.mark.slow),
+        (0.5, 2, 0.25),
+    ],
+)
 def test_the_time_left_is_near_the_truth_from_the_tenth_cell_on(machine, workers, uneven):
     """On another machine, too, and if some methods and tasks have become slower or faster than was known."""
     records = [record for record in recorded() if record.cell.label == record.cell.method]  # of the default run

@@ -62,6 +62,7 @@ def full_logits(zoo, family, heads, mask, batch):
         return model(**batch).logits
 
 
+@pytest.mark.typical
 @torch.no_grad()
 def test_blocks_below_a_change_are_passed_over(zoo, family):
     model, batch = zoo.model(family), zoo.batch(family)
