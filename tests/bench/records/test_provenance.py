@@ -33,6 +33,7 @@ def test_the_commit_is_that_of_the_code_also_in_a_hook_of_another_repository(tmp
         (ARM, f"{platform.machine()} (implementer 0x41, part 0xd40, sve)"),
         ("cpu\t\t: POWER9\n", ""),
     ],
+    ids=["avx2", "avx512f", "sse2", "arm", "other"],
 )
 def test_processors_of_one_name_are_told_apart(cpuinfo, name):
     """As of a cloud, which may name every generation alike."""
