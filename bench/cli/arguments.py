@@ -189,7 +189,13 @@ def _compare(parsers) -> None:
         metavar="0.5|50%",
         help="mean over the shares up to this one (default: all)",
     )
-    add("--alpha", type=types.share, default=0.05, metavar="P", help="level of tests and intervals (default: 0.05)")
+    add(
+        "--alpha",
+        type=types.probability,
+        default=0.05,
+        metavar="P",
+        help="level of tests and intervals (default: 0.05)",
+    )
 
 
 def _regress(parsers) -> None:

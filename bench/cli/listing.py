@@ -20,7 +20,7 @@ from bench.suites.needs import look_for, named
 from bench.suites.plugins import task_plugin_fault
 from bench.suites.suite import Suite
 from methods import METHODS, Method
-from methods.contract.options import plain
+from methods.contract.options import Option, plain
 from methods.contract.registry import RECOVER, Option
 from methods.contract.schedule import Schedule
 from tasks.contract import TASKS
@@ -106,7 +106,14 @@ def _wrap(text: str) -> list[str]:
 
 
 def _option(option: Option, value: object) -> str:
-    return f"    {option.name}={plain(value)}  [{kind_of(option.type)}] {option.help}"
+    return f"    {option.name}={plain(value)}  [{kind_of(option.type)}] {meaning(option)}"
+
+
+def meaning(option: Option) -> str:
+    """What an option is for, with the least and the most that it may be."""
+    bounds = [("at least", option.lowest), ("at most", option.highest)]
+    said = [f"{word} {bound:g}" for word, bound in bounds if bound is not None]
+    return option.help + (f" ({', '.join(said)})" if said else "")
 
 
 def kind_of(kind: type) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from bench.cli.listing import SCHEDULE, kind_of, shows
+from bench.cli.listing import SCHEDULE, kind_of, meaning, shows
 from bench.suites.plugins import load_plugins
 from methods import METHODS, Method
 from methods.contract.options import Option, plain
@@ -105,18 +105,12 @@ def _options(options: Iterable[tuple[Option, object]]) -> str:
                     f"`{option.name}`",
                     _cell(kind_of(option.type)),
                     f"`{plain(value)}`",
-                    _cell(option.help + _bounds(option)),
+                    _cell(meaning(option)),
                 ]
             )
             for option, value in options
         ],
     )
-
-
-def _bounds(option: Option) -> str:
-    bounds = [("at least", option.lowest), ("at most", option.highest)]
-    said = [f"{word} {bound:g}" for word, bound in bounds if bound is not None]
-    return f" ({', '.join(said)})" if said else ""
 
 
 def _table(heading: str, rows: Iterable[str]) -> str:

@@ -33,6 +33,8 @@ def regress(
     cells = twins(baseline, folder, methods)
     for label in changed:
         if label not in (*cells.labels(), *cells.new):
+            if methods and label not in methods:
+                raise InputError(f"--changed {label}: it is not among --methods, so it is not compared")
             raise unknown("method", label, [*cells.labels(), *cells.new])
     if strange := sorted(set(cells.new) - set(changed)):
         raise InputError(

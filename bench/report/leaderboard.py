@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from bench.analysis.kinds import KINDS
 from bench.analysis.machines import machine
 from bench.analysis.naming import count, fixed, of_one_model
 from bench.analysis.quality import quality_in_short, quality_name
-from bench.analysis.summary import over_seeds
+from bench.analysis.summary import TASK, over_tasks
 from bench.records.errors import InputError
 from bench.records.storage.files import locked
 from bench.report import leaderboard_files
@@ -32,7 +32,7 @@ from bench.report.tables.schedules import schedules
 from bench.report.tables.table import Table, latex
 from bench.report.tables.table import to_csv as table_to_csv
 
-TASK = ["task", "data", "model"]
+Figures = tuple[pd.DataFrame, pd.DataFrame]
 ROW = ["label", "control", "kind", "removes", "trained"]
 PLACE = 1  # in a row, of what compares a method with its controls
 LEGEND = """\
@@ -146,7 +146,8 @@ def markdown(board: Board, sort: str = "area") -> str:
                 f"seeds {', '.join(map(str, sorted(set(part['seed']))))}{drawn}.",
                 "",
                 _tables(
-                    part.groupby([*ROW, "seed"], sort=False)[columns_of(board)].mean(),
+                    part,
+                    columns_of(board),
                     board.over_controls([task]),
                     sort,
                     quality_in_short(of_task),
@@ -178,13 +179,10 @@ def to_csv(board: Board) -> str:
 def _overall(board: Board, sort: str = "area") -> str:
     """Means over the tasks above chance, of the methods that have all of them; those left out are named below."""
     table = _trained_in_words(rows_to_average(board.table))
-    tasks = table.groupby(TASK).ngroups
-    per_seed = table.groupby([*ROW, "seed"])[columns_of(board)].mean(skipna=False)
-    whole = table.groupby([*ROW, "seed"]).size() == tasks
     over = board.over_controls(board.averaged or board.tasks)
     averaged = [record for task in board.averaged or board.tasks for record in board.of_task(task)]
-    parts = [f"## Overall: mean over {count(tasks, 'task')}", ""]
-    parts += [_tables(per_seed[whole], over, sort, quality_in_short(averaged))]
+    parts = [f"## Overall: mean over {count(table.groupby(TASK).ngroups, 'task')}", ""]
+    parts += [_tables(table, columns_of(board), over, sort, quality_in_short(averaged))]
     if orders := area_orders(board):
         parts += ["", orders]
     if missing := methods_left_out(board):
@@ -200,33 +198,35 @@ def _trained_in_words(table: pd.DataFrame) -> pd.DataFrame:
 
     Else a method would have a row for each share, none of them with all tasks.
     """
-    shares = table.groupby(["label", "seed"])["trained"]
+    shares = table.groupby("label")["trained"]
     ends = [[f"{share:.3g}" if share else "" for share in shares.transform(end)] for end in ("min", "max")]
     told = [low if low == high else f"{low or 0} to {high}" for low, high in zip(*ends, strict=True)]
     return table.assign(trained=told)
 
 
-def _tables(per_seed: pd.DataFrame, over: Mapping[str, Mapping[str, Over]], sort: str, quality: str) -> str:
+def _tables(
+    cells: pd.DataFrame, names: Sequence[str], over: Mapping[str, Mapping[str, Over]], sort: str, quality: str
+) -> str:
     """A table for each kind, with the methods by ``sort``.
 
-    per_seed: figures indexed by (ROW, seed), of which mean and standard deviation over seeds are shown. over: each
-    method against its controls. quality: what headings call it.
+    cells: rows of a metrics table, of which means over tasks and seeds are shown in the columns ``names`` that some
+    method has in some seed. over: each method against its controls. quality: what headings call it.
     """
-    columns = {name: column(name).of(quality) for name in per_seed.columns if per_seed[name].notna().any()}
-    kinds = per_seed.index.get_level_values("kind")
+    means, spreads = over_tasks(cells, ROW, list(names))
+    some = cells.groupby([*ROW, "seed"])[list(names)].mean(skipna=False).notna().any()
+    columns = {name: column(name).of(quality) for name in names if some[name]}
+    kinds = means.index.get_level_values("kind")
     parts = []
     for kind in KINDS:
         if (kinds == kind).any():
-            table = _table(per_seed[kinds == kind], columns, over, sort)
+            table = _table((means[kinds == kind], spreads[kinds == kind]), columns, over, sort)
             parts += [f"### {kind.capitalize()}: {KINDS[kind]}", "", table, ""]
     return "\n".join(parts).rstrip()
 
 
-def _table(
-    per_seed: pd.DataFrame, columns: Mapping[str, Column], over: Mapping[str, Mapping[str, Over]], sort: str
-) -> str:
+def _table(figures: Figures, columns: Mapping[str, Column], over: Mapping[str, Mapping[str, Over]], sort: str) -> str:
     """The table of one kind."""
-    means, spreads = over_seeds(per_seed, ROW)
+    means, spreads = figures
     order = means.sort_index().sort_values(sort, ascending=False, kind="stable")
     order = order.loc[sorted(order.index, key=lambda row: row[3] != "heads")]  # others cannot be compared: last
     compared = [role for role in OVER if any(role in over.get(row[0], {}) for row in order.index)]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from bench.analysis.excluded_tasks import exclusion_note, rows_to_average
 from bench.analysis.naming import by_reason, seeds_in_words
+from bench.analysis.summary import TASK
 from bench.records.schema import TaskKey
 from bench.report.board import Board
 
@@ -16,11 +17,13 @@ def left_out(board: Board) -> list[str]:
 
 
 def methods_left_out(board: Board) -> str:
-    """The methods that lack one of the tasks that are averaged, with the seeds that lack it; empty if none does."""
+    """The methods that lack one of the tasks that are averaged, with the seeds that they have; empty if none does."""
     table = rows_to_average(board.table)
-    tasks = table.groupby(["label", "seed"]).size()
-    lacking = tasks.index[tasks < table.groupby(["task", "data", "model"]).ngroups]
-    return f"Not shown, as some task is missing: {_by_seeds(lacking)}." if len(lacking) else ""
+    tasks = table.groupby(["label", *TASK]).size().groupby("label").size()
+    lacking = set(tasks.index[tasks < table.groupby(TASK).ngroups])
+    rows = table[table["label"].isin(lacking)]
+    cells = zip(rows["label"], rows["seed"], strict=True)
+    return f"Not shown, as some task is missing: {_by_seeds(cells)}." if lacking else ""
 
 
 def tasks_left_out(board: Board, tasks: Sequence[TaskKey]) -> str:

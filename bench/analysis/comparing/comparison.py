@@ -21,6 +21,8 @@ from bench.records.errors import InputError
 from bench.records.protocol import count_at
 from bench.records.schema import TaskKey
 
+LEAST_ALPHA = 1e-4  # below it, random flips of many seeds could show nothing
+
 
 @dataclass(frozen=True)
 class Documents:
@@ -100,8 +102,8 @@ def compare(
     InputError for unknown names, levels that were not measured, shares that the methods do not reach, and records that
     cannot be compared.
     """
-    if not 0 < alpha < 1:
-        raise InputError(f"--alpha {alpha:g}: expected a probability between 0 and 1")
+    if not LEAST_ALPHA <= alpha < 1:
+        raise InputError(f"--alpha {alpha:g}: expected a probability from {LEAST_ALPHA:g} to below 1")
     if up_to is not None and (level is not None or not 0 < up_to <= 1):
         given = "one of --level and --up-to" if level is not None else f"a share above 0, at most 1, not {up_to:g}"
         raise InputError(f"--up-to: expected {given}")

@@ -26,6 +26,10 @@ class Effect:
     interval: tuple[float, float] | None  # None with too few cells, and no documents that are right or wrong
     over: str  # what the interval is over: cells, or documents
 
+    def unknown(self, margin: float) -> bool:
+        """Whether the loss exceeds ``margin``, in points, and too few cells say whether that is chance."""
+        return self.mean < -margin and self.interval is None
+
     def worse(self, margin: float) -> bool:
         """Whether the loss exceeds ``margin``, in points, and its interval excludes 0."""
         return self.mean < -margin and self.interval is not None and self.interval[1] < 0
@@ -38,7 +42,7 @@ def effect(pairs: Sequence[Twin], alpha: float) -> Effect:
     likely to be d as -d if the change only added noise: the interval is that of the sign-flip test over cells, for the
     mean over tasks of the mean over seeds. With too few cells for it, the interval is a bootstrap over the documents of
     these models; there is none if the models were trained to other weights, as on another processor, because documents
-    say nothing about how models differ.
+    say nothing about how models differ, nor if the quality of a task is no mean over documents.
     """
     before, after = (
         [np.array([POINTS * area(*curve(run.finished)) for run in runs]) for runs in side] for side in _sides(pairs)
@@ -49,7 +53,9 @@ def effect(pairs: Sequence[Twin], alpha: float) -> Effect:
         return Effect(found.mean, found.interval, cells)
     if any(_weights(twin.before) != _weights(twin.after) for twin in pairs):
         return Effect(found.mean, None, f"{cells} with other trained weights; {found.needed} cells are needed")
-    return Effect(found.mean, _over_documents(pairs, alpha), f"the documents of {cells}")
+    if (interval := _over_documents(pairs, alpha)) is None:
+        return Effect(found.mean, None, f"{cells}, whose quality is no mean over documents; {found.needed} are needed")
+    return Effect(found.mean, interval, f"the documents of {cells}")
 
 
 def _weights(run: Run) -> str | None:

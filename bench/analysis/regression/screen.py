@@ -7,20 +7,21 @@ from pathlib import Path
 
 from bench.analysis.naming import count
 from bench.analysis.regression.cells import Twins
-from bench.analysis.regression.verdict import CHANGED, FAILED, SAME, Verdict
+from bench.analysis.regression.verdict import CHANGED, FAILED, SAME, UNKNOWN, Verdict
 
 MOST = 4  # reasons, remarks or names that are shown
 
 
 def screen(cells: Twins, found: Sequence[Verdict], baseline: Path, folder: Path) -> str:
     """The whole text, without a final line break: a headline, the environments, then the methods by verdict."""
-    failed = sum(verdict.status == FAILED for verdict in found)
+    failed, unknown = (sum(verdict.status == status for verdict in found) for status in (FAILED, UNKNOWN))
+    of_all = f"{_plural(len(found), 'method')}, {_plural(len(cells.pairs), 'cell')}"
+    not_known = f" (not known of {count(unknown, 'method')})" if unknown else ""
     lines = [
-        f"{_plural(failed, 'regression')} in {_plural(len(found), 'method')}, {_plural(len(cells.pairs), 'cell')}: "
-        f"{folder} against {baseline}",
+        f"{_plural(failed, 'regression')} in {of_all}{not_known}: {folder} against {baseline}",
         *origin(cells),
     ]
-    for status in (FAILED, CHANGED):
+    for status in (FAILED, UNKNOWN, CHANGED):
         for names, reasons, remarks in _alike(verdict for verdict in found if verdict.status == status):
             lines.append(f"{status:8}{', '.join(names)}")
             lines += [f"          {text}" for text in (*cut(reasons), *cut(remarks))]

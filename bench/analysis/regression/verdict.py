@@ -1,4 +1,4 @@
-"""One verdict per method: the same, changed, or a regression, with the reasons."""
+"""One verdict per method: the same, changed, not known, or a regression, with the reasons."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from math import isinf
 
 from bench.analysis.regression.cells import Twin, Twins
 from bench.analysis.regression.cost import passes_ratio, slowdown
-from bench.analysis.regression.effect import effect
+from bench.analysis.regression.effect import Effect, effect
 from bench.analysis.regression.exact import FAILED_BEFORE, FAILS_NOW, Change, changes
 
-SAME, CHANGED, FAILED = "same", "changed", "FAILED"
+SAME, CHANGED, UNKNOWN, FAILED = "same", "changed", "unknown", "FAILED"  # unknown: it lost, which may be chance
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,19 @@ def verdicts(cells: Twins, declared: Collection[str], limits: Limits) -> list[Ve
     found = [
         _verdict(label, cells.of(label), label in declared, limits, limits.alpha / len(labels)) for label in labels
     ]
-    return sorted(found, key=lambda verdict: (FAILED, CHANGED, SAME).index(verdict.status))
+    return sorted(found, key=lambda verdict: (FAILED, UNKNOWN, CHANGED, SAME).index(verdict.status))
 
 
 def _verdict(label: str, pairs: list[Twin], declared: bool, limits: Limits, alpha: float) -> Verdict:
     reasons: list[str] = []
     remarks: list[str] = []
+    unknown = False
     done = [twin for twin in pairs if twin.before.done and twin.after.done]
     if done:
-        for text, worse in (_quality(done, limits, alpha), _passes(done, limits), _seconds(done, limits, alpha)):
+        found_effect = effect(done, alpha)
+        unknown = found_effect.unknown(limits.points)
+        quality = _quality(done, found_effect, limits)
+        for text, worse in (quality, _passes(done, limits), _seconds(done, limits, alpha)):
             if text:
                 (reasons if worse else remarks).append(text)
     changed: dict[str, list[tuple[Twin, Change]]] = defaultdict(list)
@@ -66,7 +70,7 @@ def _verdict(label: str, pairs: list[Twin], declared: bool, limits: Limits, alph
         (remarks if excused else reasons).append(_told(part, found, len(pairs)))
     if failing := sum(not twin.before.done and not twin.after.done for twin in pairs):
         remarks.append(f"{failing} of {len(pairs)} cells fail, as in the baseline")
-    status = FAILED if reasons else CHANGED if changed else SAME
+    status = FAILED if reasons else UNKNOWN if unknown else CHANGED if changed else SAME
     return Verdict(label, status, tuple(reasons), tuple(remarks), len(pairs))
 
 
@@ -75,9 +79,8 @@ def _told(part: str, found: list[tuple[Twin, Change]], of: int) -> str:
     return f"{part} in {len(found)} of {of} cells ({twin.where}: {change.detail})"
 
 
-def _quality(pairs: list[Twin], limits: Limits, alpha: float) -> tuple[str, bool]:
-    """The effect in words, empty if there is none, and whether it is a regression."""
-    found = effect(pairs, alpha)
+def _quality(pairs: list[Twin], found: Effect, limits: Limits) -> tuple[str, bool]:
+    """The effect on ``pairs`` in words, empty if there is none, and whether it is a regression."""
     if abs(found.mean) < 0.005 and not any(twin.environment_changes for twin in pairs):
         return "", False
     worse = found.worse(limits.points)

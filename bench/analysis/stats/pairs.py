@@ -47,7 +47,7 @@ def difference(
     tests: how many such tests are corrected for together; with n differences p cannot go below 2 / 2^n, which has to
     reach ``alpha / tests``. The interval is for one test. Raises ValueError if a value is missing.
     """
-    by_task = [np.subtract(one, other) for one, other in zip(a, b, strict=True)]
+    by_task = [_without_rounding(np.subtract(one, other)) for one, other in zip(a, b, strict=True)]
     d, weights = check(np.concatenate(by_task), task_weights([len(each) for each in by_task]))
     needed = samples_needed(alpha, tests)
     return Difference(
@@ -56,7 +56,7 @@ def difference(
         seed=seed,
         mean=_mean(by_task),
         p=sign_flip_p(d, weights, seed) if len(d) >= needed else None,
-        beats=_mean([(each > ROUNDING) + (np.abs(each) <= ROUNDING) / 2 for each in by_task]),
+        beats=_mean([(each > 0) + (each == 0) / 2 for each in by_task]),
         seeds=tuple(map(len, by_task)),
         needed=needed,
     )
@@ -65,6 +65,11 @@ def difference(
 def task_weights(seeds: Sequence[int]) -> np.ndarray:
     """Weights of values in a mean over tasks of the mean over ``seeds``, a number for each task: (sum of seeds,)."""
     return np.concatenate([np.full(count, 1 / (len(seeds) * count)) for count in seeds])
+
+
+def _without_rounding(d: np.ndarray) -> np.ndarray:
+    """``d`` with 0 for what only rounding made of it: means of the same numbers differ in their last bits."""
+    return np.where(np.abs(d) <= ROUNDING, 0.0, d)
 
 
 def _mean(by_task: Sequence[np.ndarray]) -> float:

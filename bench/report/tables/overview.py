@@ -11,7 +11,7 @@ import pandas as pd
 
 from bench.analysis.curves import removes
 from bench.analysis.kinds import KINDS, kind, titled
-from bench.analysis.summary import over_seeds
+from bench.analysis.summary import TASK, over_seeds, over_tasks
 from bench.records.schema import TaskKey
 from bench.report.board import Board, keeps_all, role
 from bench.report.links import method_link, records_link, task_link
@@ -29,16 +29,14 @@ def standings(
 ) -> Table:
     """A row for each method that has all ``tasks``, by kind, tier and area; those not ranked come last in their kind.
 
-    Values are means over seeds of the mean over tasks within a seed, as on the leaderboard, with their standard
-    deviation over seeds. The area of a ranked method is that of the standing, over all seeds of each task, with its
-    95 % interval where there are seeds enough for one. Each method is compared with its controls.
+    Values are means over tasks and seeds, as on the leaderboard, with their standard deviation over seeds. The area of
+    a ranked method is that of the standing, with its 95 % interval where there are seeds enough for one. Each method is
+    compared with its controls.
     """
     columns = _columns(board)
-    table = board.table.set_index(["task", "data", "model"]).sort_index()
-    part = pd.concat([table.loc[[task]] for task in tasks])
-    per_seed = part.groupby(["label", "seed"])[columns_of(board)].mean(skipna=False)
-    per_seed = per_seed[part.groupby(["label", "seed"]).size() == len(tasks)]
-    means, spreads = over_seeds(per_seed, ["label"])
+    table = board.table.set_index(TASK).sort_index()
+    part = pd.concat([table.loc[[task]] for task in tasks]).reset_index()
+    means, spreads = over_tasks(part, ["label"], columns_of(board))
     rest = [label for label in means.index if not found or label not in found.labels]
     rest.sort(key=lambda label: (removes(board.any_of(label)) != "heads", -np.nan_to_num(means["area"].loc[label])))
     shown = [label for label in [*(found.labels if found else ()), *rest] if label in means.index]
@@ -46,7 +44,7 @@ def standings(
     over = board.over_controls(tasks)
     compared = [which for which in OVER if any(which in over.get(label, {}) for label in shown)]
     rows, marks = [], []
-    for label in shown:  # methods ranked by the seeds of each task are missing where the tasks share no seed
+    for label in shown:
         record, sources = board.any_of(label), records_link(label, tasks[0] if len(tasks) == 1 else None, root)
         tier = found.tier(label) if found else None
         rows.append(
@@ -98,8 +96,8 @@ def sorted_by(table: Table, key: str) -> Table:
 def by_task(board: Board, label: str, file: str) -> Table:
     """A row for each task that a method has: means over its seeds, with their standard deviation."""
     columns = ["area", *_columns(board)]
-    own = board.table[board.table["label"] == label].set_index(["task", "data", "model"])[columns_of(board)]
-    means, spreads = over_seeds(own, ["task", "data", "model"])
+    own = board.table[board.table["label"] == label].set_index(TASK)[columns_of(board)]
+    means, spreads = over_seeds(own, TASK)
     rows = []
     for task in board.tasks:
         if records := board.of(task, label):
@@ -118,7 +116,7 @@ def by_task(board: Board, label: str, file: str) -> Table:
 def speeds(board: Board) -> list[Table]:
     """Speed-up with half of the heads by method, one table per machine: times from two are never averaged.
 
-    Means over the seeds that a method has on all tasks of the machine; others are left out. Empty for a single machine,
+    Means over the seeds of each task, of the methods that have all tasks of the machine. Empty for a single machine,
     whose speed-ups the other tables show, and where nothing was timed.
     """
     if len(board.machines) <= 1:
@@ -127,11 +125,9 @@ def speeds(board: Board) -> list[Table]:
     for count, which in enumerate(board.machines, 1):
         part = board.on(which)
         timed = [name for name in SHOWN if part.table[name].notna().any()]
-        by_seed = part.table.groupby(["label", "seed"])
-        per_seed = by_seed[timed].mean(skipna=False)[by_seed.size() == len(part.tasks)]
-        if per_seed.isna().all(axis=None):  # at no level near a half, or no method on all tasks
+        means, spreads = over_tasks(part.table, ["label"], timed)
+        if means.isna().all(axis=None):  # at no level near a half, or no method on all tasks
             continue
-        means, spreads = over_seeds(per_seed, ["label"])
         rows = tuple(
             (name(label, method_link(label)), *_cells(means, spreads, label, timed, records_link(label)))
             for label in means.index

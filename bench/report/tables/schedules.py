@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bench.analysis.excluded_tasks import rows_to_average
 from bench.analysis.naming import count
-from bench.analysis.summary import over_seeds
+from bench.analysis.summary import TASK, over_tasks
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord
 from bench.report.board import Board, removes_heads
@@ -28,19 +28,20 @@ class Setting(NamedTuple):
 def schedules(board: Board) -> Table:
     """A row for each score that a schedule is applied to, scored once or again, and columns for how units are ranked.
 
-    The area is the mean over tasks within a seed, then over seeds, with the standard deviation over seeds. Inverse
-    schedules, and methods that remove neurons, are left out. Raises InputError where nothing is left.
+    The area is the mean over tasks and seeds, with the standard deviation over seeds. Inverse schedules, and methods
+    that remove neurons, are left out. Raises InputError where nothing is left, or nothing has all tasks.
     """
     settings = {label: found for label in board.labels if (found := _setting(board.any_of(label)))}
     table = rows_to_average(board.table)
     table = table[table["label"].isin(settings)]
     if not len(table):
         raise InputError(f"{board.folder}: no method there has a schedule and removes heads alone")
-    tasks = table.groupby(["task", "data", "model"]).ngroups
-    table = table[table.groupby(["label", "seed"])["area"].transform("size") == tasks]
-    per_seed = table.groupby(["label", "seed"])[["area"]].mean()
-    means, spreads = (each["area"].to_dict() for each in over_seeds(per_seed, ["label"]))
-    emptied = table.groupby("label")["emptied50"].mean().to_dict()
+    tasks = table.groupby(TASK).ngroups
+    figures, deviations = over_tasks(table, ["label"], ["area", "emptied50"])
+    if not len(figures):
+        raise InputError(f"{board.folder}: no method that has a schedule was run on all of its {tasks} tasks")
+    means, emptied = (figures[column].to_dict() for column in ("area", "emptied50"))
+    spreads = deviations["area"].to_dict()
     labels = {setting: label for label, setting in settings.items()}
     columns = sorted({setting.ranked for setting in labels})
     rows = []
@@ -58,8 +59,9 @@ def schedules(board: Board) -> Table:
             Heading(f"{column}: area", f"{key}_area"),
             Heading(f"{column}: emptied (%)", f"{key}_emptied", EMPTIED),
         ]
-    seeds = count(table["seed"].nunique(), "seed")
-    caption = f"Area by score and schedule, mean over {count(tasks, 'task')} and {seeds}. Emptied: {EMPTIED.lower()}."
+    seeds = sorted(set(table[table["label"].isin(means)].groupby(["label", *TASK]).size()))
+    told = count(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
+    caption = f"Area by score and schedule, mean over {count(tasks, 'task')} and {told}. Emptied: {EMPTIED.lower()}."
     return Table("schedules", caption, tuple(headings), tuple(rows))
 
 

@@ -102,7 +102,7 @@ def test_means_are_over_tasks_and_seeds_and_emptied_is_a_share_of_cells(ran, boa
     assert table.caption.startswith("Area by score and schedule, mean over 2 tasks and 4 seeds.")
 
 
-def test_area_and_share_emptied_are_of_the_seeds_that_have_all_tasks(ran, board_of):
+def test_area_and_share_emptied_are_means_over_tasks_whose_seeds_may_differ(ran, board_of):
     board = board_of(
         [
             ran("gnorm", 0.7, WHOLE_MODULE if seed > 1 else FROM_BOTH, seed, data=data)
@@ -111,16 +111,21 @@ def test_area_and_share_emptied_are_of_the_seeds_that_have_all_tasks(ran, board_
         ]
     )
     table = schedules(board)
-    assert [cell.shown for cell in table.rows[0][2:]] == ["0.500", "0"]
-    assert table.caption.startswith("Area by score and schedule, mean over 2 tasks and 2 seeds.")
+    assert [cell.shown for cell in table.rows[0][2:]] == ["0.500", "25"]
+    assert table.caption.startswith("Area by score and schedule, mean over 2 tasks and 2 to 4 seeds.")
 
 
 def test_tasks_that_are_left_out_are_told(ran, tmp_path, capsys):
     arrays = {"outcomes": np.zeros((1, 3, 100), dtype=bool)}
-    for data, seed in (("first", 0), ("first", 1), ("second", 0)):
-        Store(tmp_path).write(f"{data}/ae/seed{seed}", ran("ae", seed=seed, data=data), arrays)
+    for data, label in (("first", "ae"), ("first", "gnorm"), ("second", "ae")):
+        Store(tmp_path).write(f"{data}/{label}/seed0", ran(label, data=data), arrays)
     assert main(["leaderboard", str(tmp_path), "--by", "schedule"]) == 0
-    assert "headbench: Not shown, as some task is missing: ae (seed 1).\n" in capsys.readouterr().err
+    assert "headbench: Not shown, as some task is missing: gnorm (seed 0).\n" in capsys.readouterr().err
+
+
+def test_where_no_score_has_all_tasks_it_is_one_line(ran, board_of):
+    with pytest.raises(InputError, match="no method that has a schedule was run on all of its 2 tasks"):
+        schedules(board_of([ran("ae", data="first"), ran("gnorm", data="second")]))
 
 
 def test_only_schedules_that_remove_heads_by_importance_are_shown(ran, make_record, board_of):

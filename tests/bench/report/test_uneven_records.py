@@ -34,6 +34,32 @@ def test_only_controls_may_be_timed(write):
     assert '<p class="lead">1 method;' in page
 
 
+@pytest.mark.parametrize("other", [range(1, 3), range(7, 9)], ids=["some of the same", "none of the same"])
+def test_tasks_may_have_other_seeds_than_each_other(write, other):
+    """As two runs into one folder leave them: each task counts alike, on the leaderboard as in a report."""
+    for label, at_half in (("michel", 60), ("ae", 40)):
+        for data, seeds in (("alpha", range(4)), ("beta", other)):
+            for seed in seeds:
+                folder = write(label, at_half, seed, data, noise=0.05)
+    board = read(folder)
+    found = standing(board, board.tasks)
+    text = markdown(board)
+    assert found.labels == ("michel", "ae") and "Not shown" not in text
+    for place, label in enumerate(found.labels):
+        areas = [[record_area(record) for record in board.of(task, label)] for task in board.tasks]
+        mean, spread = np.mean([np.mean(each) for each in areas]), np.mean([np.std(each, ddof=1) for each in areas])
+        assert (found.area.value[place], found.spread[place]) == pytest.approx((mean, spread))
+        (line,) = [line for line in text.partition("\n## class")[0].splitlines() if line.startswith(f"| {label} ")]
+        assert f"| {mean:.3f} ±{spread:.3f} |" in line
+
+
+def record_area(record) -> float:
+    """Normalised area under the curve of a record, by trapezoids."""
+    result = record.result
+    quality = (np.mean(result.quality, axis=0) - result.chance) / (result.quality[0][0] - result.chance)
+    return float(np.trapezoid(quality, np.array(result.removed) / result.units))
+
+
 def test_a_layer_may_have_no_heads(write):
     board = read(write("michel", 60))
     (record,) = board.records.values()

@@ -46,6 +46,9 @@ def test_texts_without_answers_need_more_cells(keep, regress):
             keep(name, quality=quality, processor=processor, seeds=range(count), texts=True)
         found, said = regress()
         assert found == code and ("no interval" in said) == (count == 1)
+        if count == 1:
+            assert "no regressions in 1 method, 1 cell (not known of 1 method): " in said and "unknown michel" in said
+            assert "keeps 10.00 points less" in said and "whose quality is no mean over documents; 6 are needed" in said
 
 
 def test_what_was_meant_fails_by_its_loss(keep, regress):

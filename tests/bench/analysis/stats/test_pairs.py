@@ -35,6 +35,13 @@ def test_a_difference_of_seeds_on_one_task(pairs, tests):
     assert got.p == (sign_flip_p(a - b) if len(pairs) >= got.needed else None)
 
 
+def test_what_rounding_makes_of_equal_means_is_no_difference():
+    mean = np.full(10, 0.3).mean()
+    assert mean != 0.3
+    got = difference([np.full(10, mean)] * 2, [np.full(10, 0.3)] * 2)
+    assert (got.mean, got.p, got.beats, got.interval) == (0, 1, 0.5, (0, 0))
+
+
 @pytest.mark.parametrize(("number", "needed"), [(1, 6), (2, 3), (3, 2), (4, 2), (5, 2), (6, 1), (7, 1)])
 def test_seeds_needed_of_each_task_make_up_at_least_the_differences_needed(number, needed):
     assert difference([np.ones(1)] * number, [np.zeros(1)] * number).seeds_needed == needed
