@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import torch
+from pydantic import ValidationError
 
 from bench.measure.corpus import signatures_of, statistics_of, translations_of
 from bench.measure.cost import Stopwatch, counting, peak_bytes, reset_peak
@@ -19,7 +20,7 @@ from bench.measure.result import arrays_of, result_of
 from bench.measure.status import Status
 from bench.measure.timing import timed_levels
 from bench.measure.view import view_of
-from bench.records.errors import Changed
+from bench.records.errors import Changed, first_complaint
 from bench.records.measured import Measured, ProcessorSeconds
 from bench.records.protocol import PROTOCOL
 from bench.records.provenance import provenance
@@ -71,7 +72,7 @@ def of_the_machine(error: BaseException) -> bool:
 def reason_of(error: BaseException) -> str:
     """Why something failed, in one line that any terminal and file can hold."""
     try:
-        said = str(error).strip() or "no message"
+        said = first_complaint(error) if isinstance(error, ValidationError) else str(error).strip() or "no message"
     except BaseException as another:  # an error's text is code of whoever wrote it
         said = f"its message cannot be shown ({type(another).__name__})"
     return _printable(f"{type(error).__name__}: {said}".splitlines()[0][:LONGEST_REASON])

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from bench.measure.cell import check_origin
 from bench.measure.generation import generation_latency
 from bench.measure.latency import forward_latency
 from bench.measure.status import Status
@@ -63,6 +64,7 @@ def _opened(cell: Cell, cache: Cache, device: torch.device) -> nn.Module:
     if place not in _at_hand:
         _at_hand.clear()  # before another is opened
         task = open_task(cell.task)
+        check_origin(cell, task)
         task.prepare(cell.seed, cache, device)
         _at_hand[place] = task.open(cell.seed, cache, device).requires_grad_(False)
     return _at_hand[place]

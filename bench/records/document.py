@@ -32,7 +32,8 @@ same machine and versions. A field with the default value that the JSON schema g
 ([merge](command-line.md#merge)).
 
 If there is a file `records.tar.xz` and no folder `records`, the records are read from the file. `headbench pack` writes
-it ([pack](command-line.md#pack)): a tar archive of the same files and nothing else, in a seventh to a third of the space.
+it ([pack](command-line.md#pack)): a tar archive of the same files and nothing else, in a seventh to a third of the
+space.
 
 For 2,000 records or more that are not packed, verbs that only read keep an index, `records/index.cache`, so that they
 need not check the same records again. A record is taken from the index as long as the size, times and inode of its two

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 CONTINUE = "finished cells are kept: run the command again to continue"  # said where a run ends early
 
@@ -30,6 +34,13 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     near = get_close_matches(name, alike or names, n=1, cutoff=0.3 if alike else 0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"available: {', '.join(names)}"
     return InputError(f"unknown {kind} {name!r}: {hint}")
+
+
+def first_complaint(error: ValidationError) -> str:
+    """The first field of a record that is wrong, and why: ``result.units: Field required``."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in ("done", "failed"))
+    return f"{place or 'record'}: {first['msg']}"
 
 
 class Changed(InputError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +11,7 @@ from torch import nn
 
 from bench.records.errors import InputError
 from bench.records.protocol import PROTOCOL
+from bench.records.storage.names import record_name
 from bench.suites.keys import heads_part, method_part, shared_code
 from bench.suites.parse import MethodSpec
 from bench.suites.plugins import task_plugin_fault
@@ -22,8 +22,6 @@ from tasks.contract import TASKS, Task
 from tasks.data.calibration import LEAST
 from tasks.digest import digest_of
 from tasks.request import CalibrationSource, TaskSpec
-
-LONGEST_NAME = 200  # bytes in a file name; most file systems allow 255, extensions included
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,7 @@ class Cell:
     @property
     def name(self) -> str:
         """Path of its record below the folder of records, without the suffix."""
-        parts = (f"{self.task.task}.{self.data}.{self.model}", self.method.label, f"seed{self.seed}")
-        return "/".join(_file_name(part) for part in parts)
+        return record_name(self.task.task, self.data, self.model, self.method.label, self.seed)
 
     @property
     def where(self) -> str:
@@ -67,11 +64,16 @@ def open_task(spec: TaskSpec) -> Task:
 def heads_of(task: Task, model: nn.Module) -> HeadMap:
     """The units of ``model`` that may be removed under ``task``.
 
-    Raises InputError where there are none, and UnsupportedArchitecture where they cannot be found.
+    Raises InputError where none may be removed, and UnsupportedArchitecture where they cannot be found.
     """
     heads = HeadMap.of(model, task.spec.unit, task.spec.kinds)
     if not len(heads):
         raise InputError(f"{task.model_name}: no attention head is left in it, so there is nothing to remove")
+    if not heads.removable:
+        raise InputError(
+            f"{task.model_name}: the {len(heads)} attention modules that have heads cannot run without any, and have "
+            "one unit each, so there is nothing to remove"
+        )
     return heads
 
 
@@ -169,9 +171,3 @@ def check_start(method: MethodSpec, task: Task) -> None:
             f"{method.label}: {task.model_name} is taken as it is, so there is no training to take the place of: add "
             "--finetune, or leave out start=pretrained"
         )
-
-
-def _file_name(text: str) -> str:
-    """``text`` as a file name that is valid on any file system."""
-    name = re.sub(r"[^\w.=+-]", "_", text)
-    return name if len(name.encode()) <= LONGEST_NAME else f"{name[:40]}-{digest_of(text)[:16]}"

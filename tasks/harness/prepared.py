@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import io
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,13 @@ class PreparedTask(ConfigurableTask):
         for request in self._instances:
             request.resps, request.filtered_resps = [], {}
         self.values = []
+
+    def aggregation(self) -> dict[str, Callable[..., Any]]:
+        """What makes each metric of all documents; a perplexity that is too large for a float is the largest one.
+
+        That of words may be: a paragraph without spaces is one word.
+        """
+        return {metric: _finite(function) for metric, function in super().aggregation().items()}
 
     def process_results(self, doc: Any, results: Any) -> dict[str, Any]:
         values = super().process_results(doc, results)
@@ -117,6 +125,17 @@ def check_right_or_wrong(task: str, metric: str, document: int, value: Any) -> N
             f"{task}: its {metric} of document {document} is {value:.3g}, neither right nor wrong: such tasks cannot "
             "be compared here"
         )
+
+
+def _finite(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def finite(items: Any) -> Any:
+        try:
+            return function(items)
+        except OverflowError:
+            return sys.float_info.max
+
+    return finite
 
 
 def _listed(value: Any) -> list[Any]:

@@ -145,6 +145,14 @@ def test_perplexity_is_that_of_every_word_after_the_beginning(uneven, harness):
         assert told == pytest.approx(logits[0].gather(1, ids[0, 1:, None]).sum().item(), abs=1e-4)
 
 
+def test_a_perplexity_that_is_too_large_for_a_float_is_the_largest():
+    """As that of words is where a paragraph has no spaces, and so is one word."""
+    made = loading.load(["headbench_texts"], [], "", {}, False)["headbench_texts"].aggregation()
+    assert made["word_perplexity"]([(-800.0, 1)]) == sys.float_info.max
+    assert made["word_perplexity"]([(-8.0, 1), (-2.0, 4)]) == pytest.approx(math.exp(2))
+    assert made["bits_per_byte"]([(-800.0, 400)]) == pytest.approx(2 / math.log(2))
+
+
 def test_requests_are_built_and_texts_tokenized_once(language_model, uneven, harness, monkeypatch):
     tokenizer, model = language_model
     harness(model, tokenizer)

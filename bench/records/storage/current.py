@@ -9,6 +9,7 @@ from typing import Any
 from bench.records.errors import CorruptRecord, InputError, OtherProtocol
 from bench.records.schema import FinishedRecord, Record
 from bench.records.storage.files import tell
+from bench.records.storage.names import is_own_place
 from bench.records.storage.packed import is_packed
 from bench.records.storage.store import Store
 
@@ -47,10 +48,10 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
 
 
 def _copies(records: Mapping[Path, Record]) -> dict[Path, Path]:
-    """Records of a cell that another is of as well, each with that one: copies have longer names, mostly."""
+    """Records of a cell that another is of as well, each with that: in its own place, or of the shortest name."""
     first: dict[tuple[Any, ...], Path] = {}
     found = {}
-    for path in sorted(records, key=lambda path: (len(str(path)), path)):
+    for path in sorted(records, key=lambda path: (not is_own_place(path, records[path]), len(str(path)), path)):
         record = records[path]
         if (known := first.setdefault((record.task, record.cell.label, record.cell.seed), path)) != path:
             found[path] = known

@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.records.errors import CorruptRecord, InputError, OtherProtocol
 from bench.records.schema import RECORD, FinishedRecord, Record
 from bench.records.storage.files import digest_of, folders_above, naming, temporary
+from bench.records.storage.names import is_own_place
 from bench.records.storage.packed import stored
 from bench.records.storage.store import Store
 
@@ -30,6 +31,7 @@ class Source:
     outcomes: str
     result: str
     timed: bool
+    own_place: bool  # where a run looks for it, and no copy under another name
 
     @classmethod
     def of(cls, folder: Path, path: Path, record: Record) -> Source:
@@ -37,7 +39,7 @@ class Source:
         if isinstance(record, FinishedRecord):
             outcomes, timed = record.outcomes, record.measured.latency is not None
             found = digest_of([record.result.model_dump(mode="json"), outcomes])
-        return cls(folder, path, record.key, record.digest, outcomes, found, timed)
+        return cls(folder, path, record.key, record.digest, outcomes, found, timed, is_own_place(path, record))
 
     @property
     def name(self) -> str:
@@ -45,9 +47,9 @@ class Source:
         return self.path.relative_to(Store(self.folder).folder).with_suffix("").as_posix()
 
     @property
-    def rank(self) -> tuple[bool, bool]:
-        """Larger for the record to keep: one with a result, and of these one that was timed."""
-        return bool(self.result), self.timed
+    def rank(self) -> tuple[bool, bool, bool]:
+        """Larger for the record to keep: one with a result, of these one that was timed, then one in its own place."""
+        return bool(self.result), self.timed, self.own_place
 
 
 @dataclass

@@ -18,7 +18,7 @@ from safetensors.numpy import save
 
 from bench.records.arrays import ODD, decoded
 from bench.records.consistency import check_outcomes
-from bench.records.errors import CorruptRecord, InputError, OtherProtocol
+from bench.records.errors import CorruptRecord, InputError, OtherProtocol, first_complaint
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import RECORD, FinishedRecord, Record
 from bench.records.storage.files import NotAFile, digest_of, is_left, locked, tell, write_together, write_whole
@@ -131,7 +131,7 @@ class Store:
         try:
             record = RECORD.validate_json(text, strict=True)
         except ValidationError as error:
-            raise CorruptRecord(f"{path}: {_first_complaint(error)}") from error
+            raise CorruptRecord(f"{path}: {first_complaint(error)}") from error
         if isinstance(record, FinishedRecord):
             shape = decoded(arrays, path.with_suffix(".safetensors"))["outcomes"].shape
             try:
@@ -185,7 +185,12 @@ class Store:
         return next((folder for folder in folders if folder.is_symlink()), None)
 
     def check_own(self, *paths: Path) -> None:
-        """Raise InputError where records are packed, or one at ``paths`` is or would be below a symbolic link."""
+        """Raise InputError where records are packed, or ``paths`` are or would be below a file or symbolic link."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(
+                f"{self.folder}: a file, where the folder of records should be: move it away, or give another folder "
+                "by --out"
+            )
         if is_packed(self.folder):
             raise InputError(
                 f"{archive_of(self.folder)}: the run's records are packed, and nothing is written there: give another "
@@ -238,13 +243,6 @@ def _not_finite(name: str) -> None:
 def _protocol(content: dict[str, Any]) -> Any:
     cell = content.get("cell")
     return cell.get("protocol") if isinstance(cell, dict) else None
-
-
-def _first_complaint(error: ValidationError) -> str:
-    """The first field that is wrong and why: ``result.units: Field required``."""
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part not in ("done", "failed"))
-    return f"{place or 'record'}: {first['msg']}"
 
 
 def _content(record: Record) -> dict[str, Any]:

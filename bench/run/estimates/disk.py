@@ -30,7 +30,7 @@ def disk_use(jobs: Sequence[TrainJob | CellJob], cache: Path, out: Path, variabl
     A trained model takes as much as the one that it starts from would in float32. variable: of the environment, that
     says where ``cache`` is. Raises InputError where that does not fit.
     """
-    trained = [_weights(job.cell) for job in jobs if isinstance(job, TrainJob)]
+    trained = [size for job in jobs if isinstance(job, TrainJob) and (size := _weights(job.cell))]
     models = sum(trained)
     records = records_of([job.cell for job in jobs if isinstance(job, CellJob)])
     if not models and records < LITTLE:

@@ -50,6 +50,8 @@ def over_calibration(spec: MethodSpec, shape: Shape, removed: Sequence[int]) -> 
             return None
         total += once
     levels = sum(count > 0 for count in removed) * int(options.get("draws", 1))
+    if spec.name == "none":  # from which nothing is removed, and so nothing recovered
+        return total
     if (how := options.get(RECOVER.name)) == "bias":
         total += Calibration(levels, 0)
     elif how:

@@ -114,6 +114,11 @@ def test_a_share_of_training_is_a_step_at_least(complaint, share):
         (["--methods", "michel:layer_norm=7"], "method michel: option layer_norm=7: expected one of auto, true, false"),
         (["--methods", "random:draws=0"], "method random: option draws=0: expected a whole number, at least 1"),
         (["--methods", "michel:"], "method michel: option '': expected OPTION=VALUE"),
+        (["--methods", "none,random:recompute=2"], "random:recompute=2: a greedy schedule needs one draw, not 10: use"),
+        (
+            ["--methods", "amp:recompute=2"],
+            "amp:recompute=2: a greedy schedule removes heads only: use parts=heads, or",
+        ),
         (["--methods", "michel:layer_norm"], "method michel: option 'layer_norm': expected OPTION=VALUE"),
         (["--methods", "all:draws=2"], "all takes no options: give them to a method by name"),
         (["--methods", "all,draws=2"], "all takes no options: give them to a method by name"),

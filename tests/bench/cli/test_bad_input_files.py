@@ -67,6 +67,13 @@ def test_an_output_folder_that_cannot_be(complaint, tmp_path, tiny_data, tiny_mo
         assert complaint("list", "cells", *own(tiny_data, tiny_model)[1:], "--out", place) == said
 
 
+def test_a_file_where_the_folder_of_records_should_be(complaint, tmp_path, tiny_data, tiny_model):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "records").write_text("mine")
+    said = complaint(*own(tiny_data, tiny_model), "--out", "out")
+    assert said.startswith("out/records: a file, where the folder of records should be: move it away, or give another")
+
+
 def test_bad_input_leaves_no_folder_behind(complaint, tmp_path, tiny_data):
     for flags in (own("nowhere.jsonl"), own(tiny_data, "./nowhere"), ["run", "--levels", "2"]):
         complaint(*flags, "--out", tmp_path / "out")

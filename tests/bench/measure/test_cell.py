@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+
+import pytest
 import torch
+from pydantic import ValidationError
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BartConfig, BartForSequenceClassification
 
 from bench.measure import evaluate
 from bench.measure.cell import reason_of, run_cell
+from bench.measure.cell_timing import time_cell
+from bench.records.errors import Changed
+from bench.records.result import Passes
 from bench.records.schema import FinishedRecord
-from bench.suites.cells import plan
+from bench.suites.cells import open_task, plan
 from bench.suites.parse import parse_methods
 from bench.suites.plugins import load_plugins
 from bench.suites.suite import Suite
@@ -46,6 +54,25 @@ def test_kinds_of_attention_are_recorded_where_a_model_has_several(tiny_model, t
 def test_a_reason_steers_no_terminal():
     error = ValueError("\x1b[31mred\x1b[0m\x00 \ud800 ü\nmore")
     assert reason_of(error) == r"ValueError: \x1b[31mred\x1b[0m\x00 \ud800 ü"
+
+
+def test_a_reason_names_the_field_that_a_record_refuses():
+    with pytest.raises(ValidationError) as raised:
+        Passes.model_validate({"forward": 1, "backward": "many"})
+    assert reason_of(raised.value).startswith("ValidationError: backward: Input should be a valid integer")
+
+
+def test_a_model_that_was_changed_since_the_run_began_is_not_timed(tiny_model, tiny_data, tmp_path):
+    shutil.copytree(tiny_model, folder := tmp_path / "own")
+    spec = TaskSpec(task="classification", model=str(folder), data=str(tiny_data), limit=20)
+    wanted = {"methods": parse_methods("magnitude"), "seeds": (0,), "levels": (0, 1), "calibration": 8}
+    (cell,) = plan(Suite(name="one", tasks=(spec,), **wanted), "cpu")
+    record, arrays = run_cell(cell, Cache(tmp_path))
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: 2 * values for name, values in weights.items()}, folder / "model.safetensors", {"format": "pt"})
+    open_task.cache_clear()
+    with pytest.raises(Changed, match="its data or model is not the one that this run was planned with"):
+        time_cell(cell, record, arrays, Cache(tmp_path), lambda: True)
 
 
 def test_each_seed_has_the_ends_of_its_own_model(tiny_model, tiny_data, tmp_path, monkeypatch):

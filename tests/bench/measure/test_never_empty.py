@@ -52,6 +52,12 @@ def test_prune_keeps_one_of_each_layer_and_says_so(place, stablelm, capsys):
     ).read_text(encoding="utf-8")
     smaller = load_pruned(place.folder / "small")
     assert HeadMap.of(smaller).shape == (1, 1)
+    capsys.readouterr()
+    again = ["run", *own[:2], "--model", str(place.folder / "small"), *own[4:], "--methods", "none", "--seeds", "1"]
+    assert main([*again, "--out", str(place.out)]) == 2
+    said = capsys.readouterr().err
+    assert "small: the 2 attention modules that have heads cannot run without any, and have one unit each" in said
+    assert said.count("\n") == 1 and not place.out.exists()
     for keep in ("0.0", "1"):
         capsys.readouterr()
         assert main(["prune", *own, "--method", "michel", "--keep", keep, "--out", str(place.folder / "none")]) == 2

@@ -88,6 +88,17 @@ def test_of_one_cell_the_first_that_was_timed_is_kept_or_else_that_has_a_result(
         shutil.rmtree(c)
 
 
+def test_of_a_record_and_its_copy_the_record_stays_in_its_place(tmp_path, add, capsys):
+    """A run looks for it there; a copy may have a name that is shorter, or comes before."""
+    a, b, c = (tmp_path / name for name in "abc")
+    own = "classification.data.model/m/seed0"
+    add(a, name=own), add(a, name="old/m/seed0"), add(b, seed=1, name="classification.data.model/m/seed1")
+    merged = merge([a, b], c)
+    assert f"records/{own}.json" in files(c) and [each.name for each in merged.duplicates] == ["old/m/seed0"]
+    assert Store(a).path(own) in read_current(a)[0]
+    assert f"{own}.json is of the same cell: " in capsys.readouterr().err
+
+
 def test_one_key_under_two_names_is_one_cell(tmp_path, add):
     a, b, c = (tmp_path / name for name in "abc")
     add(a, timed=False), add(b, name="other/m/seed0")

@@ -67,3 +67,6 @@ def test_models_are_trained_and_kept_in_float32(tmp_path, tiny_model, tiny_data)
         jobs = [TrainJob(cell, tmp_path / "cache") for cell in cells]
         told.append(disk_use(jobs, tmp_path / "cache", tmp_path))
     assert told[0] == told[1] and "MB for 2 models" in told[0]
+    suite = Suite(name="built in", tasks=(TaskSpec(task="mnli"),), methods=parse_methods("none"), **wanted)
+    small = [TrainJob(cell, tmp_path / "cache") for cell in plan(suite, "cpu")]
+    assert disk_use([*small, *jobs], tmp_path / "cache", tmp_path) == told[1]  # built-in models take next to nothing

@@ -34,7 +34,7 @@ load_plugins()
 OPTIONS = (
     "michel:recompute=3,magnitude:recover=bias,random:draws=3,random:draws=3,recover=lstsq,ae:recover=scale,"
     "kwon:parts=both,path:rounds=20,points=2,path:along=layer,points=2,rounds=3,shapley:permutations=5,attr:steps=2,"
-    "random-both:draws=2,amp:recover=lstsq,kwon:recover=scale-damped"
+    "random-both:draws=2,amp:recover=lstsq,kwon:recover=scale-damped,none:recover=bias,none:recover=lstsq"
 )
 OFTEN = ("ae", "attr", "flap", "greedy-michel", "michel", "obs", "oracle-greedy", "random")  # of each kind of cost
 TRAINING_FREE = sorted(name for name, method in METHODS.items() if not method.trains)
