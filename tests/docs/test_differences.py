@@ -30,6 +30,7 @@ def made_up(question):
     return known.get((question.a, question.tasks))
 
 
+@pytest.mark.slow
 def test_the_tables_are_of_the_records(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["differences", "--check"])
     assert revise_pages(differences.__doc__, "difference", revised) == 0, capsys.readouterr().out

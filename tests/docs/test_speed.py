@@ -11,6 +11,7 @@ from torch import nn
 
 from methods.heads import HeadMap
 from tests.docs.documents import ROOT
+from tests.fixtures.slow import slow_cases
 
 STUDIES = ROOT / "docs" / "studies"
 NAMES = ("studied", "shapes", "speed_page")
@@ -25,7 +26,7 @@ def study(monkeypatch):
         sys.modules.pop(name, None)
 
 
-@pytest.mark.parametrize("removed", [pytest.param(0.0, marks=pytest.mark.slow), 0.5])
+@pytest.mark.parametrize("removed", [*slow_cases(0.0), 0.5])
 @torch.no_grad()
 def test_operations_and_cache_are_those_of_a_model_that_runs(study, removed):
     shapes = study["shapes"]

@@ -15,6 +15,7 @@ from tasks.builtin.model import build
 from tasks.data.dataset import SPLITS
 from tasks.data.encode import encode
 from tasks.models.train import predict
+from tests.fixtures.slow import slow_cases
 
 MODULES = {module.__name__.split(".")[-1]: module for module in (sentiment, inference, languages)}
 DATASETS = {name: module.dataset() for name, module in MODULES.items()}
@@ -60,7 +61,7 @@ def test_is_full_balanced_and_the_same_each_time(name):
         ("inference", (1, 2), True, 0.45),
     ],
 )
-@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("binary", [False, *slow_cases(True)])
 def test_shallow_models_fail(name, ngrams, only_last, most, binary):
     data = DATASETS[name]
 

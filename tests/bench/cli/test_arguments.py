@@ -283,6 +283,7 @@ def test_a_reader_that_goes_away_is_no_fault():
     assert (process.returncode, errors) == (141, "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full on this system")
 def test_output_that_cannot_be_written_is_one_line():
     with Path("/dev/full").open("w") as full, command("list", "suites", stdout=full) as process:

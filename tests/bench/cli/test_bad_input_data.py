@@ -231,7 +231,8 @@ def test_a_mirror_that_is_not_there(complaint, tmp_path):
     assert complaint("run", "--mirror", "nowhere") == "--mirror nowhere: no such folder"
 
 
-@pytest.mark.parametrize("flag", ["--data", pytest.param("--model", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("flag", ["--data", "--model"])
 def test_an_id_that_is_nowhere_to_be_had_offline(flag, tmp_path, tiny_data):
     own = ["--task", "classification", "--out", str(tmp_path / "out"), "--methods", "none"]
     own += [] if flag == "--data" else ["--data", str(tiny_data)]

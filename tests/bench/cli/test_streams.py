@@ -15,6 +15,7 @@ import pytest
 from bench.__main__ import main
 from bench.cli.streams import make_usable
 from bench.records.storage.store import Store
+from tests.fixtures.slow import slow_cases
 
 ROOT = Path(__file__).parents[3]
 METHOD, DATA = "mé", "Ω–\udce9"  # the last one stands for a byte of a file name that is not UTF-8
@@ -68,7 +69,7 @@ def start(folder: Path, *arguments: str, to: str) -> subprocess.CompletedProcess
     return subprocess.run(["sh", "-c", command], cwd=folder, env=environment, capture_output=True, timeout=300)
 
 
-@pytest.mark.parametrize(("arguments", "to", "code"), [("run", CLOSED[-1], 0), ("nowhere", "2>&-", 2)])
+@pytest.mark.parametrize(("arguments", "to", "code"), [("run", CLOSED[-1], 0), *slow_cases(("nowhere", "2>&-", 2))])
 def test_a_verb_whose_streams_are_closed_does_its_work_in_silence(run, arguments, to, code):
     done = start(run, "leaderboard", arguments, to=to)
     assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")

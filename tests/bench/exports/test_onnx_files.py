@@ -14,9 +14,10 @@ from bench.exports.onnx_files import OPSET, write_onnx
 from bench.exports.runner import Runner, in_place_of
 from bench.records.errors import InputError
 from methods.heads import HeadMap, remove_heads
+from tests.fixtures.slow import slow_cases
 
 # T5's two graphs take twice as long as the others together; an encoder is also exported in the tests of the verb prune.
-FAMILIES = ["llama", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bert", "t5"))]
+FAMILIES = ["llama", *slow_cases("bert", "t5")]
 SIZES = {"batch", "sequence", "past_sequence", "encoder_sequence", "sequence + past_sequence"}
 
 
@@ -176,7 +177,7 @@ def test_a_difference_is_found(exported, texts):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["gpt2", pytest.param("llama", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("family", ["gpt2", *slow_cases("llama")])
 def test_a_language_model_without_any_head(uneven, onnx, texts, tmp_path, family):
     """It has no cache, and takes positions all the same."""
     model = uneven(family)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from bench.exports.tracing import traceable
+from tests.fixtures.slow import slow_cases
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def compiled():
     return lambda model: torch.compile(model, backend="eager", fullgraph=True)
 
 
-@pytest.mark.parametrize("family", ["bert", pytest.param("t5", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("family", ["bert", *slow_cases("t5")])
 @torch.no_grad()
 def test_a_model_compiles_without_a_break(uneven, texts, compiled, family):
     model, inputs = uneven(family), texts(3, 5)

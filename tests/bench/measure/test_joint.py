@@ -74,6 +74,7 @@ def test_its_weights_are_measured_and_its_cost_is_training(run):
     assert measured["scoring_seconds"] == 0 and measured["method_training_seconds"] > 0
 
 
+@pytest.mark.slow
 def test_the_share_of_training_is_part_of_its_key_and_of_no_other(run):
     before = {name: record["key"] for name, record in run("--training", "0.1").items()}
     after = {name: record["key"] for name, record in run("--training", "0.2").items()}
@@ -95,6 +96,7 @@ def test_neurons_removed_lie_beside_the_record(place):
     assert result["parameters"][1]["model"] < other["parameters"][1]["model"] < result["parameters"][0]["model"]
 
 
+@pytest.mark.slow
 def test_neurons_that_a_joint_method_removes_are_kept_beside_the_record(place):
     assert place.run("--training", "0.1", "--methods", "amp-recovered,amp-recovered:parts=neurons,amp") == 0
     arrays = {path.parent.name: load_file(path) for path in (place.out / "records").rglob("*.safetensors")}

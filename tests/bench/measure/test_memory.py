@@ -18,6 +18,7 @@ from methods.contract.view import View
 from methods.heads import HeadMap
 from tasks.language_model import LanguageModel
 from tasks.request import TaskSpec
+from tests.fixtures.slow import slow_cases
 
 load_plugins()
 
@@ -130,7 +131,7 @@ def test_attention_rows_are_there_of_one_layer(config, dtype):
     assert 0.7 < peak_of("ae", config, dtype) / most < 1.3
 
 
-@pytest.mark.parametrize("name", ["michel", "tis", "gnorm"])
+@pytest.mark.parametrize("name", ["michel", *slow_cases("tis", "gnorm")])
 def test_gradients_hold_the_graph_of_one_batch(config, dtype, name):
     assert 0.7 < peak_of(name, config, dtype) / graph_bytes(config, TEXTS, LENGTH, dtype.itemsize) < 1.4
 

@@ -8,6 +8,7 @@ import pytest
 
 from bench.__main__ import main
 from bench.records.storage.files import digest_of, tell
+from tests.fixtures.slow import slow_cases
 
 FLAGS = ("--methods", "none,random", "--seeds", "2")
 
@@ -18,7 +19,7 @@ def damaged(place, ending: str, method: str = "random"):
     return path
 
 
-@pytest.mark.parametrize("ending", [".json", ".safetensors"])
+@pytest.mark.parametrize("ending", [".json", *slow_cases(".safetensors")])
 def test_a_damaged_record_is_named_set_aside_and_made_again(place, capsys, ending):
     assert place.run(*FLAGS) == 0
     files, results = place.files(), place.results()
@@ -63,7 +64,7 @@ def test_a_dry_run_names_a_damaged_record_and_leaves_it(place, capsys):
     assert place.files() == files
 
 
-@pytest.mark.parametrize("ending", [".json", pytest.param(".safetensors", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ending", [".json", *slow_cases(".safetensors")])
 def test_verbs_that_only_read_name_a_damaged_record_and_leave_it_out(place, capsys, ending):
     assert place.run(*FLAGS) == 0
     damaged(place, ending)

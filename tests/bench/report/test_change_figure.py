@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -24,6 +25,7 @@ from tasks.models.cache import Cache
 from tasks.request import TaskSpec
 
 
+@pytest.mark.slow
 def test_the_first_change_is_that_of_the_score_on_the_smaller_model(place):
     assert place.run("--methods", "greedy-gnorm,michel,random:draws=2") == 0
     board = read(place.out)

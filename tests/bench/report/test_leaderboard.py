@@ -21,6 +21,7 @@ from bench.report.figures.overview import overview
 from bench.report.leaderboard import markdown, summary, to_csv, write
 from bench.report.tables.columns import COLUMNS
 from bench.report.tables.overview import standings
+from tests.fixtures.slow import slow_cases
 
 OUTCOMES = {"outcomes": np.zeros((1, 3, 100), dtype=bool)}
 
@@ -332,9 +333,8 @@ def test_no_mean_is_taken_over_times_of_two_machines(make_record, changed, board
 @pytest.mark.parametrize(
     "suite",
     [
-        "mini",
         "real-trained",
-        *(pytest.param(suite, marks=pytest.mark.slow) for suite in ("ablations", "multi30k", "real", "real-llama")),
+        *slow_cases("ablations", "mini", "multi30k", "real", "real-llama"),
     ],
 )
 def test_the_committed_leaderboard_is_drawn_from_the_committed_records(tmp_path, suite):

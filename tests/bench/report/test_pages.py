@@ -190,6 +190,7 @@ def test_a_model_no_better_than_chance_ranks_nothing(write, changed, parse, draw
     )
 
 
+@pytest.mark.slow
 def test_times_of_two_machines_are_shown_apart(run, write, parse):
     folder = run(seeds=1, labels=("michel", "random"), data=("alpha",))
     write("michel", 80, 1, "alpha", processor="B")

@@ -127,6 +127,7 @@ def test_a_table_without_the_column_that_it_is_sorted_by_stays_as_it_is(make_rec
     assert rows[0] == rows[1] and len(rows[0]) == 3
 
 
+@pytest.mark.slow
 def test_seeds_may_have_models_of_other_sizes(write, make_record):
     folder = write("michel", 60)
     record = make_record("michel", "alpha", seed=1, removed=(0, 4, 12), result={"shape": [6, 6]})

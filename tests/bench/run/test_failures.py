@@ -189,6 +189,7 @@ def test_whatever_goes_wrong_costs_its_own_cell(place, plugin, capsys):
     assert serial["random/seed0"]["result"]["quality"] != serial["michel/seed0"]["result"]["quality"]
 
 
+@pytest.mark.slow
 def test_weights_that_are_not_numbers_fail_the_cells_of_that_model_only(place, capsys):
     broken = place.folder / "broken-bert"
     shutil.copytree(place.model, broken)

@@ -18,10 +18,10 @@ from bench.records.arrays import read_outcomes
 from bench.records.storage.current import finished, read_current
 from methods.heads import load_pruned
 from tasks.harness import loading
+from tests.fixtures.slow import slow_cases
 
 TASKS = ("headbench_copy", "headbench_own_texts")
 ONE = ("--seeds", "1", "--jobs", "1", "--no-latency")
-SLOW_MICHEL = pytest.param("michel", "7", False, marks=pytest.mark.slow)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def own(place, tiny_language_model, tiny_texts) -> list[str]:
     "methods",
     [
         "none,random:draws=2,michel,greedy-gnorm:recompute=8,amp,ste",
-        pytest.param("gnorm,ae,tis,leave-one-out", marks=pytest.mark.slow),
+        *slow_cases("gnorm,ae,tis,leave-one-out"),
     ],
 )
 def test_a_record_holds_each_document_and_each_metric(own, place, capsys, methods):
@@ -60,7 +60,7 @@ def test_a_record_holds_each_document_and_each_metric(own, place, capsys, method
     assert "8 of 16 units removed" in board and "headbench own texts, word perplexity" in board
 
 
-@pytest.mark.parametrize(("method", "keep", "plain"), [("amp", "0.5", True), SLOW_MICHEL])
+@pytest.mark.parametrize(("method", "keep", "plain"), [("amp", "0.5", True), *slow_cases(("michel", "7", False))])
 def test_lm_eval_scores_a_smaller_checkpoint_as_we_do(own, place, tiny_texts, capsys, method, keep, plain):
     """By its own loading where the shape is uniform, through ours otherwise."""
     out = place.folder / "small"

@@ -12,6 +12,7 @@ from bench.__main__ import main
 from bench.analysis.curves import curve
 from bench.records.schema import FinishedRecord
 from bench.records.storage.current import finished, read_current
+from tests.fixtures.slow import slow_cases
 
 ENOUGH = {
     "classification": 0.95,
@@ -27,7 +28,7 @@ COMMITTED = Path(__file__).parents[3] / "results" / "mini"
 # One task is learnt here, too: another platform trains other weights than those of the committed records.
 on_each_task = pytest.mark.parametrize(
     ("records", "task"),
-    [pytest.param("trained here", "mnli", marks=pytest.mark.slow), *(("committed", task) for task in ENOUGH)],
+    [*slow_cases(("trained here", "mnli")), *(("committed", task) for task in ENOUGH)],
     indirect=["records"],
     scope="module",
 )

@@ -14,6 +14,7 @@ from bench.suites.plugins import load_plugins
 from methods import METHODS
 from tasks import digest
 from tasks.digest import digest_of_source
+from tests.fixtures.slow import slow_cases
 
 NEW = '''"""A method of one's own."""
 
@@ -113,15 +114,12 @@ SHARED = (
     "methods.heads.finding.head_map",
     "methods.contract.schedule",
     "bench.measure.evaluate",
-    *(
-        pytest.param(f"methods.heads.{name}", marks=pytest.mark.slow)
-        for name in (
-            "watching.observe",
-            "surgery.neurons",
-            "finding.geometry",
-            "mechanisms.mechanism",
-            "orders.roles",
-        )
+    *slow_cases(
+        "methods.heads.watching.observe",
+        "methods.heads.surgery.neurons",
+        "methods.heads.finding.geometry",
+        "methods.heads.mechanisms.mechanism",
+        "methods.heads.orders.roles",
     ),
 )
 

@@ -195,6 +195,7 @@ def test_a_cell_is_skipped_on_a_terminal_and_the_run_goes_on(place, plugin):
     assert reasons == {"slow/seed0": SKIPPED, "none/seed0": None}
 
 
+@pytest.mark.slow
 def test_a_model_to_train_does_not_put_its_seed_first(place, capsys):
     assert place.run("--methods", "none", "--seeds", "1", "--finetune") == 0
     capsys.readouterr()

@@ -39,6 +39,7 @@ def test_a_second_run_runs_nothing_and_trains_nothing(place, capsys):
     assert "4 done" in output and "to do" not in output
 
 
+@pytest.mark.slow
 def test_a_trained_model_serves_a_run_into_another_folder(place):
     assert place.run("--methods", "none", "--finetune") == 0
     trained = states_of(place.cache)
@@ -159,6 +160,7 @@ def test_two_cells_for_one_record_are_refused(place, capsys):
     assert "would share the record" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_records_of_another_model_of_the_same_name_are_told_and_not_compared(place, tiny_model, capsys):
     """Cells of other methods stay where a model is replaced: a table of both would mislead."""
     assert place.run("--methods", "none,random") == 0

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.slow import slow_cases
+
 ENDS = [(signal.SIGINT, 130, "stopped"), (signal.SIGTERM, 143, "ended by SIGTERM")]
 BUSY = """
 import os, re, time
@@ -46,7 +48,7 @@ def running(process: int) -> bool:
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="reads /proc")
 @pytest.mark.parametrize(("number", "code", "told"), ENDS)
-@pytest.mark.parametrize("moment", [0.0, 1.5, *(pytest.param(each, marks=pytest.mark.slow) for each in (0.15, 0.6, 3))])
+@pytest.mark.parametrize("moment", [0.0, 1.5, *slow_cases(0.15, 0.6, 3)])
 def test_a_signal_while_modules_are_imported(place, number, code, told, moment):
     process = place.start("--methods", "none", "--jobs", "1")
     # Python itself handles Ctrl-C, until we do; SIGTERM is handled by nobody before us.
@@ -98,8 +100,9 @@ def test_no_temporary_folder_stays_of_a_signal_while_modules_are_imported(place,
     assert not list(place.folder.glob("headbench-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process that lets no other thread run")
-@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGKILL, *slow_cases(signal.SIGTERM)])
 def test_workers_end_within_two_seconds_also_if_busy(place, package, number):
     place.path.append(package(BUSY))
     process = place.start("--methods", "busy", "--seeds", "2", "--jobs", "2")

@@ -103,6 +103,7 @@ def published_rows(place) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in board.splitlines() if line.startswith("|")]
 
 
+@pytest.mark.slow
 def test_greedy_gnorm_removes_every_single_head_of_four_checkpoints(run, place):
     records = run("greedy-gnorm")
     units = {"financial-news-sentiment": 4, "glue:mnli": 4, "sst2": 4, "language-identification": 4}

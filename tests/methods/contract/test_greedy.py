@@ -14,6 +14,7 @@ from methods.entropy import attention_entropy
 from methods.gnorm import gnorm
 from methods.heads import HeadMap, Unit, gated, remove_heads
 from methods.michel import michel
+from tests.fixtures.slow import slow_cases
 
 SCORERS = {
     "gnorm": gnorm,
@@ -55,7 +56,7 @@ def slow_greedy(view, score, step, inverse):
 
 @pytest.mark.parametrize(
     ("step", "inverse"),
-    [(1, False), (3, True), *(pytest.param(*both, marks=pytest.mark.slow) for both in ((1, True), (3, False)))],
+    [(1, False), (3, True), *slow_cases((1, True), (3, False))],
 )
 @pytest.mark.parametrize("scorer", list(SCORERS))
 def test_removing_heads_gives_the_same_order(tiny, architecture, scorer, step, inverse):

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from methods.heads import HeadMap, gated, remove_heads
+from tests.fixtures.slow import slow_cases
 
 
 @pytest.mark.parametrize(
@@ -19,8 +20,7 @@ from methods.heads import HeadMap, gated, remove_heads
     [
         ("eager", "left"),
         ("sdpa", "right"),
-        pytest.param("eager", "right", marks=pytest.mark.slow),
-        pytest.param("sdpa", "left", marks=pytest.mark.slow),
+        *slow_cases(("eager", "right"), ("sdpa", "left")),
     ],
 )
 @torch.no_grad()

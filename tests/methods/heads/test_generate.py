@@ -7,6 +7,7 @@ import torch
 import transformers as t
 
 from methods.heads import HeadMap, gated, remove_heads, restarting
+from tests.fixtures.slow import slow_cases
 from tests.methods.heads.conftest import each
 
 SIZES = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 20, "vocab_size": 40}
@@ -54,7 +55,7 @@ def _decoder(name):
     return model_class(config_class(**{**SIZES, **TOKENS, **own}))
 
 
-@pytest.mark.parametrize("beams", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("beams", [*slow_cases(1), 2])
 @pytest.mark.parametrize("name", each(GENERATING, OWN_CACHES))
 def test_generation_with_a_cache(zoo, name, beams):
     torch.manual_seed(0)

@@ -8,6 +8,7 @@ import torch
 from methods.checks.tiny import Batch
 from methods.contract.choice import Choice
 from methods.recovery.recover import held_out_texts, recover
+from tests.fixtures.slow import slow_cases
 from tests.methods.heads.conftest import ENCODER_DECODERS, FAMILIES, TYPICAL, Zoo, each
 from tests.methods.recovery.oracle import slow, slow_damped
 
@@ -39,7 +40,7 @@ def batch(zoo, family, number):
 
 
 @pytest.mark.parametrize("family", each(sorted(FAMILIES.keys() - PADS_ITSELF), TYPICAL))
-@pytest.mark.parametrize("how", [pytest.param("scale", marks=pytest.mark.slow), "lstsq"])
+@pytest.mark.parametrize("how", [*slow_cases("scale"), "lstsq"])
 def test_recovered_models_give_the_logits_of_the_formulas(zoo, tiny, family, how):
     model = zoo.model(family, dtype=torch.float64).requires_grad_(False)
     view = tiny.view(model, [batch(zoo, family, number) for number in range(3)])

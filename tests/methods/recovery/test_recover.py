@@ -10,6 +10,7 @@ import torch
 from methods.contract.choice import Choice
 from methods.heads import find_mlps
 from methods.recovery.recover import held_out_texts, recover
+from tests.fixtures.slow import slow_cases
 from tests.methods.activations import contexts_of, weights_of
 from tests.methods.recovery.oracle import divergence, slow, slow_damped
 
@@ -220,7 +221,7 @@ def test_with_too_few_texts_to_hold_one_out_all_stays(tiny):
     assert all(weight is old[name] for name, weight in found.choice.model.named_parameters())
 
 
-@pytest.mark.parametrize("how", ["bias", "scale", "scale-damped", "lstsq"])
+@pytest.mark.parametrize("how", ["lstsq", *slow_cases("bias", "scale", "scale-damped")])
 def test_bfloat16(tiny, architecture, how):
     view, _ = scene(tiny, architecture, dtype=torch.bfloat16)
     found = recover(view, choice_of(view, masks(view.heads)["random"]), how).choice

@@ -15,6 +15,7 @@ from tasks.models.cache import Cache
 from tasks.request import TaskSpec
 from tasks.translating import generate
 from tasks.translation import Translation
+from tests.fixtures.slow import slow_cases
 from tests.fixtures.translation import FAMILIES, save_family
 
 CPU = torch.device("cpu")
@@ -112,7 +113,7 @@ def test_so_it_is_with_beams(family, saved, tiny_pairs, tmp_path, short):
         assert task.evaluate(remove_heads(model, mask, heads)).texts == texts
 
 
-@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("beams", [*slow_cases(1), 3])
 @pytest.mark.parametrize("family", FAMILIES)
 @torch.no_grad()
 def test_so_it_is_for_sources_that_are_padded_on_the_left(family, beams, saved, tiny_pairs, tmp_path):

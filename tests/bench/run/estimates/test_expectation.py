@@ -132,6 +132,7 @@ def test_a_head_for_the_labels_of_the_data_is_counted(tiny_model, tmp_path):
     assert shape_of(task).parameters == sum(parameter.numel() for parameter in task.validate().parameters())
 
 
+@pytest.mark.slow
 def test_a_language_model_has_its_shape_and_tested_texts(tiny_language_model, tiny_texts):
     given = {"task": "harness", "model": str(tiny_language_model), "data": str(tiny_texts)}
     for dtype, size in (("", 4), ("bfloat16", 2)):

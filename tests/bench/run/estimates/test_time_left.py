@@ -22,6 +22,7 @@ from bench.suites.cells import Cell
 from bench.suites.parse import MethodSpec
 from bench.suites.plugins import load_plugins
 from tasks.request import TaskSpec
+from tests.fixtures.slow import slow_cases
 
 COMMITTED = Path(__file__).parents[4] / "results" / "mini"
 FLAT = Costs({"train": {}, "timing": {}, "cell": {}, "trains": []})  # every job costs one unit
@@ -183,8 +184,7 @@ def run_again(
 @pytest.mark.parametrize(
     ("machine", "workers", "uneven"),
     [
-        pytest.param(1.0, 2, 0.0, marks=pytest.mark.slow),
-        pytest.param(4.0, 1, 0.0, marks=pytest.mark.slow),
+        *slow_cases((1.0, 2, 0.0), (4.0, 1, 0.0)),
         (0.5, 2, 0.25),
     ],
 )
