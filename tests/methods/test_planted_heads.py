@@ -12,6 +12,7 @@ from methods.heads import gated
 
 STEPS, BATCH = 80, 16
 OPTIONS = {"voita": {"weakest": 0.1, "weights": 1}}
+from tests.fixtures.slow import slow_cases
 
 
 def planted(tiny, seed):
@@ -32,7 +33,7 @@ def planted(tiny, seed):
     return dataclasses.replace(view, training=training), right
 
 
-@pytest.mark.parametrize("name", ["dsp-joint", "dsp-pipelined", "ste", "voita"])
+@pytest.mark.parametrize("name", ["dsp-joint", *slow_cases("dsp-pipelined", "ste", "voita")])
 def test_the_head_that_matters_stays(tiny, name):
     """By chance, one in eight seeds would find it; two or more of three, one in 24."""
     method, found = METHODS[name], []

@@ -49,6 +49,7 @@ def test_one_training_for_each_weight_serves_the_nearest_budgets(tiny):
     assert found[0].model is found[1].model is found[2].model is not found[3].model is found[4].model
 
 
+@pytest.mark.slow
 def test_weights_between_those_of_the_grid_are_tried_while_a_budget_is_missed(tiny):
     indifferent = dataclasses.replace(view_with(tiny, 40), loss_of_logits=lambda logits, batch: 0 * logits.sum(1))
     coarse, fine = (

@@ -203,6 +203,7 @@ def test_model_has_the_shape_and_is_drawn_from_its_seed_alone():
     assert (embeddings - shared).std().item() == pytest.approx(decoder.EMBEDDING_STD, rel=0.05)
 
 
+@pytest.mark.slow
 def test_training_learns_repeats_itself_and_needs_heads(small):
     """Copying alone is learned in seconds; with no head left it is not there."""
     splits = {name: tuple(each for each in part if each.ability == "copy") for name, part in DOCUMENTS.items()}

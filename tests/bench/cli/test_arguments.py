@@ -274,6 +274,7 @@ def test_texts_of_ones_own_are_announced_too(place, tiny_texts, tiny_language_mo
     assert announced.endswith("; train is train.txt; test is test.txt; no validation split: a tenth of train is used")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_fault():
     reader, writer = os.pipe()
     os.close(reader)

@@ -42,6 +42,7 @@ def own(data: object, model: object = "") -> list[object]:
     return [*flags, "--model", model] if model else flags
 
 
+@pytest.mark.slow
 def test_a_file_without_permission(tmp_path):
     (tmp_path / "d.csv").write_text("text,label\n")
     (tmp_path / "d.csv").chmod(0)

@@ -49,6 +49,7 @@ def opened(tiny_language_model, tiny_texts, tmp_path):
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("methods", ["none,amp,michel,ste", *slow_cases("gnorm,greedy-michel:recompute=8")])
 def test_a_cell_is_measured_in_half_precision(own, place, capsys, monkeypatch, methods):
     monkeypatch.setattr(latency, "PATIENCE", 0.0)

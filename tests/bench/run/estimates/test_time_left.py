@@ -181,6 +181,7 @@ def run_again(
     return [(count, now - moment, estimate) for count, moment, estimate in course]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("machine", "workers", "uneven"),
     [
