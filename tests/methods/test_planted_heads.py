@@ -9,10 +9,10 @@ import torch
 
 from methods import METHODS
 from methods.heads import gated
+from tests.fixtures.slow import slow_cases
 
 STEPS, BATCH = 80, 16
 OPTIONS = {"voita": {"weakest": 0.1, "weights": 1}}
-from tests.fixtures.slow import slow_cases
 
 
 def planted(tiny, seed):
