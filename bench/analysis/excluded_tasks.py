@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.analysis.quality import CHANCE_ERRORS
+from bench.analysis.summary import TASK
 from bench.records.schema import TaskKey
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def tasks_at_chance(table: pd.DataFrame) -> dict[TaskKey, str]:
     With the quality it had, ``34.0 %, chance 33.3 %``, and in which seeds if it is above chance in others.
     """
     found = {}
-    for names, part in table.groupby(["task", "data", "model"]):
+    for names, part in table.groupby(TASK):
         low = part[part["area"].isna()]
         if len(low):
             seeds = sorted(set(low["seed"]))

@@ -1,4 +1,4 @@
-"""Names that are not UTF-8: a file may be called so, but no record, checkpoint or digest can hold such a name."""
+"""Names of files that no record, checkpoint, digest or figure can hold: not UTF-8, or with control characters."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import numpy as np
 from bench.analysis.excluded_tasks import rows_to_average
 from bench.analysis.naming import fixed
 from bench.analysis.stats.orders import rank_correlation
+from bench.analysis.summary import over_tasks
 from bench.report.board import Board, removes_heads
 
 FEWEST = 3  # methods of which an order says something
@@ -18,11 +19,9 @@ def area_orders(board: Board) -> str:
     Empty with fewer than three such methods, and where there are no areas.
     """
     table = rows_to_average(board.table)
-    by_task = table.groupby(["label", "task", "data", "model"])[["area", "area50"]].mean()  # over seeds
-    tasks = by_task.groupby("label").size()
-    of_all = tasks.index[tasks == len(by_task.groupby(["task", "data", "model"]))]
-    labels = [label for label in of_all if removes_heads(board.any_of(label))]
-    means = by_task.groupby("label").mean().loc[labels]
+    means, _ = over_tasks(table, ["label"], ["area", "area50"])
+    labels = [label for label in means.index if removes_heads(board.any_of(label))]
+    means = means.loc[labels]
     if len(labels) < FEWEST or means.isna().any(axis=None):
         return ""
     tau = rank_correlation(means["area"].to_numpy(), means["area50"].to_numpy())

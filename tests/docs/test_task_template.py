@@ -20,7 +20,7 @@ def installed(plugin, tiny_data):
     """A package with the template and its file is installed."""
     rows = [json.loads(line) for line in tiny_data.read_text().splitlines()]
     reviews = "".join(f"{row['label']}\t{row['text']}\n" for row in rows)
-    plugin(TEMPLATE.read_text(encoding="utf-8"), "tasks", reviews_tsv=reviews)
+    plugin(TEMPLATE.read_text(encoding="utf-8"), "tasks", {"reviews.tsv": reviews})
 
 
 @pytest.mark.usefixtures("installed")

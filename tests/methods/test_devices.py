@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from accelerate.hooks import attach_align_device_hook_on_blocks
@@ -13,6 +11,7 @@ from methods import METHODS
 from methods.heads import HeadMap
 from methods.recovery.choosing import select
 from tests.fixtures.gpus import OtherDevice, place, put
+from tests.fixtures.slow import slow_cases
 
 FIRST, SECOND = "cuda:0", "cuda:1"
 QUICK = {
@@ -20,7 +19,9 @@ QUICK = {
     "path": {"points": 2, "rounds": 2},
     "shapley": {"permutations": 4},
 }  # options that keep a costly method fast
-ALL = [(name, QUICK.get(METHODS[name].base, {})) for name in METHODS]
+OWN = [(name, QUICK.get(name, {})) for name, method in METHODS.items() if method.base == name]
+# Variants run the code of their method.
+VARIANTS = [(name, QUICK.get(method.base, {})) for name, method in METHODS.items() if method.base != name]
 RECOVERED = [("michel", {"recover": how}) for how in ("bias", "scale", "scale-damped", "lstsq")]
 MORE = [*RECOVERED, ("kwon", {"parts": "both"}), ("gnorm", {"recompute": 2}), ("leave-one-out", {"recompute": 2})]
 
@@ -70,14 +71,7 @@ def test_tensors_of_two_devices_do_not_meet(gpus):
             one.numpy()
 
 
-def parameters() -> list[Any]:
-    """Every method, and options of some: variants, which run the code of their method, and options are slow."""
-    fast = [METHODS[name].base == name for name, _ in ALL]
-    marks = [[] if each else [pytest.mark.slow] for each in (*fast, *(False for _ in MORE))]
-    return [pytest.param(*pair, marks=mark) for pair, mark in zip((*ALL, *MORE), marks, strict=True)]
-
-
-@pytest.mark.parametrize(("name", "options"), parameters(), ids=str)
+@pytest.mark.parametrize(("name", "options"), [*OWN, *slow_cases(*VARIANTS, *MORE)], ids=str)
 def test_a_method_on_a_gpu(tiny, gpus, name, options):
     view = scene(tiny)
     with gpus:

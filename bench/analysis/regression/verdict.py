@@ -52,13 +52,10 @@ def verdicts(cells: Twins, declared: Collection[str], limits: Limits) -> list[Ve
 def _verdict(label: str, pairs: list[Twin], declared: bool, limits: Limits, alpha: float) -> Verdict:
     reasons: list[str] = []
     remarks: list[str] = []
-    unknown = False
     done = [twin for twin in pairs if twin.before.done and twin.after.done]
-    if done:
-        found_effect = effect(done, alpha)
-        unknown = found_effect.unknown(limits.points)
-        quality = _quality(done, found_effect, limits)
-        for text, worse in (quality, _passes(done, limits), _seconds(done, limits, alpha)):
+    kept = effect(done, alpha) if done else None
+    if kept:
+        for text, worse in (_quality(done, kept, limits), _passes(done, limits), _seconds(done, limits, alpha)):
             if text:
                 (reasons if worse else remarks).append(text)
     changed: dict[str, list[tuple[Twin, Change]]] = defaultdict(list)
@@ -70,6 +67,7 @@ def _verdict(label: str, pairs: list[Twin], declared: bool, limits: Limits, alph
         (remarks if excused else reasons).append(_told(part, found, len(pairs)))
     if failing := sum(not twin.before.done and not twin.after.done for twin in pairs):
         remarks.append(f"{failing} of {len(pairs)} cells fail, as in the baseline")
+    unknown = kept is not None and kept.unknown(limits.points)
     status = FAILED if reasons else UNKNOWN if unknown else CHANGED if changed else SAME
     return Verdict(label, status, tuple(reasons), tuple(remarks), len(pairs))
 

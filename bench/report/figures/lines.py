@@ -13,7 +13,7 @@ from bench.analysis.costs import forward_samples
 from bench.analysis.curves import curve, parameters_removed
 from bench.analysis.kinds import RECOVERED, SCORE, TRAINED, kind
 from bench.analysis.stats.across import normalise
-from bench.analysis.summary import mean_and_spread
+from bench.analysis.summary import TASK, mean_and_spread
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board, keeps_all, removes_heads, role
 from bench.report.figures.picture import FAINT, MUTED, SERIES
@@ -62,7 +62,7 @@ def looks(
     usual: how methods look in other figures, which they keep. drawn: those that the figure has, where it lacks some, as
     latency was not measured of all: then the best of these.
     """
-    by_task = board.table.pivot_table(index="label", columns=["task", "data", "model"], values="area")
+    by_task = board.table.pivot_table(index="label", columns=TASK, values="area")
     if task is not None and tuple(task) in by_task.columns:  # a task at chance has no area
         by_task = by_task[[tuple(task)]]
     labels = [label for label in board.labels if drawn is None or label in drawn]

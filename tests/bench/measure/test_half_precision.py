@@ -21,7 +21,6 @@ from tasks.language_model import LanguageModel
 from tasks.models import checkpoint
 from tasks.models.cache import Cache
 from tasks.request import TaskSpec
-from tests.fixtures.slow import slow_cases
 
 CPU = torch.device("cpu")
 TASKS = "headbench_own_texts"
@@ -50,7 +49,7 @@ def opened(tiny_language_model, tiny_texts, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("methods", ["none,amp,michel,ste", *slow_cases("gnorm,greedy-michel:recompute=8")])
+@pytest.mark.parametrize("methods", ["none,amp,michel,ste", "gnorm,greedy-michel:recompute=8"])
 def test_a_cell_is_measured_in_half_precision(own, place, capsys, monkeypatch, methods):
     monkeypatch.setattr(latency, "PATIENCE", 0.0)
     dtype = "bfloat16"

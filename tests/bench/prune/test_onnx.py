@@ -18,6 +18,7 @@ from bench.records.errors import InputError
 from methods.heads import load_pruned
 from tasks.translating import scores
 
+DOES_NOT_RUN = "ONNX Runtime does not run the files (RuntimeError: too large): leave"
 TEXTS = ["good film", "a very bad book", "not fine"]
 ONNX_RUNTIME = """
 import json, onnxruntime
@@ -120,7 +121,7 @@ class Kept:
     [
         ("bench.prune.onnx.largest_gap", lambda *_: 2e-5, "onnx", "differ by 2.0e-05 of their scale, by more than"),
         ("bench.prune.onnx.largest_gap", lambda *_: float("nan"), "onnx", "differ by nan of their scale"),
-        ("onnxruntime.InferenceSession", fail, "onnx", "does not run the files (RuntimeError: too large): leave"),
+        ("onnxruntime.InferenceSession", fail, "onnx", DOES_NOT_RUN),
         (
             "onnxruntime.quantization.quantize_dynamic",
             fail,

@@ -10,7 +10,9 @@ import pytest
 
 from bench.records.errors import InputError
 from bench.report.parts import made
+from tests.fixtures.slow import slow_cases
 
+BEGINNING = "os.register_at_fork(after_in_child=lambda: time.sleep(1))"
 ENDING = """
 terminate = BaseProcess.terminate
 BaseProcess.terminate = lambda process: (terminate(process), time.sleep(0.5))
@@ -68,8 +70,9 @@ made([part, part], 2)
 @pytest.mark.parametrize(
     ("number", "code", "slow"),
     [
-        (signal.SIGTERM, 143, "os.register_at_fork(after_in_child=lambda: time.sleep(1))"),
+        (signal.SIGTERM, 143, BEGINNING),
         (signal.SIGINT, 130, ENDING),
+        *slow_cases((signal.SIGINT, 130, BEGINNING), (signal.SIGTERM, 143, ENDING)),
     ],
 )
 def test_a_signal_while_processes_are_at_work_is_told_in_one_line(number, code, slow):

@@ -15,6 +15,7 @@ import pytest
 
 from tests.fixtures.forked import Forked, alive, strays, wait_until
 from tests.fixtures.runs import Place
+from tests.fixtures.slow import slow_cases
 
 # A few in the ordinary tests; many with, say, HEADBENCH_KILLS=100,40.
 KILLS_OF_A_RUN, KILLS_OF_A_WORKER = map(int, os.environ.get("HEADBENCH_KILLS", "4,2").split(","))
@@ -96,13 +97,13 @@ def test_kills_of_workers_fail_their_cells_which_can_be_run_again(place, peace, 
     kill_at_random_moments(place, peace, draw, KILLS_OF_A_WORKER, kill)
 
 
-def test_two_runs_into_one_folder_at_once_both_finish(place, tmp_path):
-    few = ("--methods", "none,michel", "--finetune")
-    assert place.run(*few, out=place.folder / "peace") == 0
+@pytest.mark.parametrize("flags", [("--methods", "none,michel", "--finetune"), *slow_cases(((*FLAGS, "--jobs", "1"),))])
+def test_two_runs_into_one_folder_at_once_both_finish(place, tmp_path, flags):
+    assert place.run(*flags, out=place.folder / "peace") == 0
     results = place.results(place.folder / "peace")
     place.folder = tmp_path / "shared"
     place.folder.mkdir()
-    runs = [Forked(place, *few) for _ in range(2)]
+    runs = [Forked(place, *flags) for _ in range(2)]
     assert [run.result(300) for run in runs] == [0, 0]
     assert place.results() == results
     assert strays(place) == []

@@ -102,7 +102,7 @@ def test_no_temporary_folder_stays_of_a_signal_while_modules_are_imported(place,
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process that lets no other thread run")
-@pytest.mark.parametrize("number", [signal.SIGKILL, *slow_cases(signal.SIGTERM)])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_workers_end_within_two_seconds_also_if_busy(place, package, number):
     place.path.append(package(BUSY))
     process = place.start("--methods", "busy", "--seeds", "2", "--jobs", "2")

@@ -18,6 +18,9 @@ from methods.contract.registry import Method
 from methods.contract.schedule import Schedule, trajectories
 from methods.heads import HeadMap, UnsupportedArchitecture, remove_heads
 from methods.recovery.choosing import select
+from tests.fixtures.slow import slow_cases
+
+OWN = sorted(name for name, method in METHODS.items() if method.base == name)  # variants run the code of these
 
 VALUES = st.lists(st.integers(-4, 4), min_size=12, max_size=12)
 
@@ -96,13 +99,7 @@ def test_the_best_units_have_one_in_each_layer(view, scores, keep):
     assert not among[4] and among.sum() == 3 and view.heads.site_of_unit[among].tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if method.base == name else [pytest.mark.slow])
-        for name, method in sorted(METHODS.items())
-    ],
-)
+@pytest.mark.parametrize("name", [*OWN, *slow_cases(*sorted(METHODS.keys() - OWN))])
 def test_every_method_keeps_one_unit_of_each_layer(view, name):
     method = METHODS[name]
     options = method.configure({})

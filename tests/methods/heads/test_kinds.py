@@ -16,16 +16,13 @@ from methods.heads.finding.head_map import KINDS
 from methods.heads.surgery.shrink import shrink, working_copy
 from methods.michel import michel
 from methods.recovery.recover import recover
+from tests.fixtures.slow import slow_cases
 from tests.methods.translating import translating
 
 TRANSLATORS = ("bart", "t5", "bert-to-gpt2")
 # Methods that score each unit on its own.
 LOCAL = ("michel", "fisher", "tis", "gnorm", "magnitude", "ae", "attr", "amp-heads", "wanda-sp", "leave-one-out", "obs")
-SOME = [
-    pytest.param(kinds, marks=[] if size == 1 else [pytest.mark.slow])
-    for size in (1, 2)
-    for kinds in combinations(KINDS, size)
-]
+SOME = [*combinations(KINDS, 1), *slow_cases(*((kinds,) for kinds in combinations(KINDS, 2)))]
 
 
 def in_full(some: HeadMap, mask: torch.Tensor, every: HeadMap) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from collections.abc import Iterable
 
 import pytest
 import torch
@@ -28,6 +29,7 @@ from methods.recovery.choosing import select
 from tasks.models import checkpoint
 from tasks.models.cache import Cache
 from tasks.request import TaskSpec
+from tests.fixtures.slow import slow_cases
 from tests.fixtures.translation import FAMILIES, save_family
 
 load_plugins()
@@ -70,13 +72,15 @@ def run(tiny_model, tiny_data, tmp_path, monkeypatch):
     return of
 
 
-def parameters(methods: str) -> list:
-    """A parameter for each method: those without options of their own that cost what another one does are slow."""
-    fast = {method: method.label != method.name or method.name in OFTEN for method in parse_methods(methods)}
-    return [pytest.param(method, id=method.label, marks=[] if fast[method] else [pytest.mark.slow]) for method in fast]
+def parsed(names: Iterable[str]) -> tuple[MethodSpec, ...]:
+    return parse_methods(",".join(names))
 
 
-@pytest.mark.parametrize("method", parameters(",".join((*TRAINING_FREE, OPTIONS))))
+@pytest.mark.parametrize(
+    "method",
+    [*parsed((*OFTEN, OPTIONS)), *slow_cases(*parsed(name for name in TRAINING_FREE if name not in OFTEN))],
+    ids=lambda method: method.label,
+)
 def test_passes_are_those_that_a_run_takes(run, method):
     cell, expected, result, evaluations = run(method)
     if (passes := over_calibration(method, expected.shape, cell.removed)) is None:

@@ -22,7 +22,6 @@ from bench.suites.cells import Cell
 from bench.suites.parse import MethodSpec
 from bench.suites.plugins import load_plugins
 from tasks.request import TaskSpec
-from tests.fixtures.slow import slow_cases
 
 COMMITTED = Path(__file__).parents[4] / "results" / "mini"
 FLAT = Costs({"train": {}, "timing": {}, "cell": {}, "trains": []})  # every job costs one unit
@@ -182,13 +181,7 @@ def run_again(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("machine", "workers", "uneven"),
-    [
-        *slow_cases((1.0, 2, 0.0), (4.0, 1, 0.0)),
-        (0.5, 2, 0.25),
-    ],
-)
+@pytest.mark.parametrize(("machine", "workers", "uneven"), [(1.0, 2, 0.0), (4.0, 1, 0.0), (0.5, 2, 0.25)])
 def test_the_time_left_is_near_the_truth_from_the_tenth_cell_on(machine, workers, uneven):
     """On another machine, too, and if some methods and tasks have become slower or faster than was known."""
     records = [record for record in recorded() if record.cell.label == record.cell.method]  # of the default run
