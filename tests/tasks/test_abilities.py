@@ -19,41 +19,45 @@ from tasks.builtin.abilities import ABILITIES, RECIPE, SIZES, Document
 from tasks.data.encode import collate
 from tasks.seeds import Seeds
 
-DOCUMENTS = abilities.documents()
-TEST = DOCUMENTS["test"]
 every = pytest.mark.parametrize("ability", ABILITIES)
 
 
 @pytest.fixture(scope="module")
-def small():
-    return decoder.build(DOCUMENTS["train"], 0)
+def documents():
+    return abilities.documents()
+
+
+@pytest.fixture(scope="module")
+def small(documents):
+    return decoder.build(documents["train"], 0)
 
 
 def accuracy(choose, questions):
     return sum(choose(question) == question.words[question.target] for question in questions) / len(questions)
 
 
-def test_is_full_balanced_and_the_same_each_time():
+def test_is_full_balanced_and_the_same_each_time(documents):
     fingerprint = abilities.fingerprint()
-    abilities.documents.cache_clear()
+    for function in (abilities.documents, abilities.fingerprint):
+        function.cache_clear()
     assert abilities.fingerprint() == fingerprint
     for split, size in SIZES.items():
-        counts = Counter(document.ability for document in DOCUMENTS[split])
+        counts = Counter(document.ability for document in documents[split])
         assert counts.total() == size and set(counts) == set(ABILITIES)
         if split != "train":
             assert set(counts.values()) == {size // 4}
 
 
-def test_nothing_told_in_one_split_is_told_in_another():
-    told = {split: {document.statement for document in DOCUMENTS[split]} for split in SIZES}
+def test_nothing_told_in_one_split_is_told_in_another(documents):
+    told = {split: {document.statement for document in documents[split]} for split in SIZES}
     assert not told["test"] & (told["train"] | told["validation"])
     assert not told["validation"] & told["train"]
-    assert len(told["test"]) == len(TEST)
+    assert len(told["test"]) == len(documents["test"])
 
 
 @every
-def test_a_question_cannot_be_answered_by_elimination(ability):
-    for document in DOCUMENTS["validation"] + TEST:
+def test_a_question_cannot_be_answered_by_elimination(ability, documents):
+    for document in documents["validation"] + documents["test"]:
         if document.ability == ability:
             words = document.context.split()
             if ability == "agreement":  # a noun of each pronoun is there, once
@@ -94,10 +98,10 @@ def _governed(words: tuple[str, ...], place: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def counted():
+def counted(documents):
     """Answers of the training split, as often as they are had: alone, after the word before, with each word before."""
     answers, pairs, bags = Counter(), Counter(), Counter()
-    for document in DOCUMENTS["train"]:
+    for document in documents["train"]:
         for place in document.predictable:
             answer, context = document.words[place], document.words[:place]
             answers[answer] += 1
@@ -107,10 +111,10 @@ def counted():
 
 
 @every
-def test_shallow_answers_are_hardly_better_than_chance(ability, counted):
+def test_shallow_answers_are_hardly_better_than_chance(ability, counted, documents):
     """The endings by themselves, bigrams, and a bag of words (naive Bayes), counted on the training split."""
     answers, pairs, bags = counted
-    questions = [each for each in TEST if each.ability == ability]
+    questions = [each for each in documents["test"] if each.ability == ability]
 
     def by_itself(question: Document) -> str:
         return max(question.endings, key=lambda ending: answers[ending])
@@ -131,8 +135,8 @@ def test_shallow_answers_are_hardly_better_than_chance(ability, counted):
 
 
 @every
-def test_no_place_in_the_text_holds_the_answer_much_more_often(ability):
-    questions = [each for each in TEST if each.ability == ability and ability != "copy"]  # that one is a fixed distance
+def test_no_place_in_the_text_holds_the_answer_much_more_often(ability, documents):
+    questions = [each for each in documents["test"] if each.ability == ability != "copy"]  # that: a fixed distance
     firsts, lasts = Counter(), Counter()
     for question in questions:
         context = question.context.split()
@@ -143,14 +147,14 @@ def test_no_place_in_the_text_holds_the_answer_much_more_often(ability):
     assert not questions or max(*firsts.values(), *lasts.values()) / len(questions) <= 0.45
 
 
-def test_loss_is_that_of_the_answers_and_little_else(small):
+def test_loss_is_that_of_the_answers_and_little_else(small, documents):
     tokenizer, model = small
-    documents = DOCUMENTS["train"][:6]
-    encoded = decoder.encode(documents, tokenizer)
+    some = documents["train"][:6]
+    encoded = decoder.encode(some, tokenizer)
     batch = collate(encoded, range(6), tokenizer.pad_token_id)
     with torch.no_grad():
         found = decoder.loss(model(batch.inputs["input_ids"]).logits, batch)
-        for place, (document, each) in enumerate(zip(documents, encoded, strict=True)):
+        for place, (document, each) in enumerate(zip(some, encoded, strict=True)):
             ids = torch.tensor(each.tokens["input_ids"])
             told = F.cross_entropy(model(ids[None]).logits[0, :-1], ids[1:], reduction="none")
             begun = place % 2  # the first word is foretold where [BEGIN] stands before it
@@ -162,36 +166,37 @@ def test_loss_is_that_of_the_answers_and_little_else(small):
             assert found[place].item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_choice_is_the_likeliest_ending_alone(small):
+def test_choice_is_the_likeliest_ending_alone(small, documents):
     tokenizer, model = small
-    found = decoder.choose(model, tokenizer, TEST[:40])
-    for question, chosen in zip(TEST[:40], found.tolist(), strict=True):
+    found = decoder.choose(model, tokenizer, documents["test"][:40])
+    for question, chosen in zip(documents["test"][:40], found.tolist(), strict=True):
         with torch.no_grad():
             logits = model(torch.tensor([tokenizer.encode(question.context)])).logits[0, -1]
         told = [logits[tokenizer.encode(ending)].item() for ending in question.endings]
         assert told[chosen] == max(told)
 
 
-def test_tokenizer_adds_nothing_and_knows_every_word(small, tmp_path):
+def test_tokenizer_adds_nothing_and_knows_every_word(small, tmp_path, documents):
     tokenizer, model = small
-    for document in TEST[:100]:
+    for document in documents["test"][:100]:
         ids = tokenizer.encode(document.text)
         assert tokenizer.decode(ids) == document.text and tokenizer.unk_token_id not in ids
         assert len(ids) == len(document.words) < RECIPE.max_length
     tokenizer.save_pretrained(tmp_path)
     model.save_pretrained(tmp_path)
     again = AutoModelForCausalLM.from_pretrained(tmp_path)
-    assert AutoTokenizer.from_pretrained(tmp_path).encode(TEST[0].text) == tokenizer.encode(TEST[0].text)
-    assert torch.equal(decoder.choose(again, tokenizer, TEST), decoder.choose(model, tokenizer, TEST))
+    test = documents["test"]
+    assert AutoTokenizer.from_pretrained(tmp_path).encode(test[0].text) == tokenizer.encode(test[0].text)
+    assert torch.equal(decoder.choose(again, tokenizer, test), decoder.choose(model, tokenizer, test))
 
 
-def test_model_has_the_shape_and_is_drawn_from_its_seed_alone():
+def test_model_has_the_shape_and_is_drawn_from_its_seed_alone(documents):
     state = torch.random.get_rng_state()
-    _, first = decoder.build(DOCUMENTS["train"][:500], 1)
+    _, first = decoder.build(documents["train"][:500], 1)
     assert torch.equal(torch.random.get_rng_state(), state)
     torch.rand(3)
-    _, again = decoder.build(DOCUMENTS["train"][:500], 1)
-    _, other = decoder.build(DOCUMENTS["train"][:500], 2)
+    _, again = decoder.build(documents["train"][:500], 1)
+    _, other = decoder.build(documents["train"][:500], 2)
     weights = [model.model.layers[0].self_attn.q_proj.weight for model in (first, again, other)]
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
     config = first.config
@@ -204,13 +209,13 @@ def test_model_has_the_shape_and_is_drawn_from_its_seed_alone():
 
 
 @pytest.mark.slow
-def test_training_learns_repeats_itself_and_needs_heads(small):
+def test_training_learns_repeats_itself_and_needs_heads(small, documents):
     """Copying alone is learned in seconds; with no head left it is not there."""
-    splits = {name: tuple(each for each in part if each.ability == "copy") for name, part in DOCUMENTS.items()}
+    splits = {name: tuple(each for each in part if each.ability == "copy") for name, part in documents.items()}
     recipe = replace(RECIPE, max_steps=150, evaluate_every=25, batch_size=32)
     models = []
     for _ in range(2):
-        tokenizer, model = decoder.build(DOCUMENTS["train"], 0)
+        tokenizer, model = decoder.build(documents["train"], 0)
         report = decoder.fit(model, tokenizer, splits, recipe, Seeds("harness", "abilities", "small", 0))
         models.append(model)
     assert report["target_met"] and report["validation_accuracy"] >= 0.98

@@ -17,17 +17,21 @@ from tasks.request import TaskSpec
 from tasks.translating.scores import outcomes
 from tasks.translation import Translation
 
-DATA = renderings.dataset()
 SHORT = 34  # characters of a source; such a text is rarely a list
+
+
+@pytest.fixture(scope="module")
+def data():
+    return renderings.dataset()
 
 
 def words(text: str) -> list[str]:
     return re.findall(r"\w+|[^\w\s]", text)
 
 
-def test_is_full_and_the_same_each_time():
-    assert {split: len(getattr(DATA, split)) for split in SPLITS} == renderings.SIZES
-    fingerprint = DATA.fingerprint
+def test_is_full_and_the_same_each_time(data):
+    assert {split: len(getattr(data, split)) for split in SPLITS} == renderings.SIZES
+    fingerprint = data.fingerprint
     for function in (renderings.dataset, renderings.renderings):
         function.cache_clear()
     assert renderings.dataset().fingerprint == fingerprint
@@ -57,10 +61,10 @@ def test_words_change_places(source, target):
     assert found and all(re.fullmatch(target, pair[1]) for pair in found)
 
 
-def test_a_dictionary_of_words_is_far_below():
+def test_a_dictionary_of_words_is_far_below(data):
     together: Counter[tuple[str, str]] = Counter()
     alone: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-    for example in DATA.train:
+    for example in data.train:
         sides = [set(words(text)) for text in example.texts]
         together.update((one, other) for one in sides[0] for other in sides[1])
         for counter, side in zip(alone, sides, strict=True):
@@ -69,14 +73,14 @@ def test_a_dictionary_of_words_is_far_below():
     for (one, other), count in together.items():
         best[one] = max(best.get(one, (0.0, "")), (2 * count / (alone[0][one] + alone[1][other]), other))
     translations = [
-        " ".join(best.get(word, (0.0, word))[1] for word in words(example.texts[0])) for example in DATA.test
+        " ".join(best.get(word, (0.0, word))[1] for word in words(example.texts[0])) for example in data.test
     ]
-    assert outcomes("dictionary", translations, DATA.test, {}).quality < 0.4
+    assert outcomes("dictionary", translations, data.test, {}).quality < 0.4
 
 
-def test_the_tokenizer_knows_all_of_it_and_writes_what_it_reads():
-    tokenizer, _ = translator.build(DATA, 0)
-    for example in DATA.test:
+def test_the_tokenizer_knows_all_of_it_and_writes_what_it_reads(data):
+    tokenizer, _ = translator.build(data, 0)
+    for example in data.test:
         for text in example.texts:
             ids = tokenizer(text)["input_ids"]
             assert tokenizer.unk_token_id not in ids and len(ids) < translator.POSITIONS
@@ -84,14 +88,14 @@ def test_the_tokenizer_knows_all_of_it_and_writes_what_it_reads():
 
 
 @pytest.mark.slow
-def test_single_things_are_soon_translated_but_not_without_cross_attention(tmp_path, monkeypatch):
+def test_single_things_are_soon_translated_but_not_without_cross_attention(tmp_path, monkeypatch, data):
     recipe = replace(translator.RECIPE, learning_rate=5e-3, max_steps=200, warmup_steps=20, evaluate_every=200)
     monkeypatch.setattr(translator, "RECIPE", recipe)
     task, cpu = Translation(TaskSpec(task="translation")), torch.device("cpu")
     short = {
-        split: [example for example in getattr(DATA, split) if len(example.texts[0]) < SHORT][:6000] for split in SPLITS
+        split: [example for example in getattr(data, split) if len(example.texts[0]) < SHORT][:6000] for split in SPLITS
     }
-    task.dataset = replace(DATA, **{split: tuple(examples) for split, examples in short.items()})
+    task.dataset = replace(data, **{split: tuple(examples) for split, examples in short.items()})
     task.prepare(0, Cache(tmp_path), cpu)
     model = task.open(0, Cache(tmp_path), cpu)
     heads = HeadMap.of(model)

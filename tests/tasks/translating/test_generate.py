@@ -13,7 +13,10 @@ from tasks.translating.pairs import batches
 from tasks.translating.seq2seq import encode
 from tests.fixtures.translation import POSITIONS
 
-EXAMPLES = sorted(renderings.dataset().test, key=lambda example: len(example.texts[0]))[:100:20]
+
+@pytest.fixture(scope="module")
+def examples():
+    return sorted(renderings.dataset().test, key=lambda example: len(example.texts[0]))[:100:20]
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +30,9 @@ def tokenizer(tiny_marian):
 
 
 @pytest.fixture
-def translated(model, tokenizer):
+def translated(model, tokenizer, examples):
     """Translations in batches of ``size``."""
-    pairs = encode(EXAMPLES, tokenizer, model, Languages(), POSITIONS)
+    pairs = encode(examples, tokenizer, model, Languages(), POSITIONS)
 
     def run(size: int, **settings) -> list[str]:
         found = translate(
@@ -46,8 +49,8 @@ def translated(model, tokenizer):
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_alone_as_in_a_batch(translated, beams):
-    together = translated(len(EXAMPLES), beams=beams)
+def test_alone_as_in_a_batch(translated, beams, examples):
+    together = translated(len(examples), beams=beams)
     assert translated(1, beams=beams) == together
     assert len(set(together)) > 1
 
@@ -59,8 +62,8 @@ def test_with_a_cache_as_without(translated, model, monkeypatch):
     assert translated(2) == cached
 
 
-def test_greedy_translations_are_those_of_the_likeliest_tokens_one_by_one(translated, model, tokenizer):
-    for example, text in zip(EXAMPLES, translated(3), strict=True):
+def test_greedy_translations_are_those_of_the_likeliest_tokens_one_by_one(translated, model, tokenizer, examples):
+    for example, text in zip(examples, translated(3), strict=True):
         (pair,) = encode([example], tokenizer, model, Languages(), POSITIONS)
         source, ids = torch.tensor([pair.source]), [model.config.decoder_start_token_id]
         for _ in range(min(PER_TOKEN * len(pair.source) + MORE, POSITIONS - 1)):
