@@ -57,8 +57,9 @@ def write_gguf(checkpoint: Path, like: Path, out: Path) -> Written:
     check_installed()
     from gguf import GGUFReader
 
+    exists = InputError(f"{out}: exists already: give another file")
     if out.exists():
-        raise InputError(f"{out}: exists already: give another file")
+        raise exists
     if not like.is_file():
         raise InputError(f"{like}: no such file (expected the GGUF file of the unpruned model)")
     with in_one_line(f"{like}: not a GGUF file that can be read"):
@@ -76,11 +77,15 @@ def write_gguf(checkpoint: Path, like: Path, out: Path) -> Written:
     with (
         system_errors(out),
         in_one_line(f"{out}: the GGUF file cannot be written"),
-        tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder,
+        tempfile.TemporaryDirectory(dir=out.parent, prefix=".headbench-") as folder,
     ):
-        made = Path(folder) / out.name
+        made = Path(folder) / "whole.gguf"
         _write(made, before, fields, shape, weights)
-        made.rename(out)
+        try:
+            out.touch(exist_ok=False)  # only what is ours is replaced
+        except FileExistsError:
+            raise exists from None
+        made.replace(out)
     return Written(shape.architecture, shape.heads)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers.modeling_outputs import Seq2SeqLMOutput
+from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from bench.exports.errors import in_one_line
 from bench.exports.onnx_runtime import onnx_runtime
@@ -39,9 +39,12 @@ class Runner:
         """The logits for what the model itself is called with; of an encoder-decoder, with ``decoder_input_ids``."""
         if len(self._sessions) == 1:
             return self._logits_and_cache(inputs, {})[0]
-        encoded = {name: inputs[name] for name in ("input_ids", "attention_mask")}
-        hidden = _run(self._sessions[0], encoded)["last_hidden_state"]
+        hidden = self.encoded(inputs["input_ids"], inputs["attention_mask"])
         return self.decoded(hidden, inputs["attention_mask"], inputs["decoder_input_ids"])
+
+    def encoded(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """What the encoder makes of the source ``ids``, (B, S): (B, S, d)."""
+        return _run(self._sessions[0], {"input_ids": ids, "attention_mask": mask})["last_hidden_state"]
 
     def decoded(self, hidden: Tensor, mask: Tensor, ids: Tensor) -> Tensor:
         """Logits of the decoder for ``ids``, (B, T), and what the encoder made of the source, (B, S, d)."""
@@ -84,7 +87,7 @@ def positions(mask: Tensor) -> Tensor:
 def in_place_of(model: Any, runner: Runner) -> nn.Module:
     """A copy of ``model``, for what wants a model, whose forward pass is that of ``runner``.
 
-    An encoder-decoder can generate: its encoder is the model's, and its decoder gets all tokens at each step.
+    An encoder-decoder can generate: the source is encoded once, and the decoder gets all tokens at each step.
     """
     twin: Any = working_copy(model)
 
@@ -103,9 +106,13 @@ def in_place_of(model: Any, runner: Runner) -> nn.Module:
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         return Seq2SeqLMOutput(logits=runner.logits({"input_ids": input_ids, "attention_mask": mask, **tensors}))
 
-    def generate(self: Any, *given: Any, **settings: Any) -> Any:
+    def generate(self: Any, input_ids: Tensor, attention_mask: Tensor, **settings: Any) -> Any:
         # Whatever the caller says: with a cache, the graph would get the last token alone at each later step.
-        return type(self).generate(self, *given, **settings | {"use_cache": False})
+        settings |= {"input_ids": input_ids, "attention_mask": attention_mask, "use_cache": False}
+        if self.config.is_encoder_decoder:  # whose own encoder would be run otherwise, in torch
+            encoded = runner.encoded(input_ids, attention_mask)
+            settings["encoder_outputs"] = BaseModelOutput(last_hidden_state=encoded)
+        return type(self).generate(self, **settings)
 
     twin.forward = MethodType(forward, twin)
     if model.can_generate():

@@ -10,6 +10,7 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
 from bench.analysis.quality import ACCURACY, BLEU
+from methods import METHODS
 from tasks.contract import Task
 from tasks.data.location import is_path
 from tasks.data.packages import PREFIX
@@ -31,7 +32,7 @@ def front_matter(task: Task, model: Any, pruned: Pruned, name: str, plain: bool,
     kind = "text-classification"
     if model.can_generate():
         kind = "translation" if model.config.is_encoder_decoder else "text-generation"
-    data = hub_id(task.spec.data.partition(":")[0])
+    data = None if _is_local(task.spec.data) else hub_id(task.spec.data.partition(":")[0])
     figures = _figures(pruned)
     results = [
         EvalResult(
@@ -83,6 +84,8 @@ def command(options: PruneOptions) -> str:
     for name, standard in (("seed", 0), ("calibration", 128), ("calibration_from", "held-out"), ("training", 1.0)):
         if (value := getattr(options, name)) != standard:
             parts += _given(name, value)
+    if METHODS[options.method.name].trains or options.task.finetune or not options.task.model:
+        parts += ["--device", options.device]  # on another one, the same seed trains other weights
     if options.uniform:
         parts.append("--uniform")
     if options.export:

@@ -38,7 +38,7 @@ from methods.contract.registry import RECOVER
 from methods.contract.schedule import NonFiniteScore
 from methods.contract.side_effects import SideEffect, no_side_effects
 from methods.heads import HeadMap, UnsupportedArchitecture, kept_heads, unpruned_heads
-from methods.recovery.choosing import select
+from methods.recovery.choosing import choose
 from tasks.contract import Task
 from tasks.models.cache import Cache
 from tasks.models.steps import steps_told_to
@@ -49,8 +49,9 @@ from tasks.translating.scores import CorpusOutcomes
 def prune(options: PruneOptions, cache: Cache) -> int:
     """Score, remove, check, evaluate and save; 0. Raises InputError, and what the task or the model raises."""
     out = options.out.resolve()  # a link to a folder stays one
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise InputError(f"--out {options.out}: exists already; give a new or empty folder")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        holds = f" (it holds {min(path.name for path in out.iterdir())})" if out.is_dir() else ""
+        raise InputError(f"--out {options.out}: exists already; give a new or empty folder{holds}")
     with folders_above(out / "config.json" if out.exists() else out):
         return _prune(options, out, cache)
 
@@ -76,7 +77,8 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
             check_expressible(untrained, heads, keep)
     _check_biases(options, untrained, heads)
     own = task.own_data
-    about_data = "; ".join([f"{task.data_name}: {own.sizes}", *own.remarks]) if own else ""
+    of = f"texts of {own.name} to prune with" if own and options.task.harness_tasks else task.data_name
+    about_data = "; ".join([f"{of}: {own.sizes}", *own.remarks]) if own else ""
     if about_data:
         print(about_data, flush=True)
     with _one_line(options):
@@ -108,7 +110,7 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         calibration=view.examples,
         calibration_from=source,
         trained=_trained(choice.report) if METHODS[options.method.name].trains else "",
-        recovered=_recovered(options, choice.report),
+        recovered=_recovered(options, choice),
         kept={site.name: kept_heads(smaller.get_submodule(site.name), site) for site in sites},
         neurons={name: (len(mask), int(mask.sum())) for name, mask in (choice.neurons or {}).items()},
         heads={site.name: site.num_heads for site in sites},
@@ -166,8 +168,8 @@ def _chosen(
         if keep is None:
             assert method.own_number is not None
             keep = min(max(method.own_number(view), len(view.heads.never_empty)), len(view.heads))
-        selection = select(method, options.method.options, view, [len(view.heads) - keep])
-    choice = selection.choices[0][0]
+        draw = next(choose(method, options.method.options, view, [len(view.heads) - keep]))  # of several the first
+        _, choice = next(draw.choices)
     if choice.neurons is None and choice.removed != len(view.heads) - keep:
         kept = int(choice.mask.sum())
         raise InputError(f"--method {options.method.label} keeps {kept} units, whatever --keep says")
@@ -211,9 +213,10 @@ def _trained(report: Mapping[str, float]) -> str:
     return f"which trained on the training split ({', '.join(said)})" if report else ""
 
 
-def _recovered(options: PruneOptions, report: Mapping[str, float]) -> str:
+def _recovered(options: PruneOptions, choice: Choice) -> str:
     """What recovery did, in a sentence; empty where nothing was to be recovered."""
-    if METHODS[options.method.name].training_free:
+    report = choice.report
+    if METHODS[options.method.name].training_free and (choice.removed or choice.neurons):
         return "The method changed the weights that are left, without training."
     if RECOVER.name not in options.method.options or not report:
         return ""

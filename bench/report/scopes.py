@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from bench.analysis.budgets import Budget, Fit, answer, loss_budgets, size_budgets, time_budgets
 from bench.analysis.machines import machines
@@ -65,7 +67,7 @@ def _scope(board: Board, tasks: Sequence[TaskKey], slug: str) -> Scope:
         name=f"mean over {len(tasks)} tasks" if several else board.name(tasks[0]),
         quality=quality,
         found=found,
-        areas=_areas(board, tasks),
+        areas=_areas(board, found),
         answers={budget: answer(found, budget) for budget in budgets},
         untimed=_untimed(len(timed_on), found),
         at_chance=low
@@ -74,13 +76,13 @@ def _scope(board: Board, tasks: Sequence[TaskKey], slug: str) -> Scope:
     )
 
 
-def _areas(board: Board, tasks: Sequence[TaskKey]) -> dict[str, float]:
-    """Mean area over tasks of the mean over seeds, by method; those that lack a task have none."""
-    table = board.table.groupby(["task", "data", "model", "label"])["area"].mean(skipna=False).to_dict()
+def _areas(board: Board, found: TradeOffs) -> dict[str, float]:
+    """Mean area over tasks of the mean over seeds, those of all else that is said; NaN where a task has no area."""
+    areas = board.table.set_index(["task", "data", "model", "label", "seed"])["area"].to_dict()
+    of_tasks = list(zip(found.tasks, found.seeds, strict=True))
     return {
-        label: sum(of_tasks) / len(tasks)
-        for label in board.labels
-        if len(of_tasks := [table[*task, label] for task in tasks if (*task, label) in table]) == len(tasks)
+        label: fmean(fmean(areas.get((*task, label, seed), math.nan) for seed in seeds) for task, seeds in of_tasks)
+        for label in found.methods
     }
 
 

@@ -40,7 +40,12 @@ class Standing:
 
     @property
     def spread(self) -> np.ndarray:
-        """Standard deviation of areas over seeds, mean over tasks, (methods,); NaN with one seed."""
+        """Standard deviation of areas over seeds, (methods,), of the mean over tasks; NaN with one seed.
+
+        Where tasks have other seeds than each other there is no such mean: then it is the mean of those of each task.
+        """
+        if len(set(self.seeds)) == 1:
+            return mean_and_spread(np.mean([scores.T for scores in self.scores], axis=0))[1]
         return np.asarray(np.mean([mean_and_spread(scores.T)[1] for scores in self.scores], axis=0))
 
     def tier(self, label: str) -> int | None:

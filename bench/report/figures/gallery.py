@@ -54,13 +54,13 @@ def overall_curves(board: Board, looks: Looks) -> list[Picture]:
     """Mean over tasks, against each of ``AXES``; latency apart for each machine."""
     pictures = []
     scale = QualityAxis(NORMALISED, 0.0)
-    title = "Mean over tasks" if len(board.tasks) > 1 else board.name(board.tasks[0])
     for axis, suffix, where, part in _axes(board, AXES):
         what, limits, points = AXES[axis]
         if drawn := lines.overall(part, points):
             own = lines.looks(board, None, looks, {line.label for line in drawn})
-            draw = partial(curve_figures.curves, drawn, own, title, what, scale, limits)
-            caption = f"Quality against {what}{where}: {title[0].lower()}{title[1:]}{_bands(board)}."
+            only = board.name(part.averaged[0]) if len(part.averaged) == 1 else ""
+            draw = partial(curve_figures.curves, drawn, own, only or "Mean over tasks", what, scale, limits)
+            caption = f"Quality against {what}{where}: {only or 'mean over tasks'}{_bands(drawn)}."
             pictures.append(picture(f"overall-{axis}{suffix}", f"Quality against {what}", caption, draw, MAIN))
     return pictures
 
@@ -74,13 +74,13 @@ def task_curves(board: Board, task: TaskKey, looks: Looks) -> Iterator[Picture]:
         if drawn := lines.of_task(part, task, points):
             own = lines.looks(board, task, looks, {line.label for line in drawn})
             draw = partial(curve_figures.curves, drawn, own, name, what, scale, limits)
-            caption = f"{name}: {scale.name} against {what}{where}{_bands(board)}."
+            caption = f"{name}: {scale.name} against {what}{where}{_bands(drawn)}."
             forms = FORMS if axis == "heads" else ("svg",)
             yield picture(f"{axis}{suffix}-{task_slug(task)}", f"Quality against {what}", caption, draw, forms)
 
 
-def _bands(board: Board, what: str = "bands") -> str:
-    several = any(len(board.seeds(task)) > 1 for task in board.tasks)
+def _bands(drawn: Iterable[lines.Line], what: str = "bands") -> str:
+    several = any(np.isfinite(line.spread).any() for line in drawn)
     return f", with {what} of one standard deviation over seeds" if several else ""
 
 
@@ -183,7 +183,7 @@ def boxes(board: Board, task: TaskKey, label: str, look: lines.Look, forms: Sequ
     drawn = picture(
         f"random-{slug(label)}-{task_slug(task)}",
         f"{label} against random removal",
-        f"{board.name(task)}: {label} (line{_bands(board, 'a band')}) against random removal "
+        f"{board.name(task)}: {label} (line{_bands([line], 'a band')}) against random removal "
         "(boxes: middle half of all seeds and draws) at each level.",
         partial(curve_figures.boxes, board.of(task, random), line, look, board.name(task), random, scale),
         forms,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from statistics import median
 
 import numpy as np
 
 from bench.analysis.comparing.controls import random_removal
-from bench.analysis.costs import forward_samples
+from bench.analysis.costs import forward_speedups
 from bench.analysis.curves import curve, parameters_removed
 from bench.analysis.kinds import RECOVERED, SCORE, TRAINED, kind
 from bench.analysis.stats.across import normalise
@@ -107,14 +106,11 @@ def by_parameters(record: FinishedRecord) -> Points | None:
 
 def by_speed(record: FinishedRecord, batch: int) -> Points | None:
     """Quality by median latency at this batch size, relative to the unpruned model; None where it was not timed."""
-    result = record.result
-    samples = forward_samples(record, batch)
-    timed = [place for place, count in enumerate(result.removed) if count in samples]
-    if len(timed) < 2 or result.removed[timed[0]] or keeps_all(record):
+    faster = forward_speedups(record, batch)
+    timed = np.flatnonzero(np.isfinite(faster))
+    if len(timed) < 2 or record.result.removed[timed[0]] or keeps_all(record):
         return None
-    base = median(samples[0])
-    x = np.array([median(samples[result.removed[place]]) / base for place in timed])
-    return x, curve(record)[1][timed]
+    return 1 / faster[timed], curve(record)[1][timed]
 
 
 def by_size(record: FinishedRecord) -> Points | None:

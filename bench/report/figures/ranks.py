@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -150,6 +151,15 @@ def critical_differences(found: Standing, blocks: str) -> Figure:
     return figure
 
 
+def _passes(board: Board, found: Standing, label: str) -> float:
+    """Mean over tasks, equally weighted, of the mean over those seeds that the area of the method is of."""
+    of_tasks = zip(board.averaged, found.seeds, strict=True)
+    return fmean(
+        fmean(cost_in_passes(record).total for record in board.of(task, label) if record.cell.seed in seeds)
+        for task, seeds in of_tasks
+    )
+
+
 def pareto(board: Board, found: Standing) -> Figure:
     """Area against the examples that a method sends through the model, forward and backward, to score or to train.
 
@@ -157,12 +167,7 @@ def pareto(board: Board, found: Standing) -> Figure:
     """
     figure, axis = canvas("", "examples through forward and backward, to score or train", "area", (6.2, 4.4))
     figure.subplots_adjust(top=1 - 0.35 / 4.4)
-    cost = np.array(
-        [
-            np.mean([cost_in_passes(record).total for task in board.tasks for record in board.of(task, label)])
-            for label in found.labels
-        ]
-    )
+    cost = np.array([_passes(board, found, label) for label in found.labels])
     least = min(cost[cost > 0], default=1.0)
     edge, free = least / 1.8, least / 3  # where the scale begins, and where methods without cost stand
     shown = np.where(cost > 0, cost, free)

@@ -83,6 +83,7 @@ def _seeds(board: Board, scope: Scope) -> str:
     """The seeds of the scope in words, and what they are where there is one model."""
     sets = set(scope.found.seeds)
     numbers = sorted(map(len, scope.found.seeds))
-    told = seeds_in_words(next(iter(sets))) if len(sets) == 1 else f"{numbers[0]} to {numbers[-1]} seeds per task"
+    number = f"{numbers[0]}" if numbers[0] == numbers[-1] else f"{numbers[0]} to {numbers[-1]}"
+    told = seeds_in_words(next(iter(sets))) if len(sets) == 1 else f"{number} seeds per task"
     drawn = all_of_one_model(map(board.of_task, scope.found.tasks))
     return f"{told} ({drawn})" if drawn else told

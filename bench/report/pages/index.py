@@ -59,6 +59,7 @@ def index(
         others=others,
         methods=_by_kind(board),
         tasks=board.tasks,
+        averaged=len(board.averaged),
         notes=board.notes,
         published=list(dict.fromkeys(each.paper.source for each in published)),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from bench.analysis.budgets import ALPHA, Budget, Fit, evenly, fronts_of, merit, within
+from bench.analysis.budgets import ALPHA, ROUNDING, Budget, Fit, evenly, fronts_of, merit, within
 from bench.analysis.kinds import KINDS, titled
 from bench.analysis.naming import count, fixed, p_equals
 from bench.analysis.points import Mean, Point
@@ -192,7 +192,7 @@ def _estimated(mean: Mean, digits: int, href: str = "") -> Cell:
 
 
 def _within(mean: Mean, most: float) -> Cell:
-    shown = "–" if mean.high is None else "yes" if mean.high <= most else "no"
+    shown = "–" if mean.high is None else "yes" if mean.high <= most + ROUNDING else "no"
     return Cell(shown, shown)
 
 

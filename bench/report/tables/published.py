@@ -186,7 +186,10 @@ def _together(table: PaperTable, tasks: Sequence[TaskKey]) -> list[tuple[TaskKey
 def _rows(table: PaperTable, of_tasks: Sequence[Mapping[str, Sequence[FinishedRecord]]]) -> Iterator[Row]:
     """The paper's rows, each followed by those of the methods that do the same; ``of_tasks`` has them by label."""
     labels = sorted(set.intersection(*(set(records) for records in of_tasks)))
-    unpruned = list(_measured(table, UNPRUNED, 0, [next(iter(records.values())) for records in of_tasks]))
+    of_seeds = [
+        list({record.cell.seed: record for own in records.values() for record in own}.values()) for records in of_tasks
+    ]  # unpruned, all methods of a seed are one model
+    unpruned = list(_measured(table, UNPRUNED, 0, of_seeds))
     if all(row.removed for row in table.rows):
         yield from unpruned
     for row in table.rows:

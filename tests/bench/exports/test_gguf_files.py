@@ -308,6 +308,20 @@ def test_a_disk_that_is_full_is_told_of_the_new_file(tmp_path, monkeypatch):
     assert {each.name for each in tmp_path.iterdir()} == {"like.gguf"}
 
 
+def test_what_is_put_there_meanwhile_stays(tmp_path, monkeypatch):
+    out, write = tmp_path / "out.gguf", gguf_files._write
+
+    def written_beside(*given):
+        write(*given)
+        out.write_text("mine")
+
+    like = write_unpruned(tmp_path / "like.gguf", llama(2))
+    monkeypatch.setattr(gguf_files, "_write", written_beside)
+    with pytest.raises(InputError, match="exists already"):
+        write_gguf(pruned(llama(2), MASKS["uneven"][2]), like, out)
+    assert out.read_text() == "mine" and {each.name for each in tmp_path.iterdir()} == {"like.gguf", "out.gguf"}
+
+
 def test_the_verb(tmp_path, capfd, complaint, monkeypatch):
     model = llama(2)
     like = write_unpruned(tmp_path / "like.gguf", model)

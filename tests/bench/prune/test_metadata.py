@@ -13,7 +13,10 @@ from huggingface_hub import ModelCard
 from bench.__main__ import main
 from bench.cli.arguments import parse
 from bench.cli.requests import own_task
-from bench.prune.metadata import hub_id
+from bench.prune.metadata import command, hub_id
+from bench.prune.options import PruneOptions
+from bench.suites.parse import parse_methods
+from tasks.request import TaskSpec
 
 
 def test_the_hub_reads_the_card(prune, tmp_path, tiny_data):
@@ -108,6 +111,25 @@ def test_odd_names_of_columns_and_folders_are_given_as_they_were(prune, tmp_path
     again = parse(shlex.split(re.search(r"\nheadbench (prune.*)\n", card)[1]))
     asked = own_task(again)
     assert (asked.text, asked.label, again.out) == (('a, "b"',), "-label", Path("-small"))
+
+
+def test_a_file_with_a_colon_in_its_name_is_no_data_set_of_the_hub(prune, tmp_path, tiny_data, monkeypatch):
+    (tmp_path / "reviews:2024.jsonl").write_bytes(tiny_data.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert prune("--method", "magnitude", "--keep", "0.5", "--data", "reviews:2024.jsonl") == 0
+    data = ModelCard.load(tmp_path / "small" / "README.md").data
+    assert data.datasets is None and data.eval_results[0].dataset_type == "reviews:2024"
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "given"),
+    [("org/m", "michel", False), ("org/m", "dsp-joint", True), ("", "michel", True)],
+)
+def test_the_device_is_in_the_command_where_something_is_trained_on_it(model, method, given):
+    asked = TaskSpec(task="classification", model=model, data="org/d" if model else "")
+    (spec,) = parse_methods(method)
+    options = PruneOptions(asked, spec, "4", Path("small"), 0, 128, "held-out", 1.0, "cpu")
+    assert command(options).endswith(" --keep 4 --device cpu --out small") == given
 
 
 @pytest.mark.parametrize(

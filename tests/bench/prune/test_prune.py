@@ -27,6 +27,7 @@ from bench.records.errors import InputError
 from methods import METHODS
 from methods.cahp import chosen_number
 from methods.heads import HeadMap, load_pruned, save_pruned
+from methods.recovery import choosing
 from tasks.models import train as training
 
 
@@ -182,6 +183,16 @@ def test_the_card_says_of_a_method_that_it_changed_weights_without_training(prun
     assert prune("--method", "obs-compensated", "--keep", "3") == 0
     card = (tmp_path / "small" / "README.md").read_text()
     assert "changed the weights that are left, without training" in card and "which trained" not in card
+    assert prune("--method", "obs-compensated", "--keep", "8", out="whole") == 0
+    assert "changed the weights" not in (tmp_path / "whole" / "README.md").read_text()  # as nothing was removed
+
+
+def test_of_several_draws_the_first_alone_is_recovered(prune, monkeypatch):
+    recovered = []
+    recover = choosing.recover
+    monkeypatch.setattr(choosing, "recover", lambda *given: recovered.append(given) or recover(*given))
+    assert prune("--method", "random", "--recover", "scale", "--keep", "0.5") == 0
+    assert METHODS["random"].configure({})["draws"] > 1 and len(recovered) == 1
 
 
 def test_a_bias_that_a_checkpoint_cannot_hold_is_refused(prune, tiny_qwen, tmp_path, capsys, monkeypatch):
@@ -308,9 +319,9 @@ def test_what_is_there_is_not_overwritten(prune, tmp_path, capsys):
     (tmp_path / "small").mkdir()
     (tmp_path / "small" / "own.txt").write_text("mine")
     (tmp_path / "file").write_text("mine")
-    for out in ("small", "file"):
+    for out, holds in (("small", " (it holds own.txt)"), ("file", "")):
         assert prune("--method", "michel", "--keep", "0.5", out=out) == 2
-        assert "exists already; give a new or empty folder" in capsys.readouterr().err
+        assert capsys.readouterr().err.endswith(f"exists already; give a new or empty folder{holds}\n")
     assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["file", "small", "own.txt"]
 
 

@@ -93,6 +93,15 @@ def test_a_budget_of_time_says_whether_the_whole_interval_is_within(run, most, e
     assert table.rows[0][[heading.key for heading in table.headings].index("within")].shown == expected
 
 
+def test_a_loss_that_is_the_budget_but_for_rounding_is_within_it(run):
+    (scope,) = scopes(read(run(seeds=2, data=("alpha",), labels=("michel",))))
+    lost = 100 * (0.85 - 0.84)
+    points = [replace(point, lost=Mean(lost, lost, lost)) for point in scope.found.points["michel"]]
+    found, budget = replace(scope.found, points={"michel": tuple(points)}), Budget("lost", 1.0)
+    table = fitting(found, budget, answer(found, budget), {}, "")
+    assert lost > 1 and table.rows[0][[heading.key for heading in table.headings].index("within")].shown == "yes"
+
+
 def test_every_point_is_in_a_table_and_on_disk(run):
     files = budget_pages(read(run(seeds=2, data=("alpha", "beta"))))
     rows = files["tables/points-classification.alpha.model.csv"].decode().splitlines()

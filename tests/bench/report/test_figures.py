@@ -152,6 +152,15 @@ def test_latency_is_that_of_the_same_repeats_at_one_batch_size(run, changed, boa
     np.testing.assert_allclose(line.x, expected)
 
 
+def test_latency_is_that_of_what_is_really_removed(run, changed, board_of):
+    """Where a selector keeps more than its budget allows."""
+    (record,) = read(run(seeds=1, labels=("michel",), data=("alpha",))).records.values()
+    kept = [list(range(8 - count)) for count in (0, 2, 2, 6, 8)]
+    board = board_of([changed(record, result={"kept": kept, "orders": None})])
+    (line,) = lines.of_task(board, board.tasks[0], partial(lines.by_speed, batch=32))
+    np.testing.assert_allclose(line.x, [(2.1 - count / 8) / 2.1 for count in (0, 2, 2, 6, 8)])
+
+
 def test_a_task_has_curves_against_latency_at_two_batch_sizes(run, undrawn):
     board = read(run(seeds=1, labels=("michel", "random"), data=("alpha",)))
     drawn = list(gallery.task_curves(board, board.tasks[0], lines.looks(board)))

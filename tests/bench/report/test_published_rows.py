@@ -64,6 +64,16 @@ def test_published_rows_are_marked_and_followed_by_ours(fits):
     assert seven[0].href and seven[1].value == "measured" and ours["unpruned", "0 of 32"][3].value == pytest.approx(80)
 
 
+def test_seeds_count_alike_in_the_unpruned_row(fits, changed):
+    """However many methods have them, and whichever is first."""
+    board = fits()
+    (other,) = (record for record in board.records.values() if record.cell.label == LABELS[1])
+    metrics = [[dict.fromkeys(METRICS, 0.5)] * 5]
+    (found,) = side_by_side([*board.records.values(), changed(other, cell={"seed": 1}, result={"metrics": metrics})])
+    rows = [row.figures[:6] for row in found.rows if row.name == "unpruned" and not row.published]
+    assert rows and all(row == pytest.approx([65.0] * 6) for row in rows)
+
+
 def test_records_without_all_of_its_tasks_stand_alone(fits):
     board = fits(METRICS[:-1])
     assert side_by_side(board.of_task(board.tasks[0])) == []

@@ -66,6 +66,7 @@ def test_lm_eval_scores_a_smaller_checkpoint_as_we_do(own, place, tiny_texts, ca
     out = place.folder / "small"
     assert main(["prune", *own, "--method", method, "--keep", keep, "--out", str(out)]) == 0
     card = (out / "README.md").read_text()
+    assert "\ntexts of tiny to prune with: 37 + 3 + 12 examples" in card  # which are not those of the task
     assert ("`from_pretrained` of transformers loads it as well" in card) == plain
     theirs = by_lm_eval(out if plain else load_pruned(out), out, tiny_texts)
     for ours, name, metric in ((TASKS[0], TASKS[0], "acc"), (TASKS[1], "own", "word_perplexity")):

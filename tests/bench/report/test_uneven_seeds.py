@@ -1,0 +1,88 @@
+"""What is said of methods and tasks that have other seeds than others, or are at chance, in figures and of budgets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bench.report.board import read
+from bench.report.figures import gallery, lines, ranks
+from bench.report.pages.budgets import budget_pages
+from bench.report.scopes import scopes
+from bench.report.standing import standing
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+
+@pytest.fixture
+def more(write):
+    """Three methods with two seeds on each of two tasks, and more seeds of one of them on one task."""
+    for data in ("alpha", "beta"):
+        for seed in range(2):
+            write("michel", 60 + 10 * seed, seed, data)
+            write("ae", 50, seed, data)
+            write("tis", 55, seed, data)
+    for seed in (2, 3, 4):
+        folder = write("michel", 95, seed, "beta")
+    return folder
+
+
+def test_areas_of_budgets_are_of_the_seeds_of_all_else_there(more):
+    board = read(more)
+    for scope in scopes(board):
+        table = board.table[(board.table["label"] == "michel") & (board.table["seed"] < 2)]
+        names = [task.data for task in scope.found.tasks]
+        assert scope.found.seeds == ((0, 1),) * len(names)
+        assert scope.areas["michel"] == pytest.approx(table[table["data"].isin(names)]["area"].mean())
+    assert len(scopes(board)) == 3
+
+
+def test_costs_in_a_figure_are_of_the_seeds_of_its_areas(more, changed, board_of):
+    records = [
+        changed(record, result={"passes": {"forward": 1000 if record.cell.seed < 2 else 10**6, "backward": 0}})
+        for record in read(more).records.values()
+    ]
+    board = board_of(records)
+    assert ranks._passes(board, standing(board, board.tasks), "michel") == 1000
+
+
+def test_a_task_at_chance_is_in_no_cost_of_a_figure_and_its_caption_speaks_of_the_other(more, changed, board_of):
+    records = [
+        changed(record, result={"chance": 0.95}) if record.task.data == "beta" else record
+        for record in read(more).records.values()
+    ]
+    board = board_of(records)
+    assert [task.data for task in board.averaged] == ["alpha"]
+    captions = [drawn.caption for drawn in gallery.overall_curves(board, lines.looks(board))]
+    only = board.name(board.averaged[0])
+    assert captions and all(f": {only}, with bands" in caption for caption in captions)
+    assert np.isfinite(ranks._passes(board, standing(board, board.tasks), "michel"))
+
+
+def test_a_name_of_a_task_keeps_its_capital(write):
+    board = read(write("michel", 60, data="SST"))
+    captions = [drawn.caption for drawn in gallery.overall_curves(board, lines.looks(board))]
+    assert captions and all(caption.endswith(f": {board.name(board.tasks[0])}.") for caption in captions)
+
+
+def test_a_band_is_promised_only_where_one_is_drawn(write):
+    write("random", 40, 0, "alpha", control=True)
+    write("michel", 60, 0, "alpha")
+    for seed in range(3):
+        write("random", 40, seed, "beta", control=True)
+        folder = write("michel", 60, seed, "beta", noise=0.02)
+    board = read(folder)
+    looks = lines.looks(board)
+    for task, several in zip(board.tasks, (False, True), strict=True):
+        (drawn,) = gallery.boxes(board, task, "michel", looks["michel"])
+        assert ("with a band" in drawn.caption) == several
+        assert all(("with bands" in each.caption) == several for each in gallery.task_curves(board, task, looks))
+
+
+def test_as_many_other_seeds_are_told_by_their_number(write):
+    for data, seeds in (("alpha", range(3)), ("beta", range(3, 6))):
+        for seed in seeds:
+            write("michel", 60, seed, data)
+            folder = write("ae", 50, seed, data)
+    page = budget_pages(read(folder))["budgets/mean.html"].decode()
+    assert "3 seeds per task" in page and "3 to 3" not in page
