@@ -15,6 +15,7 @@ from methods import METHODS
 from methods.amp import amp, head_norms
 from methods.contract.choosing import select
 from methods.heads import find_mlps, gated, gated_neurons, remove_heads, remove_neurons
+from tests.fixtures.slow import slow_cases
 
 
 def inputs_of(model, path, text):
@@ -67,7 +68,7 @@ def assert_importance(actual, view, texts, tolerance=1e-5):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, *slow_cases(1)])
 def test_each_text_alone(tiny, architecture, seed, dtype):
     sentences = tiny.sentences(seed, count=5, longest=7)
     first, second = tiny.sides(architecture)

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from methods.fisher import fisher
+from tests.fixtures.slow import slow_cases
 from tests.methods.slopes import slopes
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, *slow_cases(1)])
 def test_finite_differences_on_each_text(tiny, architecture, seed):
     model, sentences = tiny.model(architecture, seed, torch.float64), tiny.sentences(seed, count=5)
     first, second = tiny.sides(architecture)

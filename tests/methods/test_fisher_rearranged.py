@@ -14,6 +14,7 @@ from methods import METHODS
 from methods.contract.choosing import select
 from methods.fisher import fisher
 from methods.fisher_rearranged import fisher_matrices, fisher_rearranged, rearranged
+from tests.fixtures.slow import slow_cases
 from tests.methods.slopes import slopes
 
 
@@ -58,7 +59,7 @@ def test_two_heads_that_make_up_for_each_other_go_together():
     assert rearranged(matrix, by_diagonal).nonzero().flatten().tolist() == list(best) == [1, 2]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, *slow_cases(1)])
 def test_matrices_are_products_of_slopes(tiny, architecture, seed):
     model, sentences = tiny.model(architecture, seed, torch.float64), tiny.sentences(seed, count=5)
     first, second = tiny.sides(architecture)

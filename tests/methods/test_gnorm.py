@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from methods.checks.tiny import Batch
 from methods.gnorm import gnorm, weight_gradient_norm
 from methods.heads.surgery.shrink import shrink, working_copy
+from tests.fixtures.slow import slow_cases
 from tests.methods.heads.conftest import Zoo
 
 PARTS = ("query", "key", "value")
@@ -57,7 +58,7 @@ def slow_gnorm(view, batches, objective, combine):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, *slow_cases(1)])
 @pytest.mark.parametrize("combine", list(COMBINE))
 @pytest.mark.parametrize("objective", ["logits", "loss"])
 def test_a_backward_for_each_sentence(tiny, architecture, objective, combine, seed, dtype):
@@ -114,8 +115,10 @@ def test_both_ways_to_the_norm(shape, seed):
         torch.testing.assert_close(weight_gradient_norm(*values).double(), expected, rtol=2e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("graph_bytes", [0, 2**11, 2**30], ids=["nothing", "some batches", "everything"])
-@pytest.mark.parametrize("objective", ["logits", "loss"])
+@pytest.mark.parametrize(  # nothing of the graph, that of some batches, and all of it
+    ("objective", "graph_bytes"),
+    [("logits", 0), ("logits", 2**11), ("logits", 2**30), ("loss", 2**11), *slow_cases(("loss", 0), ("loss", 2**30))],
+)
 def test_what_is_kept_between_steps_changes_nothing(tiny, architecture, objective, graph_bytes, monkeypatch):
     """Scores of a model that loses units, with the last step's graph and without; with four layers and two batches."""
     monkeypatch.setattr("methods.heads.incremental.graph_segments.GRAPH_BYTES", graph_bytes)

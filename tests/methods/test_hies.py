@@ -9,6 +9,7 @@ import torch
 
 from methods.hies import _scaled, hies, normalised_entropy
 from methods.tis import tis
+from tests.fixtures.slow import slow_cases
 from tests.methods.activations import of_units
 from tests.methods.translating import FAMILIES, maps_of, translating
 
@@ -49,7 +50,7 @@ def scaled(values):
     return (values - low) / (high - low)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, *slow_cases(1)])
 def test_the_mixture(tiny, architecture, seed):
     sentences = [*tiny.sentences(seed, count=4), *tiny.sentences(seed, count=1, longest=1)]
     first, second = tiny.sides(architecture)

@@ -19,6 +19,7 @@ from methods.heads import count_parameters, find_mlps, gated, gated_neurons
 from methods.kwon import Ranked, best_split, neuron_information
 from methods.recovery.choosing import choose, select
 from methods.recovery.recover import held_out_texts
+from tests.fixtures.slow import slow_cases
 from tests.methods.recovery.oracle import divergence, slow
 
 STEP = 1e-5
@@ -81,7 +82,7 @@ def slow_tuning(alone, choice, architecture, held_out) -> dict[str, torch.Tensor
     return (model if nearer else choice.model).state_dict()
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, *slow_cases(1)])
 def test_heads_by_trying_every_swap_and_gates_by_least_squares(tiny, architecture, seed):
     view, alone = scene(tiny, architecture, seed)
     gradients, method, levels = slow_gradients(view, alone), METHODS["kwon"], range(len(view.heads) + 1)
@@ -107,7 +108,7 @@ def test_only_gates_can_be_left_out(tiny):
     assert method.label(method.configure({"recover": "none"})) == "kwon:recover=none"
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, *slow_cases(1)])
 def test_information_of_neurons_is_that_of_slopes(tiny, architecture, seed):
     view, alone = scene(tiny, architecture, seed)
     found = neuron_information(view)
@@ -161,7 +162,7 @@ def test_heads_that_must_stay_count_for_the_share():
     assert sum(best_split(heads, neurons, 0.5)) == 4
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, *slow_cases(1)])
 def test_heads_and_neurons_are_the_best_split(tiny, architecture, seed):
     """Of all numbers of heads and neurons that remove enough parameters, those that lose least; then swaps of heads."""
     view, alone = scene(tiny, architecture, seed)
@@ -208,7 +209,14 @@ def test_with_both_the_heads_that_stay_are_tuned(tiny, architecture):
             torch.testing.assert_close(value, wanted[name], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("case", list(cases([BOTH])), ids=lambda case: f"{case.check.name}-{case.on.name}")
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[] if case.on.name in ("bert", "llama-left") else [pytest.mark.slow])
+        for case in cases([BOTH])
+    ],
+    ids=lambda case: f"{case.check.name}-{case.on.name}",
+)
 def test_both_keep_the_rules_for_all_methods(case):
     try:
         case.run()

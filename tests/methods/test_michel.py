@@ -11,6 +11,7 @@ from methods.contract.choosing import select
 from methods.contract.schedule import Schedule, trajectories
 from methods.heads import gated
 from methods.michel import michel
+from tests.fixtures.slow import slow_cases
 
 STEP = 1e-5
 
@@ -42,7 +43,7 @@ def per_layer(view, importance, kept):
     return result
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, *slow_cases(1)])
 def test_finite_differences_on_each_text(tiny, architecture, seed):
     model, sentences = tiny.model(architecture, seed, torch.float64), tiny.sentences(seed, count=5)
     first, second = tiny.sides(architecture)
@@ -80,8 +81,7 @@ def _keep_context(output: nn.Module, contexts: list):
     return output.register_forward_pre_hook(lambda module, args: contexts.append((module, args[0])))
 
 
-@pytest.mark.parametrize("step", [1, 3])
-@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize(("layer_norm", "step"), [(True, 1), (False, 3), *slow_cases((True, 3), (False, 1))])
 def test_greedy_follows_finite_differences(tiny, architecture, layer_norm, step):
     """Again and again: slopes with what was removed gated away, the norm over what is left, and the least ones go."""
     sentences = tiny.sentences(2, count=2, longest=5)

@@ -13,6 +13,7 @@ from methods.calibration.quadratic import fit_quadratic
 from methods.heads import gated
 from methods.michel import michel
 from methods.path import _at_random_gates, path
+from tests.fixtures.slow import slow_cases
 
 STEP = 1e-5
 
@@ -28,8 +29,9 @@ def slope(view, text, gates, unit):
     return (losses[0] - losses[1]) / (2 * STEP)
 
 
-@pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize("along", ["layer", "all"])
+@pytest.mark.parametrize(
+    ("along", "signed"), [("layer", False), ("all", True), *slow_cases(("layer", True), ("all", False))]
+)
 def test_slopes_at_midpoints_of_each_text(tiny, architecture, along, signed):
     points, sentences = 3, tiny.sentences(0, count=4)
     first, second = tiny.sides(architecture)
@@ -105,7 +107,7 @@ def test_rounds_score_again_with_the_least_important_gone(tiny, architecture, al
     assert found.argsort().tolist() == expected and found.sort().values.tolist() == list(range(units))
 
 
-@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize("rounds", [2, *slow_cases(1)])
 def test_the_order_is_that_of_a_quadratic_model_of_the_slopes(tiny, architecture, monkeypatch, rounds):
     """Slopes by central differences, text by text; the model is evaluated afresh for every set of units gone."""
     sentences = tiny.sentences(0, count=3)

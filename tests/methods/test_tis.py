@@ -8,6 +8,7 @@ import torch
 from methods.heads import gated, observed
 from methods.michel import michel
 from methods.tis import tis
+from tests.fixtures.slow import slow_cases
 
 
 def slow_tis(view, texts):
@@ -32,7 +33,7 @@ def slow_tis(view, texts):
 
 
 @pytest.mark.parametrize("frozen", [True, False])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, *slow_cases(1)])
 def test_maps_of_each_text(tiny, architecture, seed, frozen):
     sentences = tiny.sentences(seed, count=5)
     first, second = tiny.sides(architecture)

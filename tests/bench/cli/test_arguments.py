@@ -16,6 +16,7 @@ from bench.cli import flag_types, listing
 from bench.cli.arguments import parse
 from bench.records.storage.store import Store
 from tasks.request import TaskSpec
+from tests.fixtures.slow import slow_cases
 
 ROOT = Path(__file__).parents[3]
 
@@ -198,7 +199,10 @@ def test_tasks_are_named_to_compare_as_to_run():
 
 @pytest.mark.parametrize(
     "arguments",
-    ["", "--help", "--version", "list --help", "leaderboard", "report", "compare a b", "regress --baseline .", "rnu"],
+    [
+        *("", "--help", "--version", "list --help", "leaderboard", "compare a b", "regress --baseline .", "rnu"),
+        *slow_cases("report"),
+    ],
 )
 def test_results_are_read_without_loading_what_made_them(tmp_path, arguments):
     code = (

@@ -21,6 +21,7 @@ from tasks.language_model import LanguageModel
 from tasks.models import checkpoint
 from tasks.models.cache import Cache
 from tasks.request import TaskSpec
+from tests.fixtures.slow import slow_cases
 
 CPU = torch.device("cpu")
 TASKS = "headbench_own_texts"
@@ -102,7 +103,7 @@ def test_the_gap_of_a_wrong_removal_is_too_large_for_half_precision_too(opened):
         largest_gap(task, choice, remove_heads(model, ~mask, heads))
 
 
-@pytest.mark.parametrize(("method", "dtype"), [("amp", torch.bfloat16), ("michel", torch.float16)])
+@pytest.mark.parametrize(("method", "dtype"), [("amp", torch.bfloat16), *slow_cases(("michel", torch.float16))])
 def test_a_smaller_checkpoint_keeps_its_dtype(own, place, method, dtype, capsys, monkeypatch):
     monkeypatch.setattr(latency, "PATIENCE", 0.0)
     name = str(dtype).removeprefix("torch.")

@@ -25,6 +25,7 @@ from bench.records.storage.store import Store
 from bench.report import leaderboard
 from bench.report.board import read
 from bench.report.comparison_text import text
+from tests.fixtures.slow import slow_cases
 
 LABELS, SEEDS, EXAMPLES = ("m", "n", "none"), (0, 1), 100
 ODD = (None, [], {}, "", "x", "\ud800", True, -1, 0, 3, 2**70, 0.5, -0.0, 1e308, math.nan, math.inf, [[]], [[[0.5]]])
@@ -151,7 +152,9 @@ def test_no_change_of_a_record_ends_in_a_traceback(whole, changes, label):
     ],
     ids=["deep", "deep part", "empty", "null", "list", "not a number", "half a character"],
 )
-@pytest.mark.parametrize("verb", [["leaderboard"], ["compare", "m", "n"], ["regress", "--baseline", "B"]], ids=str)
+@pytest.mark.parametrize(
+    "verb", [["compare", "m", "n"], ["regress", "--baseline", "B"], *slow_cases(["leaderboard"])], ids=str
+)
 def test_an_odd_record_is_named_and_left_out(run, capsys, verb, content, files_of):
     path = Store(run).path(name())
     path.write_text(content)

@@ -220,7 +220,7 @@ def test_methods_that_lack_a_task_are_named_beside_every_form(make_record, tmp_p
     assert bool(told.err) == (form != "md")
 
 
-@pytest.mark.parametrize("flags", [["--format", "html"], ["--format", "latex"], ["--by", "schedule"]])
+@pytest.mark.parametrize("flags", [["--format", "html"], *slow_cases(["--format", "latex"], ["--by", "schedule"])])
 def test_a_remark_on_mixed_settings_stands_beside_a_table_without_notes(make_record, tmp_path, capsys, flags):
     scheduled = {"label": "m", "cell": {"options": {"allocation": "global"}}}
     Store(tmp_path).write("t/m/seed0", make_record(**scheduled), OUTCOMES)
@@ -247,7 +247,9 @@ def test_records_of_several_origins_are_named(make_record, changed, board):
     assert "records of several processors: A (1), B (1)" in text and "several torch versions" in text
 
 
-@pytest.mark.parametrize("label", ["a|b", "<b>x</b>", "`x`", "a*b*", "$x$y", "line\nbreak", "[x](y)", "naïve—名"])
+@pytest.mark.parametrize(
+    "label", ["a|b", "<b>x</b>", "$x$y", "line\nbreak", *slow_cases("`x`", "a*b*", "[x](y)", "naïve—名")]
+)
 def test_odd_names_stay_in_their_cell(make_record, board_of, board, label):
     records = [make_record(label=label, data=label, model=label), make_record(label="m", data=label, model=label)]
     text = board(records)

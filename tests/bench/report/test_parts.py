@@ -71,8 +71,7 @@ made([part, part], 2)
     ("number", "code", "slow"),
     [
         (signal.SIGTERM, 143, BEGINNING),
-        (signal.SIGINT, 130, ENDING),
-        *slow_cases((signal.SIGINT, 130, BEGINNING), (signal.SIGTERM, 143, ENDING)),
+        *slow_cases((signal.SIGINT, 130, ENDING), (signal.SIGINT, 130, BEGINNING), (signal.SIGTERM, 143, ENDING)),
     ],
 )
 def test_a_signal_while_processes_are_at_work_is_told_in_one_line(number, code, slow):

@@ -27,6 +27,7 @@ from tasks import digest
 from tasks.contract import TASKS
 from tasks.digest import digest_of, digest_of_source, modules_below, source_of
 from tasks.request import TaskSpec
+from tests.fixtures.slow import slow_cases
 
 SIZES = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 8}
 T5 = {"vocab_size": 40, "d_model": 16, "d_kv": 4, "d_ff": 8, "num_layers": 2, "num_heads": 4}
@@ -130,18 +131,20 @@ def test_a_new_refusal_changes_no_key_of_models_that_are_not_refused(monkeypatch
     ("module", "users"),
     [
         ("methods.heads.mechanisms.wide_norms", {"olmo2"}),
-        ("methods.heads.mechanisms.own_config", {"phi3"}),
         ("methods.heads.mechanisms.position_bias", {"t5"}),
-        ("methods.heads.mechanisms.input_width", {"longformer"}),
-        ("methods.heads.mechanisms.parameters", {"longformer"}),
-        ("methods.heads.mechanisms.arguments", {"bloom"}),
         ("methods.heads.mechanisms.quarters", {"codegen"}),
-        ("methods.heads.orders.quarters", {"codegen"}),
         ("methods.heads.orders.groups", {"bloom", "gpt-neox"}),
         ("methods.heads.mechanisms.mechanism", set(MODELS)),
-        ("methods.heads.orders.fused", set(MODELS)),
-        ("methods.heads.surgery.head_counts", set(MODELS)),
         ("methods.heads.incremental.restart", set(MODELS)),
+        *slow_cases(
+            ("methods.heads.mechanisms.own_config", {"phi3"}),
+            ("methods.heads.mechanisms.input_width", {"longformer"}),
+            ("methods.heads.mechanisms.parameters", {"longformer"}),
+            ("methods.heads.mechanisms.arguments", {"bloom"}),
+            ("methods.heads.orders.quarters", {"codegen"}),
+            ("methods.heads.orders.fused", set(MODELS)),
+            ("methods.heads.surgery.head_counts", set(MODELS)),
+        ),
     ],
 )
 def test_code_changes_the_keys_of_the_models_that_it_is_run_on(changed, module, users):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.__main__ import main
+from tests.fixtures.slow import slow_cases
 
 ADAPTER = '''
 from tasks.contract import task
@@ -15,7 +16,7 @@ class Mine(TextClassification):
     """My own task."""
     {body}
 '''
-BROKEN = {
+BROKEN = {  # and what is said of it
     "raise KeyError('no such key')": "KeyError: 'no such key'",
     "import sys; sys.exit('stop')": "SystemExit: stop",
     "from tasks.contract import task\n@task('mine')\nclass Mine: ...": "expected a subclass of tasks.contract.Task",
@@ -24,7 +25,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("code", BROKEN)
+@pytest.mark.parametrize("code", [*list(BROKEN)[:2], *slow_cases(*list(BROKEN)[2:])])
 def test_a_package_that_does_not_load_is_named_and_the_others_are_listed(plugin, capfd, complaint, code):
     plugin(code, "tasks")
     for what, known in (("tasks", "mnli"), ("methods", "michel (scorer")):

@@ -13,6 +13,7 @@ from methods.checks.tiny import SHARED, norm_in_float64
 from methods.contract.choice import Choice
 from methods.heads import HeadMap
 from methods.recovery.recover import divergences, held_out_texts, recover
+from tests.fixtures.slow import slow_cases
 from tests.methods.translating import translating
 
 
@@ -66,7 +67,7 @@ def slow(alone, model, texts):
 
 
 @pytest.mark.parametrize("batching", ["one batch", "left", "both sides"])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, *slow_cases(1)])
 def test_of_a_language_model_padding_counts_for_nothing(tiny, seed, batching):
     alone, views = language_model(tiny, seed)
     view, held_out = views[batching], held_out_texts(alone)
