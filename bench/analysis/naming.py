@@ -22,6 +22,16 @@ def seeds_in_words(seeds: Iterable[int]) -> str:
     return f"seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
+def number_of_seeds(of_tasks: Sequence[Sequence[int]]) -> str:
+    """``6 seeds`` or, where tasks have other seeds than each other, ``6 seeds per task`` or ``6 to 12 seeds per task``.
+
+    of_tasks: the seeds of each task.
+    """
+    least, most = min(map(len, of_tasks)), max(map(len, of_tasks))
+    number = count(most, "seed") if least == most else f"{least} to {count(most, 'seed')}"
+    return number if len(set(map(frozenset, of_tasks))) == 1 else f"{number} per task"
+
+
 def by_reason(reasons: Mapping[str, str]) -> str:
     """``a, b (no result on X); c (measured at other levels)``, of the reason for each name."""
     names: dict[str, list[str]] = {}

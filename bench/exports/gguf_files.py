@@ -57,9 +57,8 @@ def write_gguf(checkpoint: Path, like: Path, out: Path) -> Written:
     check_installed()
     from gguf import GGUFReader
 
-    exists = InputError(f"{out}: exists already: give another file")
     if out.exists():
-        raise exists
+        raise _exists(out)
     if not like.is_file():
         raise InputError(f"{like}: no such file (expected the GGUF file of the unpruned model)")
     with in_one_line(f"{like}: not a GGUF file that can be read"):
@@ -84,9 +83,13 @@ def write_gguf(checkpoint: Path, like: Path, out: Path) -> Written:
         try:
             out.touch(exist_ok=False)  # only what is ours is replaced
         except FileExistsError:
-            raise exists from None
+            raise _exists(out) from None
         made.replace(out)
     return Written(shape.architecture, shape.heads)
+
+
+def _exists(out: Path) -> InputError:
+    return InputError(f"{out}: exists already: give another file")
 
 
 @dataclass(frozen=True)

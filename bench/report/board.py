@@ -18,6 +18,7 @@ from bench.analysis.excluded_tasks import tasks_at_chance
 from bench.analysis.kinds import SCORE, kind
 from bench.analysis.machines import machine, machines, makers
 from bench.analysis.naming import count, short_names
+from bench.analysis.summary import TASK
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord, Record, TaskKey
 from bench.records.storage.current import read_current
@@ -36,6 +37,11 @@ class Board:
     def table(self) -> pd.DataFrame:
         """One row per finished cell, as ``bench.analysis.cell_metrics.metrics_table`` makes it."""
         return metrics_table(self.records[path] for path in sorted(self.records))
+
+    @cached_property
+    def areas(self) -> dict[tuple[str, ...], float]:
+        """The area of each cell by the three parts of its task's key, its method and its seed."""
+        return self.table.set_index([*TASK, "label", "seed"])["area"].to_dict()
 
     @cached_property
     def tasks(self) -> list[TaskKey]:

@@ -78,10 +78,13 @@ def _scope(board: Board, tasks: Sequence[TaskKey], slug: str) -> Scope:
 
 def _areas(board: Board, found: TradeOffs) -> dict[str, float]:
     """Mean area over tasks of the mean over seeds, those of all else that is said; NaN where a task has no area."""
-    areas = board.table.set_index(["task", "data", "model", "label", "seed"])["area"].to_dict()
+
+    def area(label: str, task: TaskKey, seed: int) -> float:
+        return board.areas.get((*task, label, seed), math.nan)
+
     of_tasks = list(zip(found.tasks, found.seeds, strict=True))
     return {
-        label: fmean(fmean(areas.get((*task, label, seed), math.nan) for seed in seeds) for task, seeds in of_tasks)
+        label: fmean(fmean(area(label, task, seed) for seed in seeds) for task, seeds in of_tasks)
         for label in found.methods
     }
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from bench.analysis.kinds import KINDS, kind
-from bench.analysis.naming import by_reason, count, seeds_in_words
+from bench.analysis.naming import by_reason, count, number_of_seeds, seeds_in_words
 from bench.analysis.stats.across import FEWEST, Estimate, Scores, iqm, mean_of_tasks, seed_bootstrap, task_means
 from bench.analysis.stats.many import Ranking, ranking
 from bench.analysis.stats.tiers import Tiers, tiers
@@ -114,13 +114,12 @@ def _complete(
     seeds = [board.seeds(task) for task in above]
     found: dict[str, list[np.ndarray]] = {}
     unranked: dict[str, str] = {}
-    areas = board.table.set_index(["task", "data", "model", "label", "seed"])["area"].to_dict()
     for label in board.labels if above else ():
         if not removes_heads(board.any_of(label)):
             continue
         lacks: dict[str, list[str]] = {}
         for task, of_task in zip(above, seeds, strict=True):
-            if missing := [seed for seed in of_task if (*task, label, seed) not in areas]:
+            if missing := [seed for seed in of_task if (*task, label, seed) not in board.areas]:
                 which = f"for {seeds_in_words(missing)} " if len(missing) < len(of_task) else ""
                 lacks.setdefault(which, []).append(board.name(task))
         if lacks:
@@ -128,7 +127,7 @@ def _complete(
             unranked[label] = f"no result {', and '.join(told)}"
         else:
             found[label] = [
-                np.array([areas[*task, label, seed] for seed in of_task])
+                np.array([board.areas[*task, label, seed] for seed in of_task])
                 for task, of_task in zip(above, seeds, strict=True)
             ]
     return seeds, found, unranked
@@ -167,10 +166,9 @@ def _alone(found: Standing) -> list[str]:
 def _best(found: Standing) -> list[str]:
     place, area = found.largest(found.labels), found.area
     best = found.labels[place] + (", a control," if found.labels[place] in found.controls else "")
-    numbers = sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})
-    seeds = count(numbers[0], "seed") if len(numbers) == 1 else f"{numbers[0]} to {numbers[1]} seeds per task"
+    seeds = number_of_seeds(found.seeds)
     if area.low is None or area.high is None:
-        instead = ", so the standard deviation over seeds is shown instead" if numbers[0] > 1 else ""
+        instead = ", so the standard deviation over seeds is shown instead" if min(map(len, found.seeds)) > 1 else ""
         return [
             f"{best} has the largest area, {area.value[place]:.3f}, in {seeds}; intervals need at least {FEWEST} "
             f"seeds{instead}."

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.analysis.budgets import Budget, Fit
 from bench.analysis.kinds import KINDS
-from bench.analysis.naming import all_of_one_model, seeds_in_words
+from bench.analysis.naming import all_of_one_model, number_of_seeds, seeds_in_words
 from bench.analysis.points import Point
 from bench.report.board import Board
 from bench.report.figures import gallery
@@ -81,9 +81,7 @@ def _does(point: Point, budget: Budget, most: bool = False) -> str:
 
 def _seeds(board: Board, scope: Scope) -> str:
     """The seeds of the scope in words, and what they are where there is one model."""
-    sets = set(scope.found.seeds)
-    numbers = sorted(map(len, scope.found.seeds))
-    number = f"{numbers[0]}" if numbers[0] == numbers[-1] else f"{numbers[0]} to {numbers[-1]}"
-    told = seeds_in_words(next(iter(sets))) if len(sets) == 1 else f"{number} seeds per task"
+    sets = scope.found.seeds
+    told = seeds_in_words(sets[0]) if len(set(sets)) == 1 else number_of_seeds(sets)
     drawn = all_of_one_model(map(board.of_task, scope.found.tasks))
     return f"{told} ({drawn})" if drawn else told

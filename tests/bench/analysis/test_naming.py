@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from bench.analysis.naming import all_of_one_model, by_reason, of_one_model, seeds_in_words, short_names
+from bench.analysis.naming import (
+    all_of_one_model,
+    by_reason,
+    number_of_seeds,
+    of_one_model,
+    seeds_in_words,
+    short_names,
+)
 from bench.records.schema import TaskKey
 
 
@@ -14,6 +21,13 @@ def test_a_task_has_the_name_of_its_adapter_unless_another_has_it():
 
 def test_seeds_are_listed_in_order():
     assert (seeds_in_words([1]), seeds_in_words({10, 2})) == ("seed 1", "seeds 2, 10")
+
+
+def test_seeds_are_counted_for_each_task_where_they_differ():
+    assert number_of_seeds([range(6), range(6)]) == "6 seeds"
+    assert number_of_seeds([[4]]) == "1 seed"
+    assert number_of_seeds([range(6), range(3, 9)]) == "6 seeds per task"
+    assert number_of_seeds([range(12), range(6)]) == "6 to 12 seeds per task"
 
 
 def test_seeds_of_a_model_that_is_taken_as_it_is_are_called_draws(make_record):
