@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tasks.data.dataset import SPLITS
 from tasks.data.hub import is_saved, saved, streamed
@@ -63,12 +63,15 @@ def parts_of(data: Data, mirror: str, columns: Sequence[str], label: str = "") -
     return parts
 
 
-def origins(parts: Sequence[Part]) -> list[str]:
-    """Remarks on the files, or splits of a data set, that were read, and on those that were not."""
+def origins(parts: Sequence[Part], rows: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Remarks on the files, or splits of a data set, that were read, and on those that were not.
+
+    rows: those of each split that can be used. Nothing is said of the files of a split without any.
+    """
     remarks = [f"read from {part.name}" for part in parts if part.split == "all" and part.name]
     for split in SPLITS:
         names = [part.name for part in parts if part.split == split]
-        remarks += [f"{split} is {listed(names)}"] if names not in ([], [split]) else []
+        remarks += [f"{split} is {listed(names)}"] if rows.get(split) and names != [split] else []
     endings = {Path(part.name).suffix for part in parts if part.split}  # a README.txt beside tables is not data
     unread = [part.name for part in parts if part.split is None and Path(part.name).suffix in endings]
     return [*remarks, f"not read, as the name is of no split: {listed(unread)}"] if unread else remarks

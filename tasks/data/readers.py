@@ -31,7 +31,7 @@ PER_ROW = 100  # bytes of a row in memory, whatever it holds
 def read(file: Path, columns: Sequence[str] = ()) -> Iterator[Located]:
     """Rows of ``file``, in order; of Parquet only ``columns``, if it has them all (default: every column).
 
-    Raises TaskError, with file and line, if it cannot be read, or is beyond the bounds above.
+    Raises TaskError, with file and line, if it cannot be read, has no row, or is beyond the bounds above.
     """
     suffix = file.suffix.lower()
     if suffix not in SUFFIXES:
@@ -42,9 +42,14 @@ def read(file: Path, columns: Sequence[str] = ()) -> Iterator[Located]:
         if file.stat().st_size == 0:
             raise TaskError(f"{file}: the file is empty")
         if suffix == ".parquet":
-            yield from _parquet(file, columns)
+            rows = _parquet(file, columns)
         else:
-            yield from {".csv": _csv, ".tsv": _tsv, ".txt": _paragraphs}.get(suffix, _json)(file)
+            rows = {".csv": _csv, ".tsv": _tsv, ".txt": _paragraphs}.get(suffix, _json)(file)
+        first = next(rows, None)
+        if first is None:
+            raise TaskError(f"{file}: no row in it")
+        yield first
+        yield from rows
 
 
 def whole_text(file: Path) -> str:

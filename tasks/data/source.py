@@ -43,7 +43,7 @@ def load(data: Data, columns: Sequence[str], label: str, *, labels: Sequence[str
     except TaskError as error:
         unlabelled = "; ".join(_unlabelled(Counter({"-1": dropped["-1"]}), ()))
         raise TaskError("; ".join(filter(None, (str(error), unlabelled)))) from error
-    return replace(found, remarks=(*origins(parts), *_unlabelled(dropped, found.labels), *found.remarks))
+    return replace(found, remarks=(*origins(parts, rows), *_unlabelled(dropped, found.labels), *found.remarks))
 
 
 def load_texts(data: Data, columns: Sequence[str], mirror: str = "", *, only_train: bool = False) -> Dataset:
@@ -66,7 +66,7 @@ def load_texts(data: Data, columns: Sequence[str], mirror: str = "", *, only_tra
                 empty += 1
     dropped = [f"{empty} {'row' if empty == 1 else 'rows'} without text dropped"] if empty else []
     found = disjoint(name_of(data, mirror), rows, ("text",), where_of(data), only_train=only_train)
-    return replace(found, remarks=(*origins(parts), *dropped, *found.remarks))
+    return replace(found, remarks=(*origins(parts, rows), *dropped, *found.remarks))
 
 
 def load_pairs(data: Data, columns: Sequence[str], mirror: str = "") -> Dataset:
@@ -101,7 +101,7 @@ def load_pairs(data: Data, columns: Sequence[str], mirror: str = "") -> Dataset:
         if not kept:
             raise TaskError(f"{where_of(data)}: the {split} split is empty: all its texts are in a later split too")
         left[split] = kept
-    return replace(found, **left, remarks=(*origins(parts), *found.remarks, *repeats))
+    return replace(found, **left, remarks=(*origins(parts, rows), *found.remarks, *repeats))
 
 
 def name_of(data: Data, mirror: str = "") -> str:

@@ -235,6 +235,22 @@ def test_of_texts_it_is_told_too(tmp_path):
     )
 
 
+def test_a_file_of_which_no_row_can_be_used_is_not_called_a_split(tmp_path):
+    for name, labels in (("train", (0, 1)), ("dev", (0, 1)), ("test", (-1,))):
+        rows = [{**row, "text": f"{name} {row['text']}"} for row in labelled(*labels)]
+        write(tmp_path / "d" / f"{name}.jsonl", rows)
+    remarks = load(str(tmp_path / "d"), ("text",), "label").remarks
+    assert "validation is dev.jsonl" in remarks and "no test split: validation is used as test" in remarks
+    assert not any(remark.startswith("test is") for remark in remarks)
+
+
+def test_a_file_without_a_row_is_no_split_to_do_without(tmp_path):
+    write(tmp_path / "d" / "train.jsonl", labelled(0, 1))
+    (tmp_path / "d" / "test.csv").write_text("text,label\n")
+    with pytest.raises(TaskError, match=r"test\.csv: no row in it$"):
+        load(str(tmp_path / "d"), ("text",), "label")
+
+
 def saved(folder: Path, splits: dict[str, list[dict]] | list[dict]) -> str:
     """What ``save_to_disk`` writes, of a label column with names."""
     features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])})

@@ -110,6 +110,8 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
     if reuses(module):
         num_key_value_heads = len(places["key"])
     layers = _layers(path, module)
+    if not layers:
+        raise UnsupportedArchitecture(f"{name} at {path}: no layer runs it (there are more groups than layers)")
     site = Site(
         name=path,
         kind=_kind(path, module, layout),

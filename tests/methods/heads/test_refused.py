@@ -63,3 +63,19 @@ def test_norms_of_single_heads_are_refused():
     config.qk_layernorm = True
     with pytest.raises(UnsupportedArchitecture, match=r"has a parameter q_layernorm\.norms\.0\.weight of shape \(8,\)"):
         HeadMap.of(t.StableLmModel(config))
+
+
+def test_a_group_of_albert_that_no_layer_runs():
+    model = t.AlbertModel(
+        t.AlbertConfig(
+            vocab_size=32,
+            hidden_size=16,
+            num_hidden_groups=3,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=16,
+            embedding_size=8,
+        )
+    )
+    with pytest.raises(UnsupportedArchitecture, match="no layer runs it"):
+        HeadMap.of(model)
