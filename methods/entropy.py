@@ -24,9 +24,9 @@ def attention_entropy(
         importance(h) = mean over examples, then over queries t, of sum_s a_ts log(a_ts)  (``variant=A``; natural log)
 
     Padded queries and keys do not count; in cross attention t is a token of the target and s one of the source. A unit
-    has the mean of its heads, over all layers that are tied.
-    ``inverse-ae`` removes the most focused head first. (The paper's sentence on Inverse-AE can also be read the other
-    way round; the literature takes low entropy as a sign of importance, and so does ``ae``.) Returns (units,).
+    has the mean of its heads, over all layers that are tied. ``inverse-ae`` removes the most focused head first. (The
+    paper's sentence on Inverse-AE can also be read the other way round; the literature takes low entropy as a sign of
+    importance, and so does ``ae``.) Returns (units,).
 
     Source: Guo & Sheridan, "Greedy-Gnorm", the attention-entropy baseline.
     """

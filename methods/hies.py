@@ -26,10 +26,9 @@ def hies(
 
     HIS is ``tis``. AE is the entropy of the rows of the attention map, a mean over the tokens of a text, over log n for
     a text of n tokens, the source in cross attention; padding takes no part, and attention to a text of one token has
-    entropy 0. The paper tunes a for each task
-    and ratio, and gives no values: the default weighs both alike, and should not be tuned on test data. Its appendix
-    has the opposite sign of AE in one place, ``sign=spread``. Takes one pass forward and backward, and one forward.
-    Returns (units,).
+    entropy 0. The paper tunes a for each task and ratio, and gives no values: the default weighs both alike, and
+    should not be tuned on test data. Its appendix has the opposite sign of AE in one place, ``sign=spread``. Takes one
+    pass forward and backward, and one forward. Returns (units,).
 
     Source: "HIES", arXiv 2510.13832v2.
     """

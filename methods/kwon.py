@@ -89,12 +89,15 @@ class Ranked:
 def best_split(heads: Ranked, neurons: Ranked, share: float) -> tuple[int, int]:
     """How many heads and how many neurons to remove so that at least ``share`` of the cost of all goes.
 
-    Of all such pairs, the one that removes the least information, and of equal ones the one with the fewest heads.
+    Of all such pairs, the one that removes the least information, and of equal ones the one with the fewest heads. All
+    that may go where that is not enough, as where costly heads have to stay.
     """
     of_heads, of_neurons = heads.removed(heads.cost), neurons.removed(neurons.cost)
     least = share * float(heads.cost.sum() + neurons.cost.sum()) * (1 - 1e-12)  # but for rounding
     count = torch.searchsorted(of_neurons, least - of_heads)  # of neurons, by number of heads
     enough = count <= len(neurons.order)
+    if not enough.any():
+        return len(heads.order), len(neurons.order)
     lost = neurons.removed(neurons.information)[count.clamp_max(len(neurons.order))]
     best = int(torch.where(enough, heads.removed(heads.information) + lost, torch.inf).argmin())
     return best, int(count[best])

@@ -234,7 +234,11 @@ class LanguageModel(SeededTask):
         return logits if bool(mask.all()) else logits * mask[..., None]
 
     def loss(self, logits: Tensor, batch: Batch) -> Tensor:
-        """Weighted mean over each text's tokens of their negative log-likelihood, in nats."""
+        """Weighted mean over each text's tokens of their negative log-likelihood, in nats.
+
+        Built-in models were trained on the sum over a text divided by one number for all, so longer texts count more
+        there than here.
+        """
         ids, weights = batch.inputs["input_ids"][:, 1:], batch.inputs["weights"][:, 1:]
         token_losses = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids.flatten(), reduction="none").view_as(
             ids

@@ -26,7 +26,7 @@ def search(
     opened: trains with a weight and returns the number of gates left open.
     """
     found: dict[float, int] = {}
-    for weight in weights[:most]:
+    for weight in [*dict.fromkeys(weights)][:most]:
         found[weight] = opened(weight)
     while len(found) < most:
         off = {keep: min(abs(count - keep) for count in found.values()) for keep in budgets}

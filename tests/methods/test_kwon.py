@@ -162,6 +162,12 @@ def test_heads_that_must_stay_count_for_the_share():
     assert sum(best_split(heads, neurons, 0.5)) == 4
 
 
+def test_all_that_may_go_goes_where_that_is_not_enough():
+    heads = Ranked(torch.ones(4).double(), torch.tensor([30.0, 1, 1, 1]).double(), torch.tensor([1, 2, 3]))
+    neurons = Ranked(torch.ones(4).double(), torch.ones(4).double(), torch.arange(4))
+    assert best_split(heads, neurons, 0.75) == (3, 4)
+
+
 @pytest.mark.parametrize("seed", [0, *slow_cases(1)])
 def test_heads_and_neurons_are_the_best_split(tiny, architecture, seed):
     """Of all numbers of heads and neurons that remove enough parameters, those that lose least; then swaps of heads."""

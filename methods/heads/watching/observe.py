@@ -34,8 +34,8 @@ def observed(
     Sites without heads are skipped.
 
     attention(site, rows): attention probabilities (B, H, T, S), in train mode after dropout, with their graph; with a
-        sink (gpt-oss), the rest that it leaves. Runs the
-        model's eager attention. The module's own output no longer holds them, so ``output_attentions`` gives None.
+        sink (gpt-oss), the rest that it leaves. Runs the model's eager attention. The module's own output no longer
+        holds them, so ``output_attentions`` gives None.
     context(site, z): each head's context (B, T, H, d_h) after the gates entered before, with its graph.
     gradients(site, inputs, grads): called during backward. ``inputs`` and ``grads`` are keyed "query", "key" and
         "value": the projection's input (B, T, d), detached, and the gradient at its output (B, T, heads, width), where

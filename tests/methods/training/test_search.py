@@ -43,6 +43,12 @@ def test_it_ends_within_the_bound_and_stays_in_the_grid_whatever_the_counts(seed
     assert all(GRID[0] <= weight <= GRID[-1] for weight in tried)
 
 
+def test_a_weight_that_is_given_twice_is_tried_once():
+    tried = []
+    search(lambda weight: tried.append(weight) or 5, [0.003, 0.003, 0.003], [5], tolerance=1, most=9)
+    assert tried == [0.003]
+
+
 def test_nothing_more_is_tried_once_the_budgets_are_met_within_the_tolerance():
     counts = {0.01: 12, 1.0: 3}
     assert search(counts.__getitem__, GRID, [11, 4], tolerance=1, most=9) == counts
