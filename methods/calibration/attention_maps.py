@@ -43,10 +43,10 @@ def class_maps(view: View) -> Iterator[ClassMaps]:
     def add(site: int, rows: Tensor) -> None:  # (B, H, T, S)
         queries, keys = real_entries(batch, view.heads.sites[site], rows)
         maps = torch.stack([_resized(*text) for text in zip(rows, queries, keys, strict=True)])
-        powers = torch.stack([maps, maps.square()])
+        powers = torch.stack([maps, maps.square()]).cpu()  # where sums have the same order each time
         empty = powers.new_zeros(2, len(classes), *maps.shape[1:])
         place = (site, calls[site])
-        sums[place] = sums.get(place, 0.0) + empty.index_add_(1, which.to(rows.device), powers).cpu()
+        sums[place] = sums.get(place, 0.0) + empty.index_add_(1, which, powers)
         calls[site] += 1
 
     with torch.no_grad(), observed(view.model, view.heads, attention=add):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -45,6 +45,13 @@ class Selection:
     choices: list[list[Choice]]
     trajectories: list[Trajectory]
 
+    @classmethod
+    def of(cls, draws: Iterable[Draw]) -> Selection:
+        """All choices of ``draws``, which have not been read yet. Raises what making a choice raises."""
+        read = [(draw, [choice for _, choice in draw.choices]) for draw in draws]
+        trajectories = [draw.trajectory for draw, _ in read if draw.trajectory is not None]
+        return cls([choices for _, choices in read], trajectories)
+
     @property
     def masks(self) -> Tensor:
         """Units kept, (draws, numbers of units removed, units) bool."""
@@ -75,10 +82,7 @@ def choose(method: Method, options: Mapping[str, Any], view: View, removed: Sequ
 
 def select(method: Method, options: Mapping[str, Any], view: View, removed: Sequence[int]) -> Selection:
     """All choices of ``choose``. Raises as that does."""
-    draws = [(draw, [choice for _, choice in draw.choices]) for draw in choose(method, options, view, removed)]
-    return Selection(
-        [choices for _, choices in draws], [draw.trajectory for draw, _ in draws if draw.trajectory is not None]
-    )
+    return Selection.of(choose(method, options, view, removed))
 
 
 def _by_score(method: Method, options: Mapping[str, Any], view: View, removed: Sequence[int]) -> Iterator[Draw]:

@@ -36,10 +36,7 @@ def choose(method: Method, options: Mapping[str, Any], view: View, removed: Sequ
 
 def select(method: Method, options: Mapping[str, Any], view: View, removed: Sequence[int]) -> Selection:
     """All choices of ``choose``. Raises as that does."""
-    draws = [(draw, [choice for _, choice in draw.choices]) for draw in choose(method, options, view, removed)]
-    return Selection(
-        [choices for _, choices in draws], [draw.trajectory for draw, _ in draws if draw.trajectory is not None]
-    )
+    return Selection.of(choose(method, options, view, removed))
 
 
 def _with_neurons(method: Method, own: Mapping[str, Any], view: View, removed: Sequence[int]) -> Iterator[Draw]:
