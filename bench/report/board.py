@@ -39,9 +39,10 @@ class Board:
         return metrics_table(self.records[path] for path in sorted(self.records))
 
     @cached_property
-    def areas(self) -> dict[tuple[str, ...], float]:
+    def areas(self) -> dict[tuple[str, str, str, str, int], float]:
         """The area of each cell by the three parts of its task's key, its method and its seed."""
-        return self.table.set_index([*TASK, "label", "seed"])["area"].to_dict()
+        cells = self.table[[*TASK, "label", "seed"]].itertuples(index=False, name=None)
+        return dict(zip(cells, self.table["area"], strict=True))
 
     @cached_property
     def tasks(self) -> list[TaskKey]:
