@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from bench.run.cluster.connection import LOOPBACK
 from bench.suites.plugins import load_plugins
@@ -116,11 +117,13 @@ def nodes(tmp_path_factory) -> Iterator[Nodes]:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[headbench.methods]\nfaulty = faulty\n")
     (site / "faulty.py").write_text(PLUGIN)
-    process = _started("three_nodes.py", *map(str, caches), site=str(site))
-    assert process.stdout is not None
-    said = json.loads(process.stdout.readline())
-    yield Nodes(**said, caches=caches, site=site)
-    _end(process)
+    # Two clusters at once are too much for a small machine: cells reach their timeouts, and heads miss their nodes.
+    with FileLock(tmp_path_factory.getbasetemp().parent / "nodes.lock"):
+        process = _started("three_nodes.py", *map(str, caches), site=str(site))
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        yield Nodes(**said, caches=caches, site=site)
+        _end(process)
 
 
 def _started(script: str, *given: str, site: str = "") -> subprocess.Popen[str]:

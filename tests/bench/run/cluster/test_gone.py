@@ -27,6 +27,8 @@ def _listens(address: str) -> bool:
 
 
 def test_a_cluster_that_goes_between_two_phases_is_one_line(place, nodes, monkeypatch):
+    place.timed = True  # in a phase of its own
+
     def ends_with_the_first() -> None:
         from bench.run.cluster.phase import ClusterPhase
 
