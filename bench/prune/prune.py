@@ -49,8 +49,9 @@ from tasks.translating.scores import CorpusOutcomes
 def prune(options: PruneOptions, cache: Cache) -> int:
     """Score, remove, check, evaluate and save; 0. Raises InputError, and what the task or the model raises."""
     out = options.out.resolve()  # a link to a folder stays one
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        holds = f" (it holds {min(path.name for path in out.iterdir())})" if out.is_dir() else ""
+    inside = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
+    if inside or (out.exists() and not out.is_dir()):
+        holds = f" (it holds {inside[0]})" if inside else ""
         raise InputError(f"--out {options.out}: exists already; give a new or empty folder{holds}")
     with folders_above(out / "config.json" if out.exists() else out):
         return _prune(options, out, cache)

@@ -66,8 +66,11 @@ def _names(rows: Any, label: str) -> list[str]:
 
 
 def _located(rows: Iterable[dict[str, Any]], where: str, refused: str) -> Iterator[Located]:
+    number = 0
     try:
         for number, row in enumerate(rows, 1):
             yield f"{where}: row {number}", row
     except Exception as error:  # of any kind: a lost connection, or a package that decodes a column
         raise TaskError(f"{refused}: {first_line(error)}") from error
+    if not number:
+        raise TaskError(f"{where}: no row in it")

@@ -424,6 +424,14 @@ def test_rows_that_a_missing_package_must_decode_are_one_line(monkeypatch):
         load("org/name", ("text",), "label")
 
 
+def test_a_split_of_the_hub_without_a_row_is_told_like_a_file_without_one(monkeypatch):
+    splits = {"train": labelled(0, 1), "test": []}
+    streamed = {name: datasets.IterableDataset.from_generator(lambda rows=rows: rows) for name, rows in splits.items()}
+    monkeypatch.setattr(datasets, "load_dataset", lambda *names, **how: streamed)
+    with pytest.raises(TaskError, match=r"^some/data \(test\): no row in it$"):
+        load("some/data", ("text",), "label")
+
+
 def pairs(count: int = 40) -> list[dict]:
     return [{"de": f"Satz {number}", "en": f"sentence {number}", "id": number} for number in range(count)]
 
