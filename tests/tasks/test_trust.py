@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 import yaml
 from lm_eval.utils import apply_template
 
+from bench.__main__ import main
 from tasks.errors import TaskError
 from tasks.harness.run import Harness
 from tasks.models import checkpoint
@@ -25,7 +26,6 @@ TASK = {
     "doc_to_target": "answer",
     "metric_list": [{"metric": "acc"}],
 }
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -46,18 +46,12 @@ def model(tmp_path, ran) -> Path:
     return folder
 
 
-def test_code_of_a_model_is_refused_and_never_asked_about(model, ran, tiny_data):
-    flags = ["--task", "classification", "--model", str(model), "--data", str(tiny_data)]
-    done = subprocess.run(
-        [sys.executable, "-m", "bench", "list", "cells", *flags],
-        cwd=ROOT,
-        input="y\n" * 9,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "Python code that comes with it, which is never run" in done.stderr
-    assert not ran.exists()
+def test_code_of_a_model_is_refused_and_never_asked_about(model, ran, tiny_data, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n" * 9))
+    assert main(["list", "cells", "--task", "classification", "--model", str(model), "--data", str(tiny_data)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "Python code that comes with it, which is never run" in said
+    assert sys.stdin.tell() == 0 and not ran.exists()
 
 
 def test_code_of_a_tokenizer_is_refused(tmp_path, ran, tiny_model, monkeypatch):

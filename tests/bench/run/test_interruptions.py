@@ -23,14 +23,6 @@ KILLS_OF_A_RUN, KILLS_OF_A_WORKER = map(int, os.environ.get("HEADBENCH_KILLS", "
 FLAGS = ("--methods", "none,random,michel,gnorm", "--seeds", "2", "--finetune", "--jobs", "2")
 
 
-def until_planned(process, jobs_done: int = 0) -> None:
-    """Wait until the run has planned its cells, as a kill before that disturbs nothing, and has done some jobs."""
-    for line in process.stdout:
-        jobs_done -= line.startswith("[")
-        if jobs_done <= 0 and ("to do" in line or line.startswith("[")):
-            return
-
-
 @dataclass
 class Peace:
     """What a run in peace leaves, and the seconds it takes."""
@@ -110,11 +102,11 @@ def test_two_runs_into_one_folder_at_once_both_finish(place, tmp_path, flags):
 
 
 def test_an_interrupted_run_says_so_and_ends_its_workers(place):
-    process = place.start(*FLAGS)
-    until_planned(process, jobs_done=2)  # of ten
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 130
+    run = Forked(place, *FLAGS, output=place.folder / "output")
+    assert wait_until(lambda: "[2/" in run.output.read_text())  # of ten jobs
+    os.kill(run.pid, signal.SIGINT)
+    assert run.result(60) == 130
+    output = run.output.read_text()
     assert output.endswith("headbench: stopped; finished cells are kept: run the command again to continue\n")
     assert "Traceback" not in output
-    assert wait_until(lambda: not alive(process.pid))
+    assert wait_until(lambda: not alive(run.pid))
