@@ -184,6 +184,11 @@ def gguf(options: argparse.Namespace) -> int:
 
     found = write_gguf(options.folder, options.like, options.out)
     print(f"{options.out}: {found.architecture}, {', '.join(map(str, found.heads))} heads by layer")
+    if found.window:
+        print(
+            f"The checkpoint attends to the last {found.window:,} tokens, a program that reads the file to all: beyond "
+            f"{found.window:,} tokens they differ."
+        )
     return 0
 
 

@@ -34,10 +34,15 @@ QUANTISED = "give the file that the converter wrote with --outtype f16, bf16 or 
 
 @dataclass(frozen=True)
 class Written:
-    """What the file says: its architecture in llama.cpp, and query heads of each layer."""
+    """What the file says: its architecture in llama.cpp, and query heads of each layer.
+
+    window: tokens that the checkpoint attends to, where they are fewer than it has positions for; no graph of llama.cpp
+    that the file can name has a window. None where it attends to all.
+    """
 
     architecture: str
     heads: list[int]
+    window: int | None
 
 
 def check_installed() -> None:
@@ -85,7 +90,10 @@ def write_gguf(checkpoint: Path, like: Path, out: Path) -> Written:
         except FileExistsError:
             raise _exists(out) from None
         made.replace(out)
-    return Written(shape.architecture, shape.heads)
+    window = getattr(model.config, "sliding_window", None)
+    return Written(
+        shape.architecture, shape.heads, window if window and window < model.config.max_position_embeddings else None
+    )
 
 
 def _exists(out: Path) -> InputError:

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from bench.measure.corpus import signatures_of, statistics_of, translations_of
 from bench.measure.cost import Stopwatch, counting, peak_bytes, reset_peak
-from bench.measure.evaluate import Evaluation, Evaluator
+from bench.measure.evaluate import Ends, Evaluator, evaluate_ends
+from bench.measure.isolation import same_outputs
 from bench.measure.result import arrays_of, result_of
 from bench.measure.status import Status
 from bench.measure.timing import timed_levels
@@ -29,6 +30,7 @@ from bench.suites.cells import Cell, open_task, origin_of
 from methods import METHODS
 from methods.contract.registry import RECOVER
 from methods.contract.side_effects import no_side_effects
+from methods.heads import HeadMap
 from methods.recovery.choosing import choose
 from tasks.contract import Task
 from tasks.models.cache import Cache, NoCache
@@ -38,9 +40,9 @@ Arrays = dict[str, np.ndarray]
 LONGEST_REASON = 500  # characters
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all such characters but tabs and ends of lines
 OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
-# Evaluations of the last model with all heads and with none, which every method's curve begins and ends with, by task,
-# seed and device. The cells of a model follow one another in a process.
-_ends: dict[Hashable, dict[bool, tuple[Evaluation, Stopwatch]]] = {}
+# Evaluations of the last model with all heads and with none, by task, seed and device. The cells of a model follow one
+# another in a process.
+_ends: dict[Hashable, Ends] = {}
 
 
 def run_cell(cell: Cell, cache: Cache) -> tuple[Record, Arrays]:
@@ -134,18 +136,22 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
     check_origin(cell, task)
     training = task.prepare(cell.seed, cache, device)
     model = task.open(cell.seed, cache, device).requires_grad_(False)
+    of_model = cell.task, cell.seed, cell.device
+    if of_model not in _ends:
+        status.now("evaluating with all heads and with none")
+        ends = evaluate_ends(task, model, HeadMap.of(model, cell.task.unit, cell.task.kinds), cell.removed, device)
+        _ends.clear()
+        _ends[of_model] = ends
     view = view_of(task, model, method, cell.seed, cell.calibration, cell.training, device, cell.calibration_from)
     choosing, evaluation = Stopwatch(device), Stopwatch(device)
-    ends = dict(_ends.get(of_model := (cell.task, cell.seed, cell.device), {}))
     with ExitStack() as stack:
+        stack.enter_context(same_outputs(task, model))
         stack.enter_context(no_side_effects(model))
         passes = stack.enter_context(counting(model))
         status.now(lambda: f"choosing, {passes.forward} examples sent forward and {passes.backward} backward")
         checked = timed_levels(cell.removed, len(view.heads), cell.generate)
-        evaluator = Evaluator(task, view, checked, passes, choosing, evaluation, ends=ends)
+        evaluator = Evaluator(task, view, checked, passes, choosing, evaluation, ends=_ends[of_model])
         draws = evaluator(choose(method, cell.method.options, view, cell.removed))
-    _ends.clear()
-    _ends[of_model] = ends  # only now: the method has left the model as it was
     trains = method.trains
     result = result_of(draws, view, task, cell.removed, passes, training, trains)
     recovery = None

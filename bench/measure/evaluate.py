@@ -16,7 +16,7 @@ from methods import View
 from methods.contract.choice import Choice
 from methods.contract.choosing import Draw
 from methods.contract.trace import Trace
-from methods.heads import count_megabytes, count_parameters, restarting
+from methods.heads import HeadMap, count_megabytes, count_parameters, restarting
 from methods.heads.surgery.shrink import shrink, working_copy
 from tasks.contract import Task
 from tasks.outcomes import Outcomes
@@ -36,6 +36,23 @@ def evaluate_model(task: Task, model: nn.Module) -> Evaluation:
     return Evaluation(task.evaluate(model), count_parameters(model), count_megabytes(model))
 
 
+Ends = dict[bool, tuple[Evaluation, Stopwatch]]  # with all units (True) and with none (False), and what each took
+
+
+def evaluate_ends(task: Task, model: nn.Module, heads: HeadMap, removed: Collection[int], device: torch.device) -> Ends:
+    """Evaluate the task's own ``model`` with all of its units and with none, where ``removed`` asks for that.
+
+    To be called before a method is given the model: the curves of all methods begin and end there.
+    """
+    ends: Ends = {}
+    for whole, mask in ((True, heads.full_mask()), (False, ~heads.full_mask())):
+        choice = Choice(model, heads, mask)
+        if choice.removed in removed:
+            with Stopwatch(device) as taken:
+                ends[whole] = evaluate_model(task, choice.smaller()), taken
+    return ends
+
+
 @dataclass(frozen=True)
 class Level:
     """A choice at one level without its weights, and its evaluation."""
@@ -52,9 +69,8 @@ class Evaluator:
     """Evaluates choices one by one, so that the weights of no more than one are held at a time.
 
     checked: numbers of units removed at which the first draw's smaller models are compared with the gated ones; gap is
-    the largest difference found. choosing, evaluation: what the method and the evaluation take. ends: evaluations of
-    the task's own model with all its units (True) and with none (False), where other methods' curves begin and end too,
-    and what each took; they are taken from here, or added here.
+    the largest difference found. choosing, evaluation: what the method and the evaluation take. ends: of the task's own
+    model; they are not made again, but what they took is added.
     """
 
     task: Task
@@ -64,7 +80,7 @@ class Evaluator:
     choosing: Stopwatch
     evaluation: Stopwatch
     gap: float = 0.0
-    ends: dict[bool, tuple[Evaluation, Stopwatch]] = field(default_factory=dict)
+    ends: Ends = field(default_factory=dict)
     _known: dict[tuple[object, ...], Evaluation] = field(default_factory=dict)
 
     def __call__(self, draws: Iterable[Draw]) -> list[tuple[Draw, list[Level]]]:
@@ -101,22 +117,14 @@ class Evaluator:
         neurons = tuple(mask.numpy().tobytes() for mask in (choice.neurons or {}).values())
         key = choice.mask.numpy().tobytes(), neurons
         if key not in self._known:
-            if choice.neurons is None and choice.removed in (0, len(choice.mask)):
-                self._known[key] = self._end(choice)
+            end = choice.neurons is None and self.ends.get(choice.removed == 0)
+            if end and choice.removed in (0, len(choice.mask)):
+                self._known[key], taken = end
+                self.evaluation.add(taken)
             else:
                 with self.evaluation:
                     self._known[key] = evaluate_model(self.task, smaller(choice))
         return self._known[key]
-
-    def _end(self, choice: Choice) -> Evaluation:
-        """The evaluation of the model with all units or with none, made in full: it must not depend on the method."""
-        whole = not choice.removed
-        if whole not in self.ends:
-            with Stopwatch(self.evaluation.device) as taken:
-                self.ends[whole] = evaluate_model(self.task, choice.smaller()), taken
-        evaluation, taken = self.ends[whole]
-        self.evaluation.add(taken)
-        return evaluation
 
 
 @contextmanager

@@ -10,11 +10,13 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from bench.measure.timing import interleaved
 from bench.records.fields import Samples
 from bench.records.measured import Generation
 from tasks.contract import Task
+from tasks.translating.generate import cache_that_fits
 
 PROMPT, NEW = 12, 128  # tokens
 WARM_UPS, REPEATS = 10, 20
@@ -39,8 +41,12 @@ def generation_latency(task: Task, groups: Iterable[Mapping[int, Any]], device: 
         ids = text.repeat(1, -(-prompt // text.shape[1]))[:, :prompt]
         settings: dict[str, Any] = {"max_new_tokens": new, "min_new_tokens": new, "do_sample": False, "num_beams": 1}
         settings |= {"use_cache": True, "pad_token_id": 0, "attention_mask": torch.ones_like(ids)}  # nothing is padded
-        calls = {removed: partial(model.generate, ids, **settings) for removed, model in models.items()}
+        calls = {removed: partial(_generate, model, ids, settings) for removed, model in models.items()}
         found = interleaved(calls, device, warm_ups=WARM_UPS, repeats=REPEATS, patience=PATIENCE)
         samples |= {removed: laps.wall for removed, laps in found.items()}
         del models, calls  # before the next group is made
     return Generation(samples=samples, prompt=prompt, new=new)
+
+
+def _generate(model: Any, ids: Tensor, settings: Mapping[str, Any]) -> None:
+    model.generate(ids, **settings, **cache_that_fits(model))

@@ -37,5 +37,5 @@ def view_of(
         generator=torch.Generator().manual_seed(seeds.of("method")),
         forward=task.logits,
         loss_of_logits=task.loss,
-        training=task.training(seed, training, device) if method.shape == "joint" else None,
+        training=task.training(seed, training, device) if method.trains else None,
     )

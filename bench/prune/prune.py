@@ -17,6 +17,7 @@ from bench.analysis.quality import name_of_quality
 from bench.exports.onnx_files import check_installed
 from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import largest_gap
+from bench.measure.isolation import same_outputs
 from bench.measure.status import Status
 from bench.measure.view import view_of
 from bench.prune.budget import AUTO, check_chooses, check_enough, units_to_keep
@@ -165,7 +166,7 @@ def _chosen(
     """
     method = METHODS[options.method.name]
     view = view_of(task, model, method, options.seed, options.calibration, options.training, device, source)
-    with no_side_effects(model), _refusals(options):
+    with same_outputs(task, model), no_side_effects(model), _refusals(options):
         if keep is None:
             assert method.own_number is not None
             keep = min(max(method.own_number(view), len(view.heads.never_empty)), len(view.heads))

@@ -66,6 +66,7 @@ def serve(pipe: Connection, others: list[Connection], start: Callable[[], None],
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     import torch
 
+    from bench.measure.isolation import process_is_changed
     from bench.measure.status import tell
 
     torch.set_num_threads(1)
@@ -86,7 +87,7 @@ def serve(pipe: Connection, others: list[Connection], start: Callable[[], None],
             index, job = pipe.recv()
             send(Begun())
             send(_run(index, job))
-            if not _gpus_work():
+            if process_is_changed() or not _gpus_work():
                 os._exit(1)  # another process takes its place
 
 

@@ -83,15 +83,16 @@ def method_part(spec: MethodSpec, training: float) -> list[Any]:
 
 @cache
 def modules_of(module: str) -> tuple[str, ...]:
-    """``module`` and everything it imports, directly or not, from its own package, without code that methods share.
+    """``module`` and everything it imports, directly or not, from its own package and from ``methods``.
 
-    What ``methods`` itself defines is what all methods are written with; another package may define anything there.
+    Without code that methods share: what ``methods`` itself defines is what all methods are written with; another
+    package may define anything there.
     """
-    package = module.partition(".")[0]
+    packages = (module.partition(".")[0], "methods")
 
     def own(name: str) -> bool:
         shared = name == "methods" or any(name == part or name.startswith(f"{part}.") for part in NOT_A_METHODS_OWN)
-        return name.partition(".")[0] == package and not shared
+        return name.partition(".")[0] in packages and not shared
 
     return tuple(sorted(_reached(module, own)))
 

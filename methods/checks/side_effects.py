@@ -16,6 +16,7 @@ from methods.checks.isolation import random_states
 from methods.checks.tiny_models import TinyModel
 from methods.contract.side_effects import count_hooks, switches
 
+PLAIN = (bool, int, float, str, type(None), torch.dtype)  # attributes whose values are compared
 SHOWN = 3  # changes that a message names
 
 
@@ -76,9 +77,9 @@ def _state(view: View) -> dict[str, Any]:
         name = path or "the model"
         state[f"class of {name}"] = type(module).__name__
         state[f"training mode of {name}"] = module.training
-        for attribute in vars(module):
-            if not attribute.endswith("_hooks"):
-                state[f"attribute {attribute} of {name}"] = ""
+        for attribute, value in vars(module).items():
+            if not attribute.endswith("_hooks") and attribute != "training":
+                state[f"attribute {attribute} of {name}"] = value if isinstance(value, PLAIN) else ""
         if hasattr(module, "config"):
             state[f"attention implementation of {name}"] = module.config._attn_implementation
     for place, batch in enumerate(view.batches):
@@ -95,7 +96,7 @@ def _changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         if name not in after or after[name] == old:
             continue
         new = after[name]
-        if isinstance(old, bool | int | str | torch.dtype):
+        if isinstance(old, PLAIN) and old is not None:
             changes.append(f"{name} was {old}, is {new}")
         elif old is None:
             changes.append(f"{name} was None, is set")

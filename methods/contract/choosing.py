@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from methods.contract.choice import Choice
-from methods.contract.registry import Method
+from methods.contract.registry import Method, Trained
 from methods.contract.schedule import NonFiniteScore, Schedule, Trajectory, trajectories
+from methods.contract.side_effects import count_hooks
 from methods.contract.view import View
 
 
@@ -119,7 +120,10 @@ def _trained(
 ) -> Iterator[tuple[int, Choice]]:
     units = len(view.heads)
     budgets = [units - count for count in removed if count]  # with nothing removed it is the model as it was
-    trained = iter(method.function(view, budgets, **options))
+    results = method.function(view, budgets, **options)
+    if not isinstance(results, Iterable):
+        raise ValueError(f"returned {_a(results)}, expected an iterator of Trained, one for each budget")
+    trained, hooks = iter(results), count_hooks(view.model)
     given = 0
     for count in removed:
         if not count:
@@ -129,6 +133,7 @@ def _trained(
         if result is None:
             raise ValueError(f"gave results for {given} of {len(budgets)} budgets")
         given += 1
+        _check_ready(result, view, hooks)
         only_neurons = result.neurons is not None and bool(result.mask.all())
         mask = _checked(result.mask, view, None if only_neurons else count)
         neurons = None if result.neurons is None else {name: each.cpu() for name, each in result.neurons.items()}
@@ -136,6 +141,21 @@ def _trained(
         del result
         yield count, choice
         del choice  # whoever asked has had it: two trained models need not be held while a third is trained
+    if budgets and next(trained, None) is not None:
+        raise ValueError(f"gave more results than the {len(budgets)} budgets")
+
+
+def _check_ready(result: object, view: View, hooks: Mapping[str, int]) -> None:
+    """Raise ValueError unless a joint method gave a Trained, of the whole model, with no more than its ``hooks``."""
+    if not isinstance(result, Trained):
+        raise ValueError(f"gave {_a(result)}, expected a Trained for each budget")
+    view.heads.check_model(result.model)
+    if left := [name for name, number in count_hooks(result.model).items() if number > hooks.get(name, 0)]:
+        raise ValueError(f"gave a model with {left[0]}: what is left from training has to be removed")
+
+
+def _a(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _checked(mask: Tensor, view: View, removed: int | None) -> Tensor:

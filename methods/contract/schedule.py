@@ -105,6 +105,8 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
     if plan.recompute:
         return [_greedy(score, view, plan)]
     scores = score(view)
+    if scores is None:
+        raise ValueError("returned None, expected importances: a tensor, or an Importance")
     importance = scores if isinstance(scores, Importance) else Importance(scores)
     if importance.units is None and importance.neurons is None:
         raise ValueError("the importance has neither units nor neurons")

@@ -143,8 +143,11 @@ def _rows(
     TaskError for a missing column, an empty text, or a label that is neither text nor a whole number.
     """
     rows: list[Row] = []
+    other_rows: dict[str, Any] = {}  # what a row after the first holds, unless it says otherwise
     for where, row in part.rows:
+        row = other_rows | row
         _check_columns(part, where, row, {"--text": columns, "--label": [label]})
+        other_rows = {label: None}  # JSON may leave out what is missing
         value = label_of(row[label], part.classes, where)
         if value is not None and not (value == "-" and labels and "-" not in labels):
             rows.append((tuple(_text(row[column], column, where) for column in columns), value))

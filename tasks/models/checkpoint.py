@@ -203,7 +203,10 @@ def _loaded(
     if not isinstance(model, type(skeleton(model.config, str(folder), kind))):
         raise TaskError(f"{folder}: a pruned {type(model).__name__}, which is not a {MEANINGS[kind]}")
     if num_labels not in (None, model.config.num_labels):
-        raise TaskError(f"{folder}: has a head for {model.config.num_labels} labels, the data has {num_labels}")
+        raise TaskError(
+            f"{folder}: has a head for {model.config.num_labels} labels, the data has "
+            f"{num_labels}: a pruned model keeps its head, so prune one with {num_labels}"
+        )
     if dtype != "auto":
         cast(model, getattr(torch, dtype))
     return model

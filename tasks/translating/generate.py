@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import LogitsProcessor, PreTrainedTokenizerBase
+from transformers import DynamicCache, EncoderDecoderCache, LogitsProcessor, PreTrainedTokenizerBase
 
 from tasks.data.encode import Batch
 from tasks.translating.languages import Languages
@@ -29,6 +29,17 @@ def batch_size(model: Any, tokenizer: PreTrainedTokenizerBase, beams: int, longe
     layers = next(filter(None, named), 1)
     cached = 2 * 2 * longest * layers * config.hidden_size
     return min(BATCH, max(1, min(LOGITS // (beams * len(tokenizer)), CACHED // (beams * cached))))
+
+
+def cache_that_fits(model: Any) -> dict[str, Any]:
+    """Further arguments of one call of ``model.generate``: a cache that grows, where that of transformers is too small.
+
+    That of a T5 has as many layers as the encoder (transformers 5.23), and the decoder may have more.
+    """
+    decoder = getattr(model.config, "num_decoder_layers", None)
+    if not decoder or decoder <= model.config.num_hidden_layers:
+        return {}
+    return {"past_key_values": EncoderDecoderCache(DynamicCache(), DynamicCache())}
 
 
 @torch.no_grad()
@@ -54,7 +65,9 @@ def translate(
         limits = (PER_TOKEN * mask.sum(1) + MORE).clamp_max(longest - 1)
         settings["max_new_tokens"] = int(limits.max()) + 1
         settings["logits_processor"] = [_End(limits.repeat_interleave(beams), model.generation_config.eos_token_id)]
-        ids = model.generate(input_ids=batch.inputs["input_ids"], attention_mask=mask, **settings)
+        ids = model.generate(
+            input_ids=batch.inputs["input_ids"], attention_mask=mask, **settings, **cache_that_fits(model)
+        )
         texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
         found |= {index: " ".join(text.split()) for index, text in zip(batch.indices.tolist(), texts, strict=True)}
     return found

@@ -244,6 +244,14 @@ def test_a_file_of_which_no_row_can_be_used_is_not_called_a_split(tmp_path):
     assert not any(remark.startswith("test is") for remark in remarks)
 
 
+def test_a_label_that_json_leaves_out_is_no_label(tmp_path):
+    rows = [*labelled(0, 1), {"text": "a text without a label"}]
+    remarks = load(str(write(tmp_path / "d.jsonl", rows)), ("text",), "label").remarks
+    assert "1 row without a label dropped" in remarks
+    with pytest.raises(TaskError, match="line 1: no column 'label'; it has 'text'"):
+        load(str(write(tmp_path / "none.jsonl", [{"text": row["text"]} for row in rows])), ("text",), "label")
+
+
 def test_a_file_without_a_row_is_no_split_to_do_without(tmp_path):
     write(tmp_path / "d" / "train.jsonl", labelled(0, 1))
     (tmp_path / "d" / "test.csv").write_text("text,label\n")

@@ -171,7 +171,11 @@ class Restart:
             return torch.equal(run(trial).logits, output.logits)
 
         top, count = now.previous, len(self._blocks)
-        assert top is not None and now.batch is not None
+        assert now.batch is not None
+        if top is None:  # someone replaced the forward pass, which no longer runs the blocks
+            self._is_chain, self._last = False, None
+            self._batches.clear()
+            return
         if not self._tried:  # a model may read other outputs of its blocks too
             self._tried = True
             self._is_chain = hasattr(output, "logits") and same(_Pass(count, top))

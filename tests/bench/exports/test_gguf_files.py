@@ -147,6 +147,16 @@ def test_tied_words_and_mistral(tmp_path, kind, tied):
     assert fields["general.alignment"] == 128
 
 
+@pytest.mark.parametrize(("window", "told"), [(None, False), (5, True), (10**6, False)])
+def test_a_window_that_the_file_cannot_have_is_told(tmp_path, capsys, window, told):
+    model = llama(2, False, MistralForCausalLM)
+    model.config.sliding_window = window
+    like = write_unpruned(tmp_path / "like.gguf", model)
+    save_pruned(pruned(model, MASKS["even"][2]), tmp_path / "smaller")
+    assert main(["gguf", str(tmp_path / "smaller"), "--like", str(like), "--out", str(tmp_path / "out.gguf")]) == 0
+    assert ("attends to the last 5 tokens" in capsys.readouterr().out) == told
+
+
 LLAMA3 = {
     "rope_type": "llama3",
     "rope_theta": 5e5,

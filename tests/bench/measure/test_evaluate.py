@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bench.measure.cost import Stopwatch, counting
-from bench.measure.evaluate import Evaluation, Evaluator
+from bench.measure.evaluate import Evaluation, Evaluator, evaluate_ends
 from bench.measure.exactness import TOLERANCE, NotExact, largest_gap
 from bench.measure.view import view_of
 from methods import METHODS
@@ -61,10 +61,12 @@ def test_identical_masks_are_evaluated_once(tiny_task, evaluate, choices, monkey
 
 
 def test_the_ends_of_a_curve_are_taken_over_from_an_earlier_method_with_what_they_took(tiny_task, choices, monkeypatch):
-    cpu, evaluated, ends = torch.device("cpu"), [], {}
+    cpu, evaluated = torch.device("cpu"), []
     view = view_of(tiny_task.task, tiny_task.model, METHODS["none"], 0, 8, 1.0, cpu)
     answers = tiny_task.task.evaluate
     monkeypatch.setattr(tiny_task.task, "evaluate", lambda model: evaluated.append(model) or answers(model))
+    ends = evaluate_ends(tiny_task.task, tiny_task.model, view.heads, (0, 4, 8), cpu)
+    assert list(evaluate_ends(tiny_task.task, tiny_task.model, view.heads, (4,), cpu)) == []
     rows, watches = [], []
     for draw, nested in zip(choices, (True, False), strict=True):
         with counting(tiny_task.model) as passes:
@@ -78,17 +80,15 @@ def test_the_ends_of_a_curve_are_taken_over_from_an_earlier_method_with_what_the
 
 
 def test_a_model_without_heads_that_lost_neurons_too_is_another_end(tiny_task, with_neurons):
-    cpu, ends = torch.device("cpu"), {}
+    cpu = torch.device("cpu")
     view = view_of(tiny_task.task, tiny_task.model, METHODS["none"], 0, 8, 1.0, cpu)
+    ends = evaluate_ends(tiny_task.task, tiny_task.model, view.heads, (0, 8), cpu)
     for neurons in (with_neurons.neurons, None, with_neurons.neurons):
         choice = Choice(tiny_task.model, with_neurons.heads, torch.zeros(8, dtype=torch.bool), neurons)
         with counting(tiny_task.model) as passes:
             evaluator = Evaluator(tiny_task.task, view, (), passes, Stopwatch(cpu), Stopwatch(cpu), ends=ends)
             ((_, (level,)),) = evaluator([Draw(iter([(8, choice)]), False)])
         assert level.evaluation.parameters == count_parameters(choice.smaller())
-    assert [found.parameters for found, _ in ends.values()] == [
-        count_parameters(Choice(tiny_task.model, with_neurons.heads, torch.zeros(8, dtype=torch.bool)).smaller())
-    ]
 
 
 def test_quality_is_that_of_the_gated_model(tiny_task, evaluate, choices):

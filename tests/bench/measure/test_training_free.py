@@ -48,6 +48,11 @@ def test_its_cost_is_that_of_scoring_and_its_report_that_of_recovery(place, plug
     assert kept and all(array[1:, 0].sum() == 0 and array[1:, 1:].all() for array in kept)
 
 
+def test_it_sees_nothing_to_train_on(place, plugin):
+    plugin(SOLVES.replace("    with torch.no_grad", "    assert view.training is None\n    with torch.no_grad"))
+    assert place.run("--methods", "solves") == 0
+
+
 def test_what_it_reports_is_kept_as_numbers(place, plugin):
     plugin(SOLVES.replace('{"solved": 2.0}', '{"converged": True}'))
     assert place.run("--methods", "solves") == 0

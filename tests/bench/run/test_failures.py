@@ -89,6 +89,30 @@ def hooks(view):
     view.model.get_submodule("bert.encoder").register_forward_hook(lambda *_: None)
     return torch.arange(8.0)
 
+@scorer("wraps", source="test")
+def wraps(view):
+    layer = view.model.bert.encoder.layer[0]
+    own = layer.forward
+    layer.forward = lambda *args, **kwargs: own(*args, **kwargs) * 0.5
+    return torch.arange(8.0)
+
+@scorer("adds", source="test")
+def adds(view):
+    view.model.bert.embeddings.position_ids.add_(1)
+    return torch.arange(8.0)
+
+@scorer("patches", source="test")
+def patches(view):
+    kind = type(view.model.bert.encoder.layer[0].output)
+    own = kind.forward
+    kind.forward = lambda *args, **kwargs: 2 * own(*args, **kwargs)
+    return torch.arange(8.0)
+
+@scorer("patches-and-fails", source="test")
+def patches_and_fails(view):
+    patches(view)
+    raise ValueError("before it cleaned up")
+
 @scorer("lingers", source="test")
 def lingers(view):
     threading.Timer(0.2, os._exit, [3]).start()
@@ -154,10 +178,14 @@ def test_what_a_method_leaves_behind_reaches_no_other(place, plugin):
     assert place.run("--methods", "random,voita", "--jobs", "1") == 0
     alone = {name: record["result"] for name, record in place.records().items()}
     shutil.rmtree(place.out)
-    assert place.run("--methods", "leaks,writes,random,voita", "--jobs", "1") == 1
+    bad = ("leaks", "writes", "wraps", "adds", "patches", "patches-and-fails")
+    assert place.run("--methods", ",".join([*bad, "random", "voita"]), "--jobs", "1") == 1
     records = place.records()
     assert records["leaks/seed0"]["reason"].startswith("SideEffect: the method changed gradients being on from True to")
     assert records["writes/seed0"]["reason"].startswith("SideEffect: the method changed weights of the model: ")
+    for name in ("wraps", "adds", "patches"):
+        assert records[f"{name}/seed0"]["reason"].startswith("SideEffect: the method changed what the model computes: ")
+    assert records["patches-and-fails/seed0"]["reason"] == "ValueError: before it cleaned up"
     assert {name: records[name]["result"] for name in alone} == alone
 
 

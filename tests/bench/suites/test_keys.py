@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import sys
 from dataclasses import replace
 from functools import cache
 
@@ -82,6 +83,14 @@ def test_code_that_gives_the_results_of_earlier_code_is_the_present_one():
     for name in ("classification", "harness", "translation"):
         asked |= set(re.findall("[0-9a-f]{64}", repr(TASKS[name](TaskSpec(task=name)).fingerprints(0))))
     assert set(digest.SAME_RESULTS.values()) <= asked
+
+
+def test_a_method_of_another_package_has_the_code_of_this_one_that_it_uses_in_its_key(plugin):
+    plugin(
+        "from methods import scorer\nfrom methods.magnitude import magnitude\nscorer('own', source='test')(magnitude)\n"
+    )
+    (own,) = [name for name in sys.modules if name.startswith("third_party_")]
+    assert set(modules_of(own)) == {own, *modules_of("methods.magnitude")}
 
 
 @pytest.mark.parametrize("family", MODELS)

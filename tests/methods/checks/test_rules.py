@@ -201,6 +201,11 @@ def replaces_forward(view):
     return constant(view)
 
 
+def changes_scaling(view):
+    view.model.get_submodule("bert.encoder.layer.0.attention.self").scaling = 5.0
+    return constant(view)
+
+
 def leaves_gradients_off(view):
     torch.set_grad_enabled(False)
     return constant(view)
@@ -294,6 +299,7 @@ FAULTS = [
     (scorer, trains_dropout, "no-side-effects", r"training mode of bert was False, is True"),
     (scorer, leaves_eager, "no-side-effects", r"attention implementation of the model was sdpa, is eager"),
     (scorer, replaces_forward, "no-side-effects", rf"attribute forward of {Q} is new"),
+    (scorer, changes_scaling, "no-side-effects", r"attribute scaling of \S+ was 0\.\d+, is 5\.0"),
     (scorer, leaves_gradients_off, "no-side-effects", "gradients being on was True, is False"),
     (scorer, removes_padding, "no-side-effects", "attention_mask of batch 0 is gone"),
     (scorer, marks_kept, "no-side-effects", "view.kept was changed"),

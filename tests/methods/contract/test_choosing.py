@@ -46,6 +46,13 @@ def trained(view: View, budgets, model=None):
         yield Trained(torch.arange(8) < keep, model or copy.deepcopy(view.model), {"kept": keep})
 
 
+def hooked(view: View, budgets):
+    """The same, with a hook that training left."""
+    for each in trained(view, budgets):
+        each.model.bert.encoder.register_forward_hook(lambda *_: None)
+        yield each
+
+
 def test_masks_of_a_scorer_are_nested_and_follow_its_order(scorer, view):
     chosen = select(scorer(lambda view: -torch.arange(8.0)), {}, view, REMOVED)
     assert chosen.orders == [[7, 6, 5, 4, 3, 2, 1, 0]]
@@ -141,6 +148,22 @@ def test_a_joint_method_that_misses_a_budget_is_refused(joint, view):
         select(joint(lambda view, budgets: list(trained(view, budgets))[:1]), {}, view, REMOVED)
     with pytest.raises(ValueError, match="mask keeps 8 units, the budget is 5"):
         select(joint(lambda view, budgets: trained(view, [8, 8])), {}, view, REMOVED)
+    with pytest.raises(ValueError, match="gave more results than the 2 budgets"):
+        select(joint(lambda view, budgets: trained(view, [*budgets, 0])), {}, view, REMOVED)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (lambda view, budgets: None, "returned None, expected an iterator of Trained"),
+        (lambda view, budgets: [(view.heads.full_mask(), view.model)], "gave a tuple, expected a Trained"),
+        (hooked, "gave a model with forward hooks of bert.encoder: "),
+        (lambda view, budgets: trained(view, budgets, view.model.bert), "the head map is not of this BertModel"),
+    ],
+)
+def test_a_joint_method_that_gives_something_else_is_told_what(joint, view, given, said):
+    with pytest.raises(ValueError, match=said):
+        select(joint(given), {}, view, REMOVED)
 
 
 def test_a_joint_method_may_remove_neurons_with_its_units_or_instead_of_them(joint, view):

@@ -7,7 +7,7 @@ import torch
 import transformers as t
 
 from tasks.builtin import renderings
-from tasks.translating.generate import MORE, PER_TOKEN, translate
+from tasks.translating.generate import MORE, PER_TOKEN, cache_that_fits, translate
 from tasks.translating.languages import Languages
 from tasks.translating.pairs import batches
 from tasks.translating.seq2seq import encode
@@ -60,6 +60,19 @@ def test_with_a_cache_as_without(translated, model, monkeypatch):
     generate = model.generate
     monkeypatch.setattr(model, "generate", lambda **given: generate(**given | {"use_cache": False}))
     assert translated(2) == cached
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_a_decoder_may_have_more_layers_than_its_encoder(beams, layers):
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 40, "d_model": 16, "d_kv": 4, "d_ff": 8, "num_heads": 4, "num_layers": 2}
+    config = t.T5Config(**sizes, num_decoder_layers=layers, decoder_start_token_id=0, initializer_factor=5.0)
+    model = t.T5ForConditionalGeneration(config).eval()
+    settings = {"input_ids": torch.randint(2, 40, (3, 7)), "max_new_tokens": 9, "num_beams": beams}
+    found = model.generate(**settings, **cache_that_fits(model))
+    assert torch.equal(found, model.generate(**settings, use_cache=False))
+    assert len(set(map(str, found))) > 1
 
 
 def test_greedy_translations_are_those_of_the_likeliest_tokens_one_by_one(translated, model, tokenizer, examples):
