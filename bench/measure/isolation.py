@@ -33,7 +33,8 @@ def same_outputs(task: Task, model: nn.Module) -> Iterator[None]:
     What the code inside raises stays as it is, except NotExact: that heads seem to be removed wrongly follows from it.
     """
     global _changed
-    before, raised = _logits(task, model), None
+    before = _logits(task, model)
+    raised: NotExact | None = None
     try:
         yield
     except NotExact as error:
