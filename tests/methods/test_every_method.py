@@ -21,7 +21,7 @@ WHATEVER_THE_MODEL = {
     "nan-is-reported",
     "trained-models-are-ready",
 }  # rules of how a method is written, which hardly depends on the model
-WHATEVER_THE_UNITS = {"padding-and-batching-do-not-matter", "works-in-bfloat16"}
+WHATEVER_IS_SHARED = {"padding-and-batching-do-not-matter", "works-in-bfloat16"}
 ON_CPU = [case for case in CASES if case.check.name != "works-on-cuda"]
 ON_CUDA = [case for case in CASES if case.check.name == "works-on-cuda"]
 
@@ -34,14 +34,15 @@ def parameter(case: Case):
     """The case. That of a variant, which runs the code of its method, is slow on all models but one.
 
     So are any on the Llama whose texts are padded on the right, as others pad the same on the left, and those of rules
-    of how a method is written on all models but one; and on units of one query head, those that these hardly matter to.
+    of how a method is written on all models but one; and, on units of one query head or of layers that share weights,
+    those that these hardly matter to.
     """
     method, first = case.configured.method, CASES[0].on.name
     models = {first} if method.base != method.name else {first, "llama-left", "llama-query", "albert"}
     if case.check.name in WHATEVER_THE_MODEL:
         models = {first}
-    if case.check.name in WHATEVER_THE_UNITS:
-        models.discard("llama-query")
+    if case.check.name in WHATEVER_IS_SHARED:
+        models -= {"llama-query", "albert"}
     slow = case.on.name not in models
     return pytest.param(case, id=label(case), marks=[pytest.mark.slow] if slow else [])
 

@@ -62,6 +62,7 @@ def test_with_all_gates_together_importances_add_up_to_the_rise_of_the_loss(tiny
     assert total == pytest.approx(losses[1] - losses[0], abs=2e-3)
 
 
+@pytest.mark.slow
 def test_random_gates_come_near_the_shapley_values_of_products_of_gates(tiny, monkeypatch):
     """Each product is halved between its two units."""
     view = tiny.view(tiny.model("bert"), [tiny.batch(tiny.sentences(0, count=6))])

@@ -150,6 +150,7 @@ def test_a_suite_of_ones_own_model_times_its_own_levels(own, place, monkeypatch)
     )
 
 
+@pytest.mark.slow
 def test_it_is_not_timed_unasked_and_asking_makes_records_anew(own, place, monkeypatch):
     monkeypatch.setattr(generation, "WARM_UPS", 0)
     monkeypatch.setattr(generation, "REPEATS", 1)

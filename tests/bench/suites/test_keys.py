@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import sys
 from dataclasses import replace
 from functools import cache
 
@@ -85,12 +84,21 @@ def test_code_that_gives_the_results_of_earlier_code_is_the_present_one():
     assert set(digest.SAME_RESULTS.values()) <= asked
 
 
+OWN = """
+from methods import scorer
+from methods.magnitude import magnitude
+
+@scorer("own", source="test")
+def own(view):
+    return -magnitude(view)
+"""
+
+
 def test_a_method_of_another_package_has_the_code_of_this_one_that_it_uses_in_its_key(plugin):
-    plugin(
-        "from methods import scorer\nfrom methods.magnitude import magnitude\nscorer('own', source='test')(magnitude)\n"
-    )
-    (own,) = [name for name in sys.modules if name.startswith("third_party_")]
-    assert set(modules_of(own)) == {own, *modules_of("methods.magnitude")}
+    plugin(OWN)
+    module = METHODS["own"].function.__module__
+    assert module.startswith("third_party_")
+    assert set(modules_of(module)) == {module, *modules_of("methods.magnitude")}
 
 
 @pytest.mark.parametrize("family", MODELS)
