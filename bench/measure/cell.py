@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Hashable
 from contextlib import ExitStack
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from bench.records.provenance import provenance
 from bench.records.schema import CellInfo, FailedRecord, FinishedRecord, Record
 from bench.suites.cells import Cell, open_task, origin_of
 from methods import METHODS
+from methods.contract.origin import own_line
 from methods.contract.registry import RECOVER
 from methods.contract.side_effects import no_side_effects
 from methods.heads import HeadMap
@@ -59,7 +61,9 @@ def run_cell(cell: Cell, cache: Cache) -> tuple[Record, Arrays]:
     except (Exception, SystemExit) as error:  # a method's own fault must not stop the others
         if of_the_machine(error):
             raise
-        return failed_record(cell, reason_of(error), _printable(traceback.format_exc())), {}
+        line = own_line(METHODS[cell.method.name].function, error)
+        where = f" ({Path(line.filename).name}:{line.lineno})" if line else ""
+        return failed_record(cell, reason_of(error) + where, _printable(traceback.format_exc())), {}
 
 
 def of_the_machine(error: BaseException) -> bool:

@@ -16,6 +16,7 @@ from methods import METHODS, Importance, Kept, Method, View
 from methods.checks.isolation import isolated
 from methods.checks.tiny_models import TINY_MODELS, TinyModel
 from methods.contract.choosing import Selection
+from methods.contract.origin import own_line
 from methods.contract.registry import RECOVER
 from methods.contract.schedule import Schedule
 from methods.recovery.choosing import select
@@ -168,7 +169,5 @@ def cases(methods: Iterable[ConfiguredMethod], models: Sequence[TinyModel] = TIN
 
 def _origin(error: Exception, configured: ConfiguredMethod) -> str:
     """File and line of ``error``: the innermost in the method's own file, otherwise the innermost of all."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = inspect.getsourcefile(configured.method.function)
-    frame = next((frame for frame in reversed(frames) if frame.filename == own), frames[-1])
+    frame = own_line(configured.method.function, error) or traceback.extract_tb(error.__traceback__)[-1]
     return f"{frame.filename}:{frame.lineno}"

@@ -1,0 +1,15 @@
+"""Where in the code of a method an error comes from."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+
+def own_line(function: Callable[..., Any], error: BaseException) -> traceback.FrameSummary | None:
+    """The line that ``error`` came through last in the file of ``function``; None if it came through none there."""
+    file = inspect.getsourcefile(function)
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    return next((frame for frame in frames if frame.filename == file), None)
