@@ -7,6 +7,7 @@ import torch
 
 from bench.suites.plugins import load_plugins
 from methods.checks.tiny import ARCHITECTURES, Tiny
+from tests.fixtures.slow import slow_cases
 
 torch.set_num_threads(1)
 load_plugins()
@@ -18,6 +19,10 @@ def tiny() -> Tiny:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes an architecture runs for all of them."""
+    """A test that takes an architecture runs for all of them.
+
+    With one query head as a unit it is slow: the tests of all methods run on such units too.
+    """
     if "architecture" in metafunc.fixturenames:
-        metafunc.parametrize("architecture", ARCHITECTURES)
+        *groups, query = ARCHITECTURES
+        metafunc.parametrize("architecture", [*groups, *slow_cases(query)])

@@ -22,6 +22,7 @@ WHATEVER_THE_MODEL = {
     "trained-models-are-ready",
 }  # rules of how a method is written, which hardly depends on the model
 WHATEVER_IS_SHARED = {"padding-and-batching-do-not-matter", "works-in-bfloat16"}
+WHATEVER_THE_OPTIONS = {"works-in-bfloat16", "no-side-effects", "no-side-effects-after-an-error"}
 ON_CPU = [case for case in CASES if case.check.name != "works-on-cuda"]
 ON_CUDA = [case for case in CASES if case.check.name == "works-on-cuda"]
 
@@ -31,7 +32,7 @@ def label(case: Case) -> str:
 
 
 def parameter(case: Case):
-    """The case. That of a variant, which runs the code of its method, is slow on all models but one.
+    """The case. That of a variant, which runs the code of its method, is slow on all models but one, or on all.
 
     So are any on the Llama whose texts are padded on the right, as others pad the same on the left, and those of rules
     of how a method is written on all models but one; and, on units of one query head or of layers that share weights,
@@ -43,6 +44,8 @@ def parameter(case: Case):
         models = {first}
     if case.check.name in WHATEVER_IS_SHARED:
         models -= {"llama-query", "albert"}
+    if method.base != method.name and case.check.name in WHATEVER_THE_OPTIONS:
+        models = set()
     slow = case.on.name not in models
     return pytest.param(case, id=label(case), marks=[pytest.mark.slow] if slow else [])
 

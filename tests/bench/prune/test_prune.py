@@ -29,6 +29,7 @@ from methods.cahp import chosen_number
 from methods.heads import HeadMap, load_pruned, save_pruned
 from methods.recovery import choosing
 from tasks.models import train as training
+from tests.fixtures.slow import slow_cases
 
 
 def test_the_checkpoint_has_the_heads_asked_for_and_says_what_was_printed(prune, tmp_path, capsys):
@@ -129,18 +130,28 @@ def test_what_was_read_and_a_long_training_are_told(prune, place, tmp_path, capf
     assert re.search(r"^  training tiny-bert, some, seed 3: step \d+ of \d+", told.err, re.MULTILINE)
 
 
-def test_the_lines_of_the_card_load_it_in_a_new_process(prune, tmp_path):
+def in_this_process(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[float]]:
+    monkeypatch.chdir(folder)
+    exec(code, names := {})
+    return names["logits"]
+
+
+def in_a_new_one(code: str, folder: Path, _) -> list[list[float]]:
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    command = [sys.executable, "-c", f"{code}\nprint(logits)"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("run", [in_this_process, *slow_cases(in_a_new_one)])
+def test_the_lines_of_the_card_load_it(prune, tmp_path, monkeypatch, run):
     assert prune("--method", "ae:variant=A", "--keep", "3") == 0
     card = (tmp_path / "small" / "README.md").read_text()
     code = re.search(r"```python\n(.*?)```", card, re.DOTALL)[1]
-    code += "\nprint(model(**tokenizer('good film', return_tensors='pt')).logits.tolist())"
-    path = {"PYTHONPATH": str(Path(__file__).parents[3])}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | path, capture_output=True, text=True, check=True
-    )
+    code += "\nlogits = model(**tokenizer('good film', return_tensors='pt')).logits.tolist()"
     inputs = AutoTokenizer.from_pretrained(tmp_path / "small")("good film", return_tensors="pt")
     with torch.no_grad():
-        assert done.stdout.strip() == str(load_pruned(tmp_path / "small")(**inputs).logits.tolist())
+        assert run(code, tmp_path, monkeypatch) == load_pruned(tmp_path / "small")(**inputs).logits.tolist()
 
 
 def test_recovered_weights_are_saved_and_the_card_says_so(prune, tmp_path, capsys):

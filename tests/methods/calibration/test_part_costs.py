@@ -11,6 +11,7 @@ from methods.calibration.part_costs import multiplication_costs, parameter_costs
 from methods.checks.tiny import Batch
 from methods.contract.choice import Choice
 from methods.heads import count_parameters, find_mlps
+from tests.fixtures.slow import slow_cases
 from tests.methods.heads.conftest import Zoo
 
 GPT2 = {"vocab_size": 30, "n_embd": 16, "n_layer": 2, "n_head": 4, "num_labels": 3, "pad_token_id": 0}
@@ -50,7 +51,7 @@ def views(tiny, architecture, count=1):
     return tiny.view(model, batches, tiny.unit(architecture)), tiny.alone(texts)
 
 
-EVERY = pytest.mark.parametrize("kind", ["bert", "albert", "llama", "llama-query", *OTHERS])
+EVERY = pytest.mark.parametrize("kind", ["bert", "albert", "llama", *OTHERS, *slow_cases("llama-query")])
 
 
 @EVERY

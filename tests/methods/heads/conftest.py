@@ -140,10 +140,10 @@ LIKE_OTHERS = {
     *("roberta", "xlm-roberta", "camembert", "electra", "big-bird", "flaubert"),
     *("marian", "mt5", "switch", "mistral", "qwen2", "gpt-bigcode-mha"),
 }
-# One family of each kind of attention: shared projections, other names, tied layers, grouped keys, latent attention ...
+# One family of each kind of attention: shared projections, tied layers, grouped keys, latent attention, cross-attention
 TYPICAL = {
     *("bert", "albert", "gpt2", "llama-gqa", "qwen3-next", "deepseek-v3", "deberta-v2", "falcon-grouped", "longformer"),
-    *("t5", "bert-to-gpt2", "modernbert", "vit"),
+    *("t5", "modernbert"),
 }
 FAMILIES: dict[str, Build] = {
     "bert": lambda: t.BertForSequenceClassification(t.BertConfig(**ENCODER)),

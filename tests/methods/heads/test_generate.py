@@ -37,13 +37,10 @@ GENERATING = (*DECODERS, "bart", "marian", "t5", "mt5", "umt5", "switch")
 # Those whose positions and caches are not those of another one.
 OWN_CACHES = {
     "gpt2",
-    "gptj",
     "gpt-bigcode",
     "falcon",
-    "falcon-alibi",
     "bloom",
     "llama",
-    "mistral",
     "gemma2",
     "bart",
     "t5",

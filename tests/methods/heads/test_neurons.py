@@ -20,6 +20,7 @@ from methods.heads import (
     remove_neurons,
     save_pruned,
 )
+from tests.fixtures.slow import slow_cases
 from tests.methods.heads.small_models import build
 
 
@@ -59,7 +60,7 @@ def masks_of(mlps):
 
 
 @pytest.mark.typical
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", [torch.float32, *slow_cases(torch.bfloat16)], ids=["float32", "bfloat16"])
 def test_gated_equals_removed_alone_and_with_heads(zoo, family, dtype):
     model, batch = zoo.model(family, dtype=dtype), zoo.batch(family)
     batch = {name: values.to(dtype) if values.is_floating_point() else values for name, values in batch.items()}

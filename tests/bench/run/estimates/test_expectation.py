@@ -93,7 +93,7 @@ def test_passes_are_those_that_a_run_takes(run, method):
         assert over_test(method, cell.removed) == evaluations
 
 
-@pytest.mark.parametrize("name", [*TRAINING, "dsp-joint:epochs=1", "amp-recovered:choice=inverse"])
+@pytest.mark.parametrize("name", [*TRAINING, "dsp-joint:epochs=1", *slow_cases("amp-recovered:choice=inverse")])
 def test_trainings_are_those_that_a_run_takes(run, name):
     (method,) = parse_methods(name)
     share = 1.0 if "epochs" in name else 1 / 3  # of three epochs
