@@ -39,6 +39,7 @@ def made_up(question: Question) -> Answer:
     return Answer(number, number - 1, number + 1, shown=question.shown)
 
 
+@pytest.mark.slow
 def test_the_documents_say_what_the_records_say(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["answers", "--check"])
     assert answers.main() == 0, capsys.readouterr().out

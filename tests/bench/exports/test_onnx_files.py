@@ -16,8 +16,8 @@ from bench.records.errors import InputError
 from methods.heads import HeadMap, remove_heads
 from tests.fixtures.slow import slow_cases
 
-# T5's two graphs take twice as long as the others together; an encoder is also exported in the tests of the verb prune.
-FAMILIES = ["llama", *slow_cases("bert", "t5")]
+# Graphs take seconds to make. An encoder is also exported in the tests of the verb prune, Llama in those of tracing.
+FAMILIES = slow_cases("bert", "llama", "t5")
 SIZES = {"batch", "sequence", "past_sequence", "encoder_sequence", "sequence + past_sequence"}
 
 
