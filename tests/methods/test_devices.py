@@ -24,6 +24,7 @@ OWN = [(name, QUICK.get(name, {})) for name, method in METHODS.items() if method
 VARIANTS = [(name, QUICK.get(method.base, {})) for name, method in METHODS.items() if method.base != name]
 RECOVERED = [("michel", {"recover": how}) for how in ("bias", "scale", "scale-damped", "lstsq")]
 MORE = [*RECOVERED, ("kwon", {"parts": "both"}), ("gnorm", {"recompute": 2}), ("leave-one-out", {"recompute": 2})]
+ON_TWO = [("michel", {}), ("kwon", {}), ("amp", {}), *MORE[3:]]
 
 
 def scene(tiny, architecture: str = "llama"):
@@ -80,7 +81,7 @@ def test_a_method_on_a_gpu(tiny, gpus, name, options):
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [*((name, QUICK.get(name, {})) for name in ("michel", "kwon", "amp")), *MORE[3:], *slow_cases(*MORE[:3])],
+    [*ON_TWO, *slow_cases(("attr", QUICK["attr"]), ("cahp", {}), *MORE[:3])],
     ids=str,
 )
 def test_a_method_on_two_gpus(tiny, gpus, name, options):
