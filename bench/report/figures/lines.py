@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from bench.analysis.comparing.controls import random_removal
 from bench.analysis.costs import forward_speedups
@@ -56,7 +57,8 @@ def looks(
 ) -> dict[str, Look]:
     """Methods that stand out in figures: the best of each kind by mean area, or area on ``task``, and random removal.
 
-    Where no method removes heads alone, they are the best of those that there are. Of few, all stand out, controls too.
+    Methods that lack a task come after those that have all, by the mean of the tasks that they have. Where no method
+    removes heads alone, they are the best of those that there are. Of few, all stand out, controls too.
 
     usual: how methods look in other figures, which they keep. drawn: those that the figure has, where it lacks some, as
     latency was not measured of all: then the best of these.
@@ -64,9 +66,9 @@ def looks(
     by_task = board.table.pivot_table(index="label", columns=TASK, values="area")
     if task is not None and tuple(task) in by_task.columns:  # a task at chance has no area
         by_task = by_task[[tuple(task)]]
-    labels = [label for label in board.labels if drawn is None or label in drawn]
-    means = by_task.reindex(labels).mean(axis=1, skipna=False)  # methods that lack a task come last
-    by_area = [str(label) for label in means.sort_values(ascending=False, kind="stable").index]
+    areas = by_task.reindex([label for label in board.labels if drawn is None or label in drawn])
+    ranking = pd.DataFrame({"whole": areas.notna().all(axis=1), "mean": areas.mean(axis=1)})
+    by_area = [str(label) for label in ranking.sort_values(["whole", "mean"], ascending=False, kind="stable").index]
     ranked = [label for label in by_area if removes_heads(board.any_of(label))] or by_area
     random = control(board)
     few = [label for label in ranked if label != random]

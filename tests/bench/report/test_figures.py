@@ -183,6 +183,15 @@ def test_few_methods_all_stand_out_and_the_inverse_too(run, write):
     assert set(lines.looks(board)) == {"michel", "inverse-ae", "random"}
 
 
+def test_of_methods_that_lack_a_task_the_best_stand_out_after_those_that_have_all(run, write):
+    folder = run(seeds=1, labels=("random",))
+    for place in range(8):
+        write(f"michel:x={place}", 60 + place)
+    for place in (1, 2):
+        write(f"michel:x={place}", 60 + place, data="beta")
+    assert list(lines.looks(read(folder))) == [f"michel:x={place}" for place in (2, 1, 7, 6)] + ["random"]
+
+
 def test_in_a_figure_of_latency_the_best_of_those_timed_stand_out(run, write):
     folder = run(seeds=1, labels=("voita", "random"), data=("alpha",))
     for place in range(14):
