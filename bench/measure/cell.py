@@ -8,7 +8,6 @@ import time
 import traceback
 from collections.abc import Hashable
 from contextlib import ExitStack
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -29,7 +28,7 @@ from bench.records.provenance import provenance
 from bench.records.schema import CellInfo, FailedRecord, FinishedRecord, Record
 from bench.suites.cells import Cell, open_task, origin_of
 from methods import METHODS
-from methods.contract.origin import own_line
+from methods.contract.origin import at, own_line
 from methods.contract.registry import RECOVER
 from methods.contract.side_effects import no_side_effects
 from methods.heads import HeadMap
@@ -61,8 +60,7 @@ def run_cell(cell: Cell, cache: Cache) -> tuple[Record, Arrays]:
     except (Exception, SystemExit) as error:  # a method's own fault must not stop the others
         if of_the_machine(error):
             raise
-        line = own_line(METHODS[cell.method.name].function, error)
-        where = f" ({Path(line.filename).name}:{line.lineno})" if line else ""
+        where = _printable(at(own_line(METHODS[cell.method.name].function, error)))
         return failed_record(cell, reason_of(error) + where, _printable(traceback.format_exc())), {}
 
 

@@ -20,6 +20,7 @@ import methods
 import tasks
 from bench.records.errors import InputError, unknown
 from methods import METHODS
+from methods.contract.origin import at
 from methods.heads import UnsupportedArchitecture, load_pruned, save_pruned
 from methods.heads.surgery.save import PRUNING
 from tasks.contract import TASKS
@@ -109,7 +110,7 @@ def _said(error: BaseException) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith("<") and not OWN.intersection(Path(frame.filename).parents)
     ]
-    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    where = at(frames[-1] if frames else None)
     return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}{where}"
 
 

@@ -1,10 +1,11 @@
-"""Where in the code of a method an error comes from."""
+"""Where in the code of a method or plugin an error comes from."""
 
 from __future__ import annotations
 
 import inspect
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
@@ -13,3 +14,8 @@ def own_line(function: Callable[..., Any], error: BaseException) -> traceback.Fr
     file = inspect.getsourcefile(function)
     frames = reversed(traceback.extract_tb(error.__traceback__))
     return next((frame for frame in frames if frame.filename == file), None)
+
+
+def at(frame: traceback.FrameSummary | None) -> str:
+    """`` (mine.py:12)``, for the end of a message; nothing without a frame."""
+    return f" ({Path(frame.filename).name}:{frame.lineno})" if frame else ""
