@@ -69,15 +69,16 @@ def sharing_levels(records: Iterable[FinishedRecord]) -> list[list[TaskKey]]:
 def trade_offs(records: Iterable[FinishedRecord], timed: bool = True) -> TradeOffs:
     """The trade-offs of all ``records``: of one task, or of several that share their levels.
 
-    Methods that remove no parameters have no points. The seeds of a task are those that most methods have there.
-    timed: whether times may be used; those of several machines must not be averaged.
+    Methods that remove no parameters have no points. The seeds of a task are those that most methods have there, of the
+    methods that have all tasks. timed: whether times may be used; those of several machines must not be averaged.
     """
     cells: dict[str, dict[TaskKey, dict[int, FinishedRecord]]] = defaultdict(lambda: defaultdict(dict))
     for record in records:
         if removes_parameters(record):
             cells[record.cell.label][record.task][record.cell.seed] = record
     tasks = tuple(sorted({task for of_task in cells.values() for task in of_task}))
-    seeds = {task: _most(Counter(tuple(sorted(own[task])) for own in cells.values() if own[task])) for task in tasks}
+    whole = [own for own in cells.values() if own.keys() == set(tasks)] or list(cells.values())
+    seeds = {task: _most(Counter(tuple(sorted(own[task])) for own in whole if task in own)) for task in tasks}
     every = [record for own in cells.values() for of_task in own.values() for record in of_task.values()]
     levels = _most(Counter(map(levels_of, every))) if every else ()
     left_out = {label: why for label in sorted(cells) if (why := _lacks(cells[label], seeds, levels))}
@@ -113,7 +114,7 @@ def _lacks(own: Mapping[TaskKey, BySeed], seeds: Mapping[TaskKey, tuple[int, ...
     if missing := {task: of_task for task, of_task in absent.items() if of_task}:
         tasks, names = defaultdict(list), short_names(list(seeds))
         for task, of_task in missing.items():
-            which = f" for {seeds_in_words(of_task)}" if len(of_task) < len(seeds[task]) or len(seeds) == 1 else ""
+            which = f" for {seeds_in_words(of_task)}" if task in own else ""
             tasks[which].append(names[task])
         where = [which + (f" on {', '.join(on)}" if len(seeds) > 1 else "") for which, on in tasks.items()]
         return f"no result{', and'.join(where)}"

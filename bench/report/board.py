@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -114,12 +114,15 @@ class Board:
         """For each method and each of its controls how much more it keeps on all ``tasks``."""
         return over_controls(record for task in tasks for record in self.of_task(task))
 
-    def seeds(self, task: TaskKey) -> tuple[int, ...]:
-        """The set of seeds that most methods have on a task; of equally frequent sets the largest."""
+    def seeds(self, task: TaskKey, labels: Collection[str] | None = None) -> tuple[int, ...]:
+        """The set of seeds that most methods have on a task; of equally frequent sets the largest.
+
+        labels: the methods that count (default: all that have the task). Raises ValueError where none has it.
+        """
         sets = Counter(
             tuple(record.cell.seed for record in records.values())
-            for (other, _), records in self._cells.items()
-            if other == task
+            for (other, label), records in self._cells.items()
+            if other == task and (labels is None or label in labels)
         )
         return max(sets, key=lambda seeds: (sets[seeds], len(seeds), seeds))
 

@@ -93,7 +93,8 @@ def _untimed(machines: int, found: TradeOffs) -> str:
     if machines > 1:
         return "Latency was measured on several machines, so that nothing is said of speed here."
     if not found.batches:
-        what = "Latency was not measured of any method on every task" if machines else "No latency was measured"
+        every = "every seed of every task" if len(found.tasks) > 1 else "every seed"
+        what = f"Latency was not measured of any method in {every}" if machines else "No latency was measured"
         return f"{what}, so that nothing is said of speed here."
     slow = [label for label in found.methods if not any(point.speedups for point in found.points[label])]
     if slow:

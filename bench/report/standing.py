@@ -69,8 +69,9 @@ class Standing:
 def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
     """The standing on ``tasks``, equally weighted, of each method that has all of their seeds; None where none has.
 
-    The seeds of a task are those that most methods have there. Tasks whose unpruned model is no better than chance, and
-    methods that lack a seed, are left out and named. Methods that remove neurons, or nothing, are not ranked.
+    The seeds of a task are those that most methods have there, of the methods that have all tasks. Tasks whose unpruned
+    model is no better than chance, and methods that lack a seed, are left out and named. Methods that remove neurons,
+    or nothing, are not ranked.
     """
     seeds, found, unranked = _complete(board, tasks)
     if not found:
@@ -111,7 +112,8 @@ def _complete(
 ) -> tuple[list[tuple[int, ...]], dict[str, list[np.ndarray]], dict[str, str]]:
     """For each task above chance its seeds, for methods that have all of them their areas, and what others lack."""
     above = [task for task in tasks if task not in board.at_chance]
-    seeds = [board.seeds(task) for task in above]
+    whole = [label for label in board.labels if all(board.of(task, label) for task in above)]
+    seeds = [board.seeds(task, whole or None) for task in above]
     found: dict[str, list[np.ndarray]] = {}
     unranked: dict[str, str] = {}
     for label in board.labels if above else ():
@@ -120,7 +122,7 @@ def _complete(
         lacks: dict[str, list[str]] = {}
         for task, of_task in zip(above, seeds, strict=True):
             if missing := [seed for seed in of_task if (*task, label, seed) not in board.areas]:
-                which = f"for {seeds_in_words(missing)} " if len(missing) < len(of_task) else ""
+                which = f"for {seeds_in_words(missing)} " if board.of(task, label) else ""
                 lacks.setdefault(which, []).append(board.name(task))
         if lacks:
             told = (f"{which}on {', '.join(where)}" for which, where in lacks.items())

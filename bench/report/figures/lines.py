@@ -11,6 +11,7 @@ import pandas as pd
 from bench.analysis.comparing.controls import random_removal
 from bench.analysis.costs import forward_speedups
 from bench.analysis.curves import curve, parameters_removed
+from bench.analysis.excluded_tasks import rows_to_average
 from bench.analysis.kinds import RECOVERED, SCORE, TRAINED, kind
 from bench.analysis.stats.across import normalise
 from bench.analysis.summary import TASK, mean_and_spread
@@ -63,8 +64,8 @@ def looks(
     usual: how methods look in other figures, which they keep. drawn: those that the figure has, where it lacks some, as
     latency was not measured of all: then the best of these.
     """
-    by_task = board.table.pivot_table(index="label", columns=TASK, values="area")
-    if task is not None and tuple(task) in by_task.columns:  # a task at chance has no area
+    by_task = rows_to_average(board.table).pivot_table(index="label", columns=TASK, values="area")
+    if task is not None and tuple(task) in by_task.columns:  # a task at chance is not among them
         by_task = by_task[[tuple(task)]]
     areas = by_task.reindex([label for label in board.labels if drawn is None or label in drawn])
     ranking = pd.DataFrame({"whole": areas.notna().all(axis=1), "mean": areas.mean(axis=1)})
@@ -78,7 +79,9 @@ def looks(
     best[SCORE] = best[SCORE][: len(SERIES) - len(best[RECOVERED]) - len(best[TRAINED])]
     kept = {label: look for label, look in (usual or {}).items() if any(label in labels for labels in best.values())}
     taken = {SERIES.index(look.colour) for look in kept.values()}
-    firsts = {own: labels[0] for own, labels in best.items() if labels and FIRST[own] not in taken}
+    firsts = {
+        own: labels[0] for own, labels in best.items() if labels and labels[0] not in kept and FIRST[own] not in taken
+    }
     left = [number for number in range(len(SERIES)) if number not in taken | {FIRST[own] for own in firsts}]
     found = {}
     for own, labels in best.items():

@@ -146,7 +146,7 @@ def test_where_one_task_alone_was_timed_only_the_mean_says_nothing_of_speed(run)
     run(seeds=2, data=("alpha",))
     folder = run(seeds=2, data=("beta",), timed=False)
     mean, alpha, beta = scopes(read(folder))
-    assert mean.untimed.startswith("Latency was not measured of any method on every task")
+    assert mean.untimed.startswith("Latency was not measured of any method in every seed of every task")
     assert alpha.untimed == ""
     assert beta.untimed.startswith("No latency was measured")
 

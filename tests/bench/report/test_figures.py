@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from bench.report.board import read
+from bench.report.board import Board, read
 from bench.report.figures import gallery, lines
 from bench.report.figures import ranks as rank_figures
 from bench.report.figures.canvas import canvas, short, told_apart
@@ -190,6 +190,38 @@ def test_of_methods_that_lack_a_task_the_best_stand_out_after_those_that_have_al
     for place in (1, 2):
         write(f"michel:x={place}", 60 + place, data="beta")
     assert list(lines.looks(read(folder))) == [f"michel:x={place}" for place in (2, 1, 7, 6)] + ["random"]
+
+
+def test_a_task_at_chance_in_some_seeds_does_not_count_for_what_stands_out(make_record, board_of):
+    records = [
+        make_record(label, data, quality=((0.9, 0.6 + 0.01 * place, 0.5),), seed=seed, chance=0.5 if seed else own)
+        for place, label in enumerate("abcdefgh")
+        for seed in (0, 1)
+        for data, own in (("alpha", 0.5), ("beta", 0.95))
+        if (label, data) != ("h", "beta")
+    ]
+    assert set(lines.looks(board_of(records))) == set("efgh")
+
+
+@pytest.fixture(scope="module")
+def of_each_kind(make_record, board_of):
+    """Four scores, four methods with recovery and four that train, on two tasks."""
+    fields = ({}, {"cell": {"options": {"recover": "lstsq"}}}, {"trained": 0.1})
+    return board_of(
+        [make_record(f"m{place}", of_task, **fields[place % 3]) for place in range(12) for of_task in ("alpha", "beta")]
+    )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_methods_stand_out_in_a_colour_each_in_every_figure(of_each_kind, seed):
+    """Whichever are the best on average, on one task, and among the methods that a figure has."""
+    draw, labels = np.random.default_rng(seed), of_each_kind.labels
+    board = Board(of_each_kind.folder, of_each_kind.records)
+    board.__dict__["table"] = of_each_kind.table.assign(area=draw.random(len(of_each_kind.table)))  # as if cached
+    usual = lines.looks(board)
+    drawn = draw.choice(labels, 9, replace=False)
+    for found in (usual, lines.looks(board, board.tasks[0], usual, drawn.tolist())):
+        assert len({look.colour for look in found.values()}) == len(found) >= 4
 
 
 def test_in_a_figure_of_latency_the_best_of_those_timed_stand_out(run, write):

@@ -86,3 +86,27 @@ def test_as_many_other_seeds_are_told_by_their_number(write):
             folder = write("ae", 50, seed, data)
     page = budget_pages(read(folder))["budgets/mean.html"].decode()
     assert "3 seeds per task" in page and "3 to 3" not in page
+
+
+def test_seeds_are_those_of_the_methods_that_have_all_tasks(write):
+    for data in ("alpha", "beta"):
+        for label in ("michel", "ae"):
+            for seed in range(3):
+                write(label, 60 + seed + len(label), seed, data)
+    for label in ("tis", "hies", "attr"):
+        folder = write(label, 50, 0, "beta")
+    board = read(folder)
+    assert standing(board, board.tasks).seeds == ((0, 1, 2),) * 2
+    assert scopes(board)[0].found.seeds == ((0, 1, 2),) * 2
+
+
+def test_a_method_with_other_seeds_has_a_result_on_the_task(write):
+    for data in ("alpha", "beta"):
+        for label in ("michel", "ae"):
+            write(label, 60, 0, data)
+        write("tis", 50, 1, data)
+    folder = write("hies", 50, 0)
+    board = read(folder)
+    alpha, beta = map(board.name, board.tasks)
+    expected = {"tis": f"no result for seed 0 on {alpha}, {beta}", "hies": f"no result on {beta}"}
+    assert standing(board, board.tasks).unranked == scopes(board)[0].found.left_out == expected
