@@ -20,7 +20,7 @@ ALPHA = 0.05
 Number = TypeVar("Number", int, float)
 ROUNDING = 1e-9
 MOST = 8  # budgets of size
-ALIKE = 0.01  # share of the parameters by which sizes may differ and be one budget
+ALIKE = 0.01  # share of the parameters by which sizes may differ at most and be one budget
 TIMES = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)  # shares of the unpruned model's time
 LOSSES = (1.0, 2.0, 5.0, 10.0)  # points
 
@@ -81,28 +81,44 @@ def within(points: Sequence[Point], budget: Budget) -> Point | None:
 def answer(found: TradeOffs, budget: Budget) -> dict[str, list[Fit]]:
     """The methods that meet a budget by kind, best first; controls are left out, and kinds without any.
 
-    Best is what loses least or, for a budget of quality, what leaves fewest parameters and of these loses least. Each
-    other method of the kind is compared with it by the points lost in the same seeds: where each meets the budget or,
-    for a budget of quality, where each is no larger than the best is.
+    Best is what loses least or, for a budget of quality, what leaves fewest parameters and of these, and of what is
+    alike in size, loses least. Each other method of the kind is compared with it by the points lost in the same seeds:
+    where each meets the budget or, for a budget of quality, where each is that small.
     """
     answers = {}
     for own in KINDS:
         of_kind = [label for label in found.methods if found.kinds[label] == own]
         fitting = [point for label in of_kind if (point := within(found.points[label], budget))]
-        fitting.sort(key=lambda point: merit(point, budget))
         if fitting:
-            answers[own] = _compared(found, fitting, budget)
+            answers[own] = _compared(found, best_first(found, fitting, budget), budget)
     return answers
 
 
-def merit(point: Point, budget: Budget) -> tuple[float, float, str]:
-    """The order of points within a budget, best first: by size for a budget of quality, then by what is lost."""
-    return (round(point.left, 6) if budget.measure == "lost" else 0.0, point.lost.value, point.label)
+def best_first(found: TradeOffs, points: Sequence[Point], budget: Budget) -> list[Point]:
+    """Points within a budget by what is lost; for a budget of quality first the smallest and those alike in size."""
+    same_size = size_of_smallest(found, points)
+
+    def merit(point: Point) -> tuple[float, float, str]:
+        larger = budget.measure == "lost" and not same_size.fits(point)
+        return round(point.left, 6) if larger else 0.0, point.lost.value, point.label
+
+    return sorted(points, key=merit)
+
+
+def size_of_smallest(found: TradeOffs, points: Sequence[Point]) -> Budget:
+    """The budget of size that the smallest of ``points`` meets, and those alike, as recovery may add a few biases."""
+    sizes = [point.left for label in found.methods for point in found.points[label]]
+    return Budget("left", min(point.left for point in points) + _alike(sizes))
+
+
+def _alike(sizes: Sequence[float]) -> float:
+    """By how much sizes may differ and be one budget: less than ``ALIKE`` where all of them are near each other."""
+    return min(ALIKE, (max(sizes) - min(sizes)) / (2 * MOST)) if sizes else 0.0
 
 
 def _compared(found: TradeOffs, fitting: Sequence[Point], budget: Budget) -> list[Fit]:
     best, others = fitting[0], fitting[1:]
-    same_size = Budget("left", best.left)
+    same_size = size_of_smallest(found, fitting)
     at = [within(found.points[each.label], same_size) if budget.measure == "lost" else each for each in others]
     tested = [place for place, point in enumerate(at) if point is not None]
     enough = sum(map(len, found.seeds)) >= samples_needed(ALPHA, max(1, len(tested)))
@@ -128,7 +144,7 @@ def size_budgets(found: TradeOffs) -> list[Budget]:
     points = (point for label in found.methods for point in found.points[label])
     sizes = sorted((ceil(1000 * point.left - ROUNDING) / 1000 for point in points), reverse=True)
     largest: list[float] = []
-    alike = min(ALIKE, (sizes[0] - sizes[-1]) / (2 * MOST)) if sizes else 0.0
+    alike = _alike(sizes)
     for size in sizes:
         if not largest or size < largest[-1] - alike - ROUNDING:
             largest.append(size)

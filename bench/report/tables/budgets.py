@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from bench.analysis.budgets import ALPHA, ROUNDING, Budget, Fit, evenly, fronts_of, merit, within
+from bench.analysis.budgets import (
+    ALPHA,
+    ROUNDING,
+    Budget,
+    Fit,
+    best_first,
+    evenly,
+    fronts_of,
+    size_of_smallest,
+    within,
+)
 from bench.analysis.kinds import KINDS, titled
 from bench.analysis.naming import count, fixed, p_equals
 from bench.analysis.points import Mean, Point
@@ -28,7 +38,7 @@ def fitting(found: TradeOffs, budget: Budget, answer: Answer, areas: Mapping[str
             shown = _columns(found, fit.point, areas, root)
             certain = [] if exact else [_within(budget.of(fit.point), budget.most)]
             rows.append((*shown[:3], *certain, _more(fit, fits, found), *shown[3:]))
-            groups.append(_group(own, fits, budget))
+            groups.append(_group(found, own, fits, budget))
     heads = _headings(found)
     sure = [] if exact else [Heading("interval within", "within", "Whether the whole interval is within the budget")]
     apart = Heading(
@@ -135,14 +145,16 @@ def _in_words(found: TradeOffs, budget: Budget) -> str:
 
 def random_choice(found: TradeOffs, budget: Budget, own: str) -> Point | None:
     """Of the controls of a kind that choose at random the one that does best within the budget."""
-    points = (within(found.points[label], budget) for label in sorted(found.random) if found.kinds[label] == own)
-    return min((point for point in points if point), key=lambda point: merit(point, budget), default=None)
+    within_budget = (within(found.points[label], budget) for label in sorted(found.random) if found.kinds[label] == own)
+    points = [point for point in within_budget if point]
+    return best_first(found, points, budget)[0] if points else None
 
 
-def _group(own: str, fits: Sequence[Fit], budget: Budget) -> str:
+def _group(found: TradeOffs, own: str, fits: Sequence[Fit], budget: Budget) -> str:
     """The heading of a kind, with the size at which its methods are compared under a budget of quality."""
     some = f"; {SHOWN} of {len(fits)} methods that fit" if len(fits) > SHOWN else ""
-    size = f"; compared with {100 * fits[0].point.left:.1f} % of the parameters left, or fewer"
+    most = size_of_smallest(found, [fit.point for fit in fits]).most
+    size = f"; compared with {100 * most:.1f} % of the parameters left, or fewer"
     return titled(own) + some + size * (budget.measure == "lost" and len(fits) > 1)
 
 

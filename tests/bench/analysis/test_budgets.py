@@ -132,6 +132,14 @@ def test_a_budget_of_quality_prefers_what_is_small_and_compares_at_its_size():
     assert answer(found, Budget("lost", -9.0)) == {}
 
 
+def test_a_few_biases_more_do_not_make_a_method_that_loses_less_the_worse_one():
+    plain = [noisy("plain", 1, left=0.9), noisy("plain", 5, left=0.6)]
+    biased = [noisy("biased", 1, left=0.901), noisy("biased", 3, left=0.601), noisy("biased", 30, left=0.3)]
+    best, other = answer(trade_offs_of([*plain, *biased]), Budget("lost", 9.0))["score"]
+    assert (best.point, other.point) == (biased[1], plain[1])
+    assert other.more == pytest.approx(plain[1].lost.value - biased[1].lost.value) and other.shown_apart
+
+
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=30))
 @example([1.0, 0.99999])  # both are 1.0 as a budget states it
 def test_budgets_of_size_are_few_fall_and_are_met(sizes):
