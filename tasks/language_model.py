@@ -129,6 +129,8 @@ class LanguageModel(SeededTask):
             raise TaskError(
                 f"harness: {given} without {missing}: a language model needs texts for calibration, and they need one"
             )
+        if OWN in self.names and not spec.source:
+            raise TaskError(f"{OWN}: the likelihood of your own texts: add --data and --model")
         for flag, value in (("--label", spec.label), ("--finetune", spec.finetune)):
             if value:
                 raise TaskError(f"harness: {flag} is for classifiers")

@@ -89,7 +89,7 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         before, half = evaluate_model(task, model), half_of(task)
         view, choice = _chosen(options, task, model, keep, device, source)
         uneven = None
-        if options.uniform:
+        if options.uniform and choice.removed:  # of neurons every layer loses the same share anyway
             free = replace(options, method=with_allocation(options.method, "global"))
             other = _chosen(free, task, model, keep, device, source)[1]
             round_weights(other.model, half)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from bench.records.errors import InputError
+from tasks.paths import expanded
 from tasks.request import TaskSpec
 
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}  # by pydantic's names
@@ -45,8 +46,9 @@ def task_spec(values: Mapping[str, Any], shown: Callable[[str, Any], str]) -> Ta
     if spec.harness_tasks:
         from tasks.harness.files import check_files
 
-        for name in spec.harness_tasks:
-            check_files(name)
+        names = tuple(str(expanded(name)) if name.startswith("~") else name for name in spec.harness_tasks)
+        check_files(names)
+        spec = spec.model_copy(update={"harness_tasks": names})
     return spec
 
 

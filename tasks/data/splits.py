@@ -42,7 +42,7 @@ def disjoint(
     where = where or name
     rows = {split: part for split, part in rows.items() if part}
     if not rows:
-        raise TaskError(f"{where}: no row with a label")
+        raise TaskError(f"{where}: no row with {'text' if labels and len(labels) == 1 else 'a label'}")
     remarks: list[str] = []
     if only_train:
         rows["train"] = rows.pop("all", []) + rows.get("train", [])

@@ -73,6 +73,7 @@ class Local(NamedTuple):
     plain: tuple[str, ...]  # columns of plain files: a question, its choices, the number of the correct one
     original: Callable[[Any], Row] = lambda row: row  # from a plain row to the original columns
     suffix: str = ""  # of files that are not tables
+    separator: str = ""  # of the two parts of a question
     choices: int | None = None  # how many there have to be
 
     def names(self, task: str) -> tuple[str, ...]:
@@ -118,7 +119,11 @@ def _winogrande(row: Row) -> Row:
 _ARC = Local("arc", ("question", "choices", "answerKey"), ("question", "choices", "label"), _arc)
 LOCAL = {
     "hellaswag": Local(
-        "hellaswag", ("activity_label", "ctx_a", "ctx_b", "endings", "label"), ("ctx", "endings", "label"), _hellaswag
+        "hellaswag",
+        ("activity_label", "ctx_a", "ctx_b", "endings", "label"),
+        ("ctx", "endings", "label"),
+        _hellaswag,
+        separator=": ",
     ),
     "piqa": Local("piqa", ("goal", "sol1", "sol2", "label"), ("goal", "choices", "label"), _piqa, choices=2),
     "arc_easy": _ARC,
@@ -148,6 +153,8 @@ def _checked(row: Row, task: Local, where: str) -> Row:
     texts, number = row[choices], row[label]
     if not isinstance(row[question], str):
         raise TaskError(f"{where}: {question} {row[question]!r}: expected text")
+    if task.separator not in row[question]:
+        raise TaskError(f"{where}: {question} {row[question]!r}: expected ACTIVITY{task.separator}TEXT")
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise TaskError(f"{where}: {choices}: expected a list of texts")
     if len(texts) < 2 or task.choices not in (None, len(texts)):

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
 
 from tasks.errors import TaskError, first_line
+from tasks.harness.data import LOCAL
+
+FOLDER = Path(__file__).parent  # with the files of our own tasks
+IGNORED = {"__pycache__", ".ipynb_checkpoints"}  # folders that lm-eval does not look into
+TEXT = "tag:yaml.org,2002:str"
 
 
 def composed(file: Path) -> yaml.Node | None:
@@ -21,17 +29,60 @@ def composed(file: Path) -> yaml.Node | None:
         raise TaskError(f"{file}: not valid YAML: {first_line(error)}") from error
 
 
-def check_files(name_or_folder: str) -> None:
-    """Raise TaskError for a file in the place of a folder, and for a file in the folder that is no YAML."""
-    place = Path(name_or_folder)
-    if place.is_file():
-        raise TaskError(f"{place}: a file; give the folder that it is in, or the name of a task")
-    for file in sorted(file for file in place.glob("**/*.yaml") if file.is_file()) if place.is_dir() else ():
-        root = composed(file)
-        for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
-            text = not isinstance(value, yaml.ScalarNode) or value.tag == "tag:yaml.org,2002:str"
-            if key.value == "task" and not text:
+def check_files(names_or_folders: Sequence[str]) -> None:
+    """Check the task files in those that are folders. Raises TaskError, with file and line.
+
+    Errors are a file in the place of a folder; a file that is no YAML, or includes one that does not exist; a task
+    whose name is not text, stands beside a group, or is that of another task: only one of the two would be evaluated.
+    """
+    folders = [place for place in map(Path, dict.fromkeys(names_or_folders)) if place.is_dir()]
+    for place in map(Path, names_or_folders):
+        if place.is_file():
+            raise TaskError(f"{place}: a file; give the folder that it is in, or the name of a task")
+    known = dict(_shipped()) if folders else {}
+    for file in dict.fromkeys(file for folder in folders for file in _files(folder)):
+        for key, value in _fields(file):
+            where = f"{file}: line {key.start_mark.line + 1}: "
+            if key.value == "include":
+                for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    path = (file.parent / str(each.value)).resolve()  # as lm-eval does: ~ is a name
+                    if not path.is_file():
+                        raise TaskError(f"{where}include names {path}, which does not exist")
+            if key.value != "task" or not isinstance(value, yaml.ScalarNode):
+                continue
+            if value.tag != TEXT:
                 raise TaskError(
-                    f"{file}: line {key.start_mark.line + 1}: task: {value.value or 'null'} is not a name: expected "
-                    "text, if need be in quotes"
+                    f"{where}task: {value.value or 'null'} is not a name: expected text, if need be in quotes"
                 )
+            if any(other.value == "group" for other, _ in _fields(file)):
+                raise TaskError(f"{where}task: {value.value} beside a group, which lm-eval reads alone: say tag: NAME")
+            if value.value in known:
+                raise TaskError(f"{where}task: {value.value} is the name of {known[value.value]}: choose another")
+            known[value.value] = f"a task in {file}"
+
+
+@cache
+def _shipped() -> dict[str, str]:
+    """The names of tasks that would be evaluated in place of a user's, and whose they are."""
+    package = find_spec("lm_eval")
+    places = [Path(place) / "tasks" for place in (package and package.submodule_search_locations) or ()]
+    owners = {FOLDER: "headbench"} | {place / task.folder: "lm-eval" for place in places for task in LOCAL.values()}
+    found = {}
+    for folder, owner in owners.items():
+        for file in _files(folder):
+            for key, value in _fields(file):
+                if key.value == "task" and isinstance(value, yaml.ScalarNode):
+                    found[value.value] = f"a task of {owner}"
+    return found
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The files that lm-eval reads, in its order."""
+    for file in sorted(folder.glob("**/*.yaml")):
+        if file.is_file() and not IGNORED.intersection(file.parts):
+            yield file
+
+
+def _fields(file: Path) -> list[tuple[yaml.Node, yaml.Node]]:
+    root = composed(file)
+    return root.value if isinstance(root, yaml.MappingNode) else []

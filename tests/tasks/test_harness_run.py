@@ -395,12 +395,13 @@ def test_a_folder_with_documents_is_not_taken_for_one_with_task_files(tmp_path, 
         ("arc_easy", {"choices": "['a', 'b']"}, "choices: expected a list of texts"),
         ("arc_easy", {"choices": ["a", 2]}, "choices: expected a list of texts"),
         ("hellaswag", {"ctx": None}, "ctx None: expected text"),
+        ("hellaswag", {"ctx": "A man sits."}, "ctx 'A man sits.': expected ACTIVITY: TEXT"),
     ],
 )
 def test_a_row_that_asks_nothing_is_named(tmp_path, task, changed, said):
     question, choices, label = data.LOCAL[task].plain
     names = {"choices": choices, "label": label}
-    row = {question: "why", choices: ["a", "b"], label: 0}
+    row = {question: "Asking: why", choices: ["a", "b"], label: 0}
     changed = {names.get(name, name): value for name, value in changed.items()}
     (tmp_path / task).mkdir()
     write(tmp_path / task / "test.jsonl", [row, row | changed])
@@ -413,7 +414,7 @@ def test_the_number_of_the_correct_one_may_be_text(tmp_path):
         if not local.plain:
             continue
         question, choices, label = local.plain
-        rows = [{question: "why", choices: ["a", "b"], label: number} for number in (1, "1")]
+        rows = [{question: "Asking: why", choices: ["a", "b"], label: number} for number in (1, "1")]
         (tmp_path / task).mkdir()
         write(tmp_path / task / "test.jsonl", rows)
         one, same = data.local(str(tmp_path / task), task)["test"]

@@ -127,6 +127,11 @@ def test_names_that_differ_in_case_only_are_two_classes():
     assert index_of("é", ("x", "y")) is None and index_of("AB", ("ab", "Ab")) is None
 
 
+def test_rows_of_texts_alone_lack_no_label():
+    with pytest.raises(TaskError, match=r"^file\.txt: no row with text$"):
+        disjoint("data", {}, ("text",), where="file.txt")
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

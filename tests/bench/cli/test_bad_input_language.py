@@ -107,6 +107,10 @@ def test_a_task_file_without_a_name(refused, tmp_path):
         (b"task: mine\n  doc_to_text: x\n", "line 2: not valid YAML: mapping values are not allowed here"),
         (b"\xff\xfe\x00", "not valid YAML: "),
         (b"a: 1\ntask: 5\n", "line 2: task: 5 is not a name: expected text, if need be in quotes"),
+        (b"task: x\ngroup: set\n", "line 1: task: x beside a group, which lm-eval reads alone: say tag: NAME"),
+        (b"task: x\ninclude: [no.yaml]\n", "line 2: include names "),
+        (b"task: piqa\n", "line 1: task: piqa is the name of a task of lm-eval: choose another"),
+        (b"task: headbench_copy\n", "line 1: task: headbench_copy is the name of a task of headbench: choose another"),
     ],
 )
 @pytest.mark.parametrize("flags", [(), ("--trust-task-code",)])
@@ -115,6 +119,27 @@ def test_a_task_file_that_is_not_one_is_named_with_the_line(refused, tmp_path, c
     (tmp_path / "tasks" / "mine.yaml").write_bytes(content)
     (tmp_path / "tasks" / "other.yaml").write_text("task: other\n")
     assert refused("--harness-tasks", tmp_path / "tasks", *flags).startswith(f"{tmp_path}/tasks/mine.yaml: {said}")
+
+
+def test_two_task_files_with_one_name(refused, tmp_path):
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "task.yaml").write_text("task: mine\n")
+    said = f"line 1: task: mine is the name of a task in {tmp_path}/a/task.yaml: choose another"
+    assert refused("--harness-tasks", f"{tmp_path}/a,{tmp_path}/b") == f"{tmp_path}/b/task.yaml: {said}"
+
+
+def test_own_texts_without_any(complaint):
+    said = complaint("run", "--task", "harness", "--harness-tasks", "headbench_own_texts", "--methods", "none")
+    assert said == "headbench_own_texts: the likelihood of your own texts: add --data and --model"
+
+
+def test_a_folder_of_task_files_may_be_below_the_users_own(refused, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "mine.yaml").write_text("task: 5\n")
+    said = refused("--harness-tasks", "headbench_copy,~/tasks")
+    assert said.startswith(f"{tmp_path}/tasks/mine.yaml: line 1: ")
 
 
 def test_a_task_file_in_the_place_of_its_folder(refused, tmp_path):
