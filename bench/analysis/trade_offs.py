@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from bench.analysis.comparing.comparable import unlike_most
 from bench.analysis.comparing.controls import chooses_at_random
 from bench.analysis.curves import removes_parameters
 from bench.analysis.kinds import kind
@@ -70,7 +71,8 @@ def trade_offs(records: Iterable[FinishedRecord], timed: bool = True) -> TradeOf
     """The trade-offs of all ``records``: of one task, or of several that share their levels.
 
     Methods that remove no parameters have no points. The seeds of a task are those that most methods have there, of the
-    methods that have all tasks. timed: whether times may be used; those of several machines must not be averaged.
+    methods that have all tasks; a method that lacks one, or was measured under other settings than most, is left out.
+    timed: whether times may be used; those of several machines must not be averaged.
     """
     cells: dict[str, dict[TaskKey, dict[int, FinishedRecord]]] = defaultdict(lambda: defaultdict(dict))
     for record in records:
@@ -82,6 +84,9 @@ def trade_offs(records: Iterable[FinishedRecord], timed: bool = True) -> TradeOf
     every = [record for own in cells.values() for of_task in own.values() for record in of_task.values()]
     levels = _most(Counter(map(levels_of, every))) if every else ()
     left_out = {label: why for label in sorted(cells) if (why := _lacks(cells[label], seeds, levels))}
+    for task, of_task in seeds.items():
+        others = [cells[label][task][seed] for label in sorted(cells.keys() - left_out.keys()) for seed in of_task]
+        left_out |= unlike_most(others)
     complete = {
         label: [[cells[label][task][seed] for seed in seeds[task]] for task in tasks]
         for label in sorted(cells.keys() - left_out.keys())

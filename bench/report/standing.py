@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from bench.analysis.comparing.comparable import unlike_most
 from bench.analysis.kinds import KINDS, kind
 from bench.analysis.naming import by_reason, count, number_of_seeds, seeds_in_words
 from bench.analysis.stats.across import FEWEST, Estimate, Scores, iqm, mean_of_tasks, seed_bootstrap, task_means
@@ -70,8 +71,8 @@ def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
     """The standing on ``tasks``, equally weighted, of each method that has all of their seeds; None where none has.
 
     The seeds of a task are those that most methods have there, of the methods that have all tasks. Tasks whose unpruned
-    model is no better than chance, and methods that lack a seed, are left out and named. Methods that remove neurons,
-    or nothing, are not ranked.
+    model is no better than chance, and methods that lack a seed or were measured under other settings than most, are
+    left out and named. Methods that remove neurons, or nothing, are not ranked.
     """
     seeds, found, unranked = _complete(board, tasks)
     if not found:
@@ -132,7 +133,10 @@ def _complete(
                 np.array([board.areas[*task, label, seed] for seed in of_task])
                 for task, of_task in zip(above, seeds, strict=True)
             ]
-    return seeds, found, unranked
+    for task, of_task in zip(above, seeds, strict=True):
+        ranked = [record for label in found for record in board.of(task, label) if record.cell.seed in of_task]
+        unranked |= unlike_most(ranked)
+    return seeds, {label: areas for label, areas in found.items() if label not in unranked}, unranked
 
 
 def _scores(found: dict[str, list[np.ndarray]], order: Sequence[str]) -> list[np.ndarray]:

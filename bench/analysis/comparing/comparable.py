@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -58,6 +58,22 @@ def differing(records: Iterable[AnyRecord]) -> dict[str, dict[str, list[AnyRecor
             found[name][value].append(record)
     alike = alike_by_digest(records)
     return {name: dict(values) for name, values in found.items() if len(values) > 1 and name not in alike}
+
+
+def unlike_most(records: Iterable[Record]) -> dict[str, str]:
+    """Of ``records`` of one task the labels that were measured under other settings than most, and what is other."""
+    found: dict[str, str] = {}
+    for name, values in differing(records).items():
+        by_label: dict[str, set[str]] = defaultdict(set)  # several where seeds differ
+        for value, having in values.items():
+            for record in having:
+                by_label[record.cell.label].add(value)
+        counted = Counter(map(frozenset, by_label.values()))
+        usual = max(counted, key=lambda own: (counted[own], sorted(own)))
+        for label, own in by_label.items():
+            if own != usual:
+                found.setdefault(label, f"{name} {' and '.join(sorted(own))} instead of {' and '.join(sorted(usual))}")
+    return found
 
 
 def alike_by_digest(records: Iterable[Record]) -> tuple[str, ...]:

@@ -110,3 +110,11 @@ def test_a_method_with_other_seeds_has_a_result_on_the_task(write):
     alpha, beta = map(board.name, board.tasks)
     expected = {"tis": f"no result for seed 0 on {alpha}, {beta}", "hies": f"no result on {beta}"}
     assert standing(board, board.tasks).unranked == scopes(board)[0].found.left_out == expected
+
+
+def test_a_method_under_other_settings_is_neither_ranked_nor_within_a_budget(write):
+    for label in ("michel", "ae"):
+        write(label, 60)
+    board = read(write("tis", 50, cell={"calibration": 64}))
+    expected = {"tis": "calibration examples 64 instead of 128"}
+    assert standing(board, board.tasks).unranked == scopes(board)[0].found.left_out == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.analysis.comparing.comparable import check_comparable, differing, settings
+from bench.analysis.comparing.comparable import check_comparable, differing, settings, unlike_most
 from bench.records.errors import InputError
 from bench.records.schema import FailedRecord
 
@@ -72,3 +72,19 @@ def test_shares_of_training_and_origins_are_compared_where_there_are_two(make_re
     known = {"trained": 0.1, "cell": {"origin": "f" * 64}}
     with pytest.raises(InputError, match=r"training 10 %|digest of data and model ffff"):
         check_comparable([make_record("ste", **known), make_record("dsp", **known | other)])
+
+
+def test_methods_under_other_settings_than_most_are_told_with_what_is_other(make_record):
+    most = [make_record(label, seed=seed) for label in ("michel", "ae", "gnorm") for seed in (0, 1)]
+    other = [make_record("tis", limit=50), make_record("tis", seed=1), make_record("hies", cell={"calibration": 64})]
+    assert unlike_most([*most, *other]) == {
+        "tis": "limit 50 and none instead of none",
+        "hies": "calibration examples 64 instead of 128",
+    }
+    shares = [make_record(label, trained=share) for label, share in (("a", 0.5), ("b", 0.5), ("c", 0.1))]
+    assert unlike_most([*most, *shares]) == {"c": "training 10 % of the task's own instead of 50 % of the task's own"}
+
+
+def test_seeds_under_other_settings_for_all_methods_alike_leave_none_out(make_record):
+    """As where a run went on with other texts to calibrate on: what is other is so for each method."""
+    assert unlike_most(make_record(label, seed=seed, limit=50 * seed) for label in "ab" for seed in range(2)) == {}
