@@ -56,24 +56,23 @@ def check_files(names_or_folders: Sequence[str]) -> None:
                 )
             if any(other.value == "group" for other, _ in _fields(file)):
                 raise TaskError(f"{where}task: {value.value} beside a group, which lm-eval reads alone: say tag: NAME")
-            if value.value in known:
-                raise TaskError(f"{where}task: {value.value} is the name of {known[value.value]}: choose another")
-            known[value.value] = f"a task in {file}"
+            if known.setdefault(value.value, file.resolve()) != file.resolve():
+                raise TaskError(f"{where}task: {value.value} is also the task in {known[value.value]}: rename one")
 
 
 @cache
-def _shipped() -> dict[str, str]:
-    """The names of tasks that would be evaluated in place of a user's, and whose they are."""
+def _shipped() -> dict[str, Path]:
+    """The files of tasks that would be evaluated in place of a user's with the same name."""
     package = find_spec("lm_eval")
     places = [Path(place) / "tasks" for place in (package and package.submodule_search_locations) or ()]
-    owners = {FOLDER: "headbench"} | {place / task.folder: "lm-eval" for place in places for task in LOCAL.values()}
-    found = {}
-    for folder, owner in owners.items():
-        for file in _files(folder):
-            for key, value in _fields(file):
-                if key.value == "task" and isinstance(value, yaml.ScalarNode):
-                    found[value.value] = f"a task of {owner}"
-    return found
+    folders = [FOLDER, *(place / task.folder for place in places for task in LOCAL.values())]
+    return {
+        value.value: file.resolve()
+        for folder in folders
+        for file in _files(folder)
+        for key, value in _fields(file)
+        if key.value == "task" and isinstance(value, yaml.ScalarNode)
+    }
 
 
 def _files(folder: Path) -> Iterator[Path]:

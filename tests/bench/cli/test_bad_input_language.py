@@ -109,8 +109,8 @@ def test_a_task_file_without_a_name(refused, tmp_path):
         (b"a: 1\ntask: 5\n", "line 2: task: 5 is not a name: expected text, if need be in quotes"),
         (b"task: x\ngroup: set\n", "line 1: task: x beside a group, which lm-eval reads alone: say tag: NAME"),
         (b"task: x\ninclude: [no.yaml]\n", "line 2: include names "),
-        (b"task: piqa\n", "line 1: task: piqa is the name of a task of lm-eval: choose another"),
-        (b"task: headbench_copy\n", "line 1: task: headbench_copy is the name of a task of headbench: choose another"),
+        (b"task: piqa\n", f"line 1: task: piqa is also the task in {loading.LM_EVAL}/piqa/piqa.yaml: rename one"),
+        (b"task: headbench_copy\n", f"line 1: task: headbench_copy is also the task in {loading.FOLDER}/"),
     ],
 )
 @pytest.mark.parametrize("flags", [(), ("--trust-task-code",)])
@@ -125,7 +125,7 @@ def test_two_task_files_with_one_name(refused, tmp_path):
     for folder in "ab":
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "task.yaml").write_text("task: mine\n")
-    said = f"line 1: task: mine is the name of a task in {tmp_path}/a/task.yaml: choose another"
+    said = f"line 1: task: mine is also the task in {tmp_path}/a/task.yaml: rename one"
     assert refused("--harness-tasks", f"{tmp_path}/a,{tmp_path}/b") == f"{tmp_path}/b/task.yaml: {said}"
 
 
