@@ -26,7 +26,9 @@ from bench.analysis.stats.across import Scores, check_scores, task_means
 from bench.analysis.stats.pairs import task_weights
 from bench.analysis.stats.signflip import ROUNDING, samples_needed
 
-EXACT = 12  # differences; beyond, 2^12 random flips (the identity among them) stand for all
+ALWAYS_EXACT = 12  # differences up to which all flips are made
+EXACT = 18  # differences up to which they are where pairs are so few that it is soon done
+RANDOM = 2**12  # flips, the identity among them, that stand for all others
 AT_ONCE = 2**22  # statistics, of a flip and a pair each, that are in memory at once
 
 
@@ -81,7 +83,7 @@ def shown_better(scores: Scores, margin: float, seed: int = 0) -> np.ndarray:
     scaled = np.divide(d, size, out=np.zeros_like(d), where=size > 0)
     order = np.argsort(-scaled.sum(0), kind="stable")  # largest first
     scaled = scaled[:, order]
-    observed, flips = scaled.sum(0), _flips(len(d), seed)
+    observed, flips = scaled.sum(0), _flips(*d.shape, seed)
     as_large = np.zeros(len(pairs), int)
     rows = max(1, AT_ONCE // len(pairs))
     for start in range(0, len(flips), rows):
@@ -92,10 +94,10 @@ def shown_better(scores: Scores, margin: float, seed: int = 0) -> np.ndarray:
     return p
 
 
-def _flips(n: int, seed: int) -> np.ndarray:
-    """Signs, (flips, n), all of them or 2^12 random ones; the first row changes none."""
-    if n <= EXACT:
+def _flips(n: int, pairs: int, seed: int) -> np.ndarray:
+    """Signs, (flips, n), all of them or random ones; the first row changes none."""
+    if n <= ALWAYS_EXACT or (n <= EXACT and 2**n * pairs <= AT_ONCE):
         return 1.0 - 2.0 * (np.arange(2**n)[:, None] >> np.arange(n) & 1)
-    signs = 1.0 - 2.0 * np.random.default_rng(seed).integers(0, 2, size=(2**EXACT, n))
+    signs = 1.0 - 2.0 * np.random.default_rng(seed).integers(0, 2, size=(RANDOM, n))
     signs[0] = 1
     return signs

@@ -62,6 +62,14 @@ def test_of_two_methods_it_is_the_test_of_their_difference(scores):
         assert min(p[0, 1], p[1, 0]) == pytest.approx(sign_flip_p(d, weights))
 
 
+@pytest.mark.parametrize("seeds", [7, 9])
+def test_of_few_methods_all_flips_are_made_for_more_differences(seeds):
+    scores = [np.random.default_rng(seeds).normal(size=(2, seeds)) for _ in range(2)]
+    d = np.concatenate([task[0] - task[1] for task in scores])
+    p = shown_better(scores, 0.0)
+    assert min(p[0, 1], p[1, 0]) == pytest.approx(sign_flip_p(d, task_weights([seeds, seeds])), rel=1e-12)
+
+
 @pytest.mark.parametrize("at_once", [1, 50, 1000])
 def test_flips_in_parts_give_the_same(monkeypatch, at_once):
     scores = [np.random.default_rng(0).normal(size=(5, 4)) for _ in range(2)]
