@@ -26,7 +26,8 @@ def chosen_number(view: View) -> int:
     """Number of units that the method keeps if it is given no budget: the knee of how well k clusters fit.
 
     The fit is the mean simplified silhouette for k = 2 to N - 1, as in the authors' GB-AFS, the knee that of Kneedle;
-    the paper fits a polynomial first. All units if there are fewer than 3.
+    the paper fits a polynomial first. Where the curve has no knee, as it may have with few units, that is 2. All units
+    if there are fewer than 3.
     """
     distances = heads_in_the_plane(view).distances
     numbers = range(2, len(distances))

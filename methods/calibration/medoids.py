@@ -54,9 +54,10 @@ def simplified_silhouette(distances: Tensor, chosen: Tensor) -> float:
 
 
 def knee(values: Sequence[float]) -> int:
-    """Index at which a rising curve of diminishing returns is farthest above the line from its first to its last point.
+    """Index at which a rising curve of diminishing returns is farthest above the diagonal, both axes scaled to 0 to 1.
 
-    0 where it is nowhere above. Source: Satopaa et al. 2011, "Kneedle", with no smoothing and the highest maximum.
+    0 where it is nowhere above, so that there is no knee. Source: Satopaa et al. 2011, "Kneedle", with no smoothing and
+    the highest maximum.
     """
     curve = torch.tensor(values, dtype=torch.float64)
     low, high = curve.min(), curve.max()
