@@ -83,7 +83,7 @@ def shown_better(scores: Scores, margin: float, seed: int = 0) -> np.ndarray:
     scaled = np.divide(d, size, out=np.zeros_like(d), where=size > 0)
     order = np.argsort(-scaled.sum(0), kind="stable")  # largest first
     scaled = scaled[:, order]
-    observed, flips = scaled.sum(0), _flips(*d.shape, seed)
+    observed, flips = scaled.sum(0), _flips(len(d), len(pairs), seed)
     as_large = np.zeros(len(pairs), int)
     rows = max(1, AT_ONCE // len(pairs))
     for start in range(0, len(flips), rows):
