@@ -9,3 +9,8 @@ def expanded(name: str) -> Path:
         return Path(name).expanduser()
     except RuntimeError:
         return Path(name)
+
+
+def at_home(name: str) -> str:
+    """``name``, with ``~`` as the user's folder where no shell replaced it, as in ``--flag=~/place``."""
+    return str(expanded(name)) if name.startswith("~") else name

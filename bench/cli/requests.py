@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.records.errors import InputError, unknown
 from bench.suites.validate import task_spec, validated
 from tasks.data.labels import is_unicode
-from tasks.paths import expanded
+from tasks.paths import at_home
 from tasks.request import TaskSpec
 
 DEFAULT_SUITE, DEFAULT_OUT = "mini", "runs/{suite}"
@@ -22,7 +22,7 @@ def suite_of(options: argparse.Namespace):
     from bench.suites.suite import Suite, check_task
 
     quiet_libraries()
-    suite = load_suite(_at_home(options.suite or DEFAULT_SUITE))
+    suite = load_suite(at_home(options.suite or DEFAULT_SUITE))
     values = dict(suite)
     if task := own_task(options):
         training = suite.training if options.suite else 1.0  # the default suite's share is for its own tasks
@@ -64,17 +64,12 @@ def _flag(name: str, value: object) -> str:
     return f"--{name.replace('_', '-')} {value!r}"
 
 
-def _at_home(name: str) -> str:
-    """``name``, with ``~`` as the user's folder where no shell replaced it, as in ``--flag=~/place``."""
-    return str(expanded(name)) if name.startswith("~") else name
-
-
 def _mirror(options: argparse.Namespace) -> str:
     """The folder with copies of hub ids, or "".
 
     Raises InputError if a flag names a folder that does not exist, and for a name that no record can hold.
     """
-    mirror = _at_home(options.mirror or os.environ.get("HEADBENCH_MIRROR", ""))
+    mirror = at_home(options.mirror or os.environ.get("HEADBENCH_MIRROR", ""))
     if not is_unicode(mirror):
         raise InputError(f"HEADBENCH_MIRROR: expected a name in UTF-8, not {mirror!r}: rename the folder")
     if options.mirror and not Path(mirror).is_dir():

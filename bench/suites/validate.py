@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from bench.records.errors import InputError
-from tasks.paths import expanded
+from tasks.paths import at_home
 from tasks.request import TaskSpec
 
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}  # by pydantic's names
@@ -46,7 +46,7 @@ def task_spec(values: Mapping[str, Any], shown: Callable[[str, Any], str]) -> Ta
     if spec.harness_tasks:
         from tasks.harness.files import check_files
 
-        names = tuple(str(expanded(name)) if name.startswith("~") else name for name in spec.harness_tasks)
+        names = tuple(map(at_home, spec.harness_tasks))
         check_files(names)
         spec = spec.model_copy(update={"harness_tasks": names})
     return spec

@@ -12,7 +12,12 @@ import yaml
 from tasks.errors import TaskError, first_line
 from tasks.harness.data import LOCAL
 
+_lm_eval = find_spec("lm_eval")
+assert _lm_eval is not None and _lm_eval.origin is not None  # it is installed with this package
 FOLDER = Path(__file__).parent  # with the files of our own tasks
+LM_EVAL = Path(_lm_eval.origin).parent / "tasks"
+# Folders whose tasks are found, after those of the user, without an index of all that lm-eval has, which takes seconds.
+LOOKED_UP = (FOLDER, *sorted({LM_EVAL / task.folder for task in LOCAL.values()}))
 IGNORED = {"__pycache__", ".ipynb_checkpoints"}  # folders that lm-eval does not look into
 TEXT = "tag:yaml.org,2002:str"
 
@@ -44,10 +49,7 @@ def check_files(names_or_folders: Sequence[str]) -> None:
         for key, value in _fields(file):
             where = f"{file}: line {key.start_mark.line + 1}: "
             if key.value == "include":
-                for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                    path = (file.parent / str(each.value)).resolve()  # as lm-eval does: ~ is a name
-                    if not path.is_file():
-                        raise TaskError(f"{where}include names {path}, which does not exist")
+                included(file, key, value)
             if key.value != "task" or not isinstance(value, yaml.ScalarNode):
                 continue
             if value.tag != TEXT:
@@ -60,15 +62,22 @@ def check_files(names_or_folders: Sequence[str]) -> None:
                 raise TaskError(f"{where}task: {value.value} is also the task in {known[value.value]}: rename one")
 
 
+def included(file: Path, key: yaml.Node, value: yaml.Node) -> list[Path]:
+    """The files that a field ``include`` of ``file`` names. Raises TaskError for one that does not exist."""
+    names = value.value if isinstance(value, yaml.SequenceNode) else [value]
+    paths = [(file.parent / str(name.value)).resolve() for name in names]  # as lm-eval does: ~ is a name
+    for path in paths:
+        if not path.is_file():
+            raise TaskError(f"{file}: line {key.start_mark.line + 1}: include names {path}, which does not exist")
+    return paths
+
+
 @cache
 def _shipped() -> dict[str, Path]:
     """The files of tasks that would be evaluated in place of a user's with the same name."""
-    package = find_spec("lm_eval")
-    places = [Path(place) / "tasks" for place in (package and package.submodule_search_locations) or ()]
-    folders = [FOLDER, *(place / task.folder for place in places for task in LOCAL.values())]
     return {
         value.value: file.resolve()
-        for folder in folders
+        for folder in LOOKED_UP
         for file in _files(folder)
         for key, value in _fields(file)
         if key.value == "task" and isinstance(value, yaml.ScalarNode)

@@ -8,18 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import lm_eval.tasks
 from lm_eval.tasks import TaskManager
 
 from tasks.data.location import resolve
 from tasks.digest import digest_of
 from tasks.errors import TaskError, first_line
 from tasks.harness import data
+from tasks.harness.files import FOLDER, LOOKED_UP
 from tasks.harness.prepared import ACCURACY, DocumentsMissing, PreparedTask, accuracy_metric, silenced
 from tasks.harness.trust import check_code, confine_templates
 
-FOLDER = Path(__file__).parent  # with the YAML files of our own tasks
-LM_EVAL = Path(lm_eval.tasks.__file__).parent
 OWN = "headbench_own_texts"  # perplexity of the user's texts
 
 
@@ -105,6 +103,5 @@ def _cache_for(folder: Path) -> Path:
 
 def _manager(names: Sequence[str], folders: Sequence[str | Path]) -> TaskManager:
     """An index with the tasks ``names``; one of all tasks of lm-eval takes seconds to make."""
-    some = [*folders, FOLDER, *sorted({LM_EVAL / task.folder for task in data.LOCAL.values()})]
-    manager = TaskManager(include_path=some, include_defaults=False)
+    manager = TaskManager(include_path=[*folders, *LOOKED_UP], include_defaults=False)
     return manager if set(names) <= set(manager.all_subtasks) else TaskManager(include_path=[*folders, FOLDER])

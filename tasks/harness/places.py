@@ -11,7 +11,7 @@ from lm_eval.tasks import TaskManager
 
 from tasks.data.location import resolve
 from tasks.harness.data import LOCAL
-from tasks.harness.loading import FOLDER, LM_EVAL
+from tasks.harness.files import FOLDER, LM_EVAL
 from tasks.harness.prepared import silenced
 
 

@@ -6,16 +6,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import lm_eval.api.metrics
-import lm_eval.tasks
 import lm_eval.utils
 import yaml
 from jinja2.sandbox import SandboxedEnvironment
 from lm_eval.api.registry import metric_registry
 
 from tasks.errors import TaskError
-from tasks.harness.files import composed
+from tasks.harness.files import FOLDER, LM_EVAL, composed, included
 
-SHIPPED = (Path(lm_eval.tasks.__file__).parent.resolve(), Path(__file__).parent.resolve())
+SHIPPED = (LM_EVAL.resolve(), FOLDER.resolve())
 PLAIN = {  # tags of YAML that stand for data
     f"tag:yaml.org,2002:{kind}"
     for kind in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "binary", "merge", "value", "set")
@@ -31,7 +30,7 @@ def check_code(folders: Iterable[str | Path]) -> None:
     seen: set[Path] = set()
     for folder in folders:
         for file in sorted(file for file in Path(folder).glob("**/*.yaml") if not file.is_dir()):
-            _check_file(file.resolve(), seen, "")
+            _check_file(file.resolve(), seen)
 
 
 def confine_templates() -> None:
@@ -43,13 +42,13 @@ def confine_templates() -> None:
         lm_eval.utils.env = confined
 
 
-def _check_file(file: Path, seen: set[Path], included: str) -> None:
-    """Check a file and those that it includes. included: the file and line that include it, for messages."""
+def _check_file(file: Path, seen: set[Path]) -> None:
+    """Check a file and those that it includes."""
     if file in seen or any(file.is_relative_to(folder) for folder in SHIPPED):
         return
     seen.add(file)
     if not file.is_file():
-        raise TaskError(f"{included}include names {file}, which does not exist" if included else f"{file}: no file")
+        raise TaskError(f"{file}: no file")
     for node in _nodes(composed(file)):
         line = node.start_mark.line + 1
         if node.tag not in PLAIN:
@@ -60,9 +59,8 @@ def _check_file(file: Path, seen: set[Path], included: str) -> None:
             ):
                 raise _refused(file, line, f"{key.value}: {value.value}, of the library evaluate,")
             if key.value == "include":
-                for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                    path = (file.parent / str(each.value)).resolve()  # as lm-eval does: ~ is a name
-                    _check_file(path, seen, f"{file}: line {line}: ")
+                for path in included(file, key, value):
+                    _check_file(path, seen)
 
 
 def _refused(file: Path, line: int, what: str) -> TaskError:

@@ -12,7 +12,7 @@ from lm_eval.tasks import TaskManager
 from transformers import AutoConfig, AutoTokenizer, LlamaForCausalLM
 
 from methods.heads import HeadMap, remove_heads, save_pruned
-from tasks.harness import loading, places
+from tasks.harness import files, loading, places
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
 
@@ -109,8 +109,8 @@ def test_a_task_file_without_a_name(refused, tmp_path):
         (b"a: 1\ntask: 5\n", "line 2: task: 5 is not a name: expected text, if need be in quotes"),
         (b"task: x\ngroup: set\n", "line 1: task: x beside a group, which lm-eval reads alone: say tag: NAME"),
         (b"task: x\ninclude: [no.yaml]\n", "line 2: include names "),
-        (b"task: piqa\n", f"line 1: task: piqa is also the task in {loading.LM_EVAL}/piqa/piqa.yaml: rename one"),
-        (b"task: headbench_copy\n", f"line 1: task: headbench_copy is also the task in {loading.FOLDER}/"),
+        (b"task: piqa\n", f"line 1: task: piqa is also the task in {files.LM_EVAL}/piqa/piqa.yaml: rename one"),
+        (b"task: headbench_copy\n", f"line 1: task: headbench_copy is also the task in {files.FOLDER}/"),
     ],
 )
 @pytest.mark.parametrize("flags", [(), ("--trust-task-code",)])
