@@ -15,6 +15,7 @@ from bench.analysis.naming import seeds_in_words, short_names
 from bench.analysis.points import Cost, Point, Unpruned, batches_of, cost_of, points_of, unpruned_of
 from bench.analysis.pooled_times import pooled_speedups
 from bench.analysis.quality import quality_name
+from bench.analysis.usual_seeds import most_frequent, usual_seeds
 from bench.records.schema import FinishedRecord, TaskKey
 
 ROUNDED = 6  # decimals of shares removed by which levels are the same
@@ -63,7 +64,7 @@ def sharing_levels(records: Iterable[FinishedRecord]) -> list[list[TaskKey]]:
         levels[record.task][quality_name(record), *levels_of(record)] += 1
     groups: dict[tuple, list[TaskKey]] = defaultdict(list)
     for task in sorted(levels):
-        groups[_most(levels[task])].append(task)
+        groups[most_frequent(levels[task])].append(task)
     return sorted(group for group in groups.values() if len(group) > 1)
 
 
@@ -79,10 +80,9 @@ def trade_offs(records: Iterable[FinishedRecord], timed: bool = True) -> TradeOf
         if removes_parameters(record):
             cells[record.cell.label][record.task][record.cell.seed] = record
     tasks = tuple(sorted({task for of_task in cells.values() for task in of_task}))
-    whole = [own for own in cells.values() if own.keys() == set(tasks)] or list(cells.values())
-    seeds = {task: _most(Counter(tuple(sorted(own[task])) for own in whole if task in own)) for task in tasks}
+    seeds = usual_seeds(cells, tasks)
     every = [record for own in cells.values() for of_task in own.values() for record in of_task.values()]
-    levels = _most(Counter(map(levels_of, every))) if every else ()
+    levels = most_frequent(Counter(map(levels_of, every))) if every else ()
     left_out = {label: why for label in sorted(cells) if (why := _lacks(cells[label], seeds, levels))}
     for task, of_task in seeds.items():
         others = [cells[label][task][seed] for label in sorted(cells.keys() - left_out.keys()) for seed in of_task]
@@ -106,11 +106,6 @@ def trade_offs(records: Iterable[FinishedRecord], timed: bool = True) -> TradeOf
         random=frozenset(label for label, cell in some.items() if chooses_at_random(cell)),
         left_out=left_out,
     )
-
-
-def _most(counted: Counter[tuple]) -> tuple:
-    """The most frequent; of equally frequent ones the longest."""
-    return max(counted, key=lambda each: (counted[each], len(each), each))
 
 
 def _lacks(own: Mapping[TaskKey, BySeed], seeds: Mapping[TaskKey, tuple[int, ...]], levels: tuple[float, ...]) -> str:

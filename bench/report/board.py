@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from bench.analysis.kinds import SCORE, kind
 from bench.analysis.machines import machine, machines, makers
 from bench.analysis.naming import count, short_names
 from bench.analysis.summary import TASK
+from bench.analysis.usual_seeds import usual_seeds
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord, Record, TaskKey
 from bench.records.storage.current import read_current
@@ -114,17 +115,12 @@ class Board:
         """For each method and each of its controls how much more it keeps on all ``tasks``."""
         return over_controls(record for task in tasks for record in self.of_task(task))
 
-    def seeds(self, task: TaskKey, labels: Collection[str] | None = None) -> tuple[int, ...]:
-        """The set of seeds that most methods have on a task; of equally frequent sets the largest.
-
-        labels: the methods that count (default: all that have the task). Raises ValueError where none has it.
-        """
-        sets = Counter(
-            tuple(record.cell.seed for record in records.values())
-            for (other, label), records in self._cells.items()
-            if other == task and (labels is None or label in labels)
-        )
-        return max(sets, key=lambda seeds: (sets[seeds], len(seeds), seeds))
+    def seeds(self, tasks: Sequence[TaskKey]) -> list[tuple[int, ...]]:
+        """Of each of ``tasks`` the seeds that count, as ``bench.analysis.usual_seeds.usual_seeds`` finds them."""
+        seeds: dict[str, dict[TaskKey, list[int]]] = defaultdict(dict)
+        for (task, label), records in self._cells.items():
+            seeds[label][task] = [record.cell.seed for record in records.values()]
+        return list(usual_seeds(seeds, tasks).values())
 
     @cached_property
     def _names(self) -> dict[TaskKey, str]:

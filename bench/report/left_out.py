@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from bench.analysis.excluded_tasks import exclusion_note, rows_to_average
 from bench.analysis.naming import by_reason, seeds_in_words
 from bench.analysis.summary import TASK
 from bench.records.schema import TaskKey
-from bench.report.board import Board
+from bench.report.board import Board, keeps_all
 
 
 def left_out(board: Board) -> list[str]:
@@ -24,6 +24,22 @@ def methods_left_out(board: Board) -> str:
     rows = table[table["label"].isin(lacking)]
     cells = zip(rows["label"], rows["seed"], strict=True)
     return f"Not shown, as some task is missing: {_by_seeds(cells)}." if lacking else ""
+
+
+def curves_left_out(board: Board, drawn: Collection[str]) -> str:
+    """The methods that have all tasks that are averaged and yet no curve of means; empty if none is without.
+
+    drawn: the methods that have one.
+    """
+    without = [
+        label
+        for label in board.labels
+        if board.averaged
+        and label not in drawn
+        and not keeps_all(board.any_of(label))
+        and all(board.of(task, label) for task in board.averaged)
+    ]
+    return f"No curve here, as no seed has all tasks at as many levels: {', '.join(without)}." if without else ""
 
 
 def tasks_left_out(board: Board, tasks: Sequence[TaskKey]) -> str:

@@ -113,8 +113,7 @@ def _complete(
 ) -> tuple[list[tuple[int, ...]], dict[str, list[np.ndarray]], dict[str, str]]:
     """For each task above chance its seeds, for methods that have all of them their areas, and what others lack."""
     above = [task for task in tasks if task not in board.at_chance]
-    whole = [label for label in board.labels if all(board.of(task, label) for task in above)]
-    seeds = [board.seeds(task, whole or None) for task in above]
+    seeds = board.seeds(above)
     found: dict[str, list[np.ndarray]] = {}
     unranked: dict[str, str] = {}
     for label in board.labels if above else ():

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from bench.analysis.budgets import fronts_of, random_points
+from bench.analysis.comparing.controls import chooses_at_random
 from bench.analysis.curves import curve
 from bench.analysis.naming import count
 from bench.analysis.points import Point
@@ -46,7 +47,8 @@ def areas(board: Board, found: Standing) -> Picture:
     """The main figure."""
     what = "the standard deviation" if found.area.low is None else "95 % intervals"
     bars = f", with {what} over seeds" if min(map(len, found.seeds)) > 1 else ""
-    caption = f"Area by method{bars}; bands part the tiers, dotted lines mark random choice."
+    random = any(chooses_at_random(board.any_of(label).cell) for label in found.labels)
+    caption = f"Area by method{bars}; bands part the tiers{', dotted lines mark random choice' * random}."
     return picture("areas", "Area by method", caption, partial(rank_figures.areas, board, found), MAIN)
 
 

@@ -12,7 +12,7 @@ from bench.report.area_orders import area_orders
 from bench.report.board import Board, removes_heads, role
 from bench.report.figures import gallery, head_gallery, lines
 from bench.report.files import Files, files_of
-from bench.report.left_out import methods_left_out
+from bench.report.left_out import curves_left_out, methods_left_out
 from bench.report.pages.render import render
 from bench.report.standing import MARGIN, Standing, why_none, words
 from bench.report.tables import details, overview
@@ -53,6 +53,7 @@ def index(
         errors=CHANCE_ERRORS,
         margin=MARGIN,
         overall=overall[1:],
+        no_curve=curves_left_out(board, {line.label for line in lines.overall(board, lines.by_parameters)}),
         by_task=[each for task in board.tasks for each in islice(gallery.task_curves(board, task, looks), 1)],
         ranks=ranks,
         gates=gates,

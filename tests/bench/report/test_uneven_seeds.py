@@ -7,7 +7,9 @@ import pytest
 
 from bench.report.board import read
 from bench.report.figures import gallery, lines, ranks
+from bench.report.left_out import curves_left_out
 from bench.report.pages.budgets import budget_pages
+from bench.report.pages.index import index
 from bench.report.scopes import scopes
 from bench.report.standing import standing
 
@@ -86,6 +88,28 @@ def test_as_many_other_seeds_are_told_by_their_number(write):
             folder = write("ae", 50, seed, data)
     page = budget_pages(read(folder))["budgets/mean.html"].decode()
     assert "3 seeds per task" in page and "3 to 3" not in page
+
+
+def test_a_method_without_a_curve_of_means_is_named(write):
+    for data, seeds in (("alpha", (0, 1)), ("beta", (1, 2))):
+        for seed in seeds:
+            write("michel", 60, seed, data)
+    write("ae", 50, 0, "alpha")
+    write("tis", 50, 0, "alpha")
+    board = read(write("tis", 50, 1, "beta"))
+    drawn = {line.label for line in lines.overall(board, lines.by_parameters)}
+    assert drawn == {"michel"}  # ae has one of the tasks, which is said elsewhere
+    assert curves_left_out(board, drawn).endswith(": tis.")
+    assert not curves_left_out(board, {*drawn, "tis"})
+    page = index(board, standing(board, board.tasks), lines.looks(board))["index.html"].decode()
+    assert curves_left_out(board, drawn) in page
+
+
+def test_dotted_lines_are_spoken_of_only_where_there_are_some(write):
+    write("michel", 60)
+    boards = read(write("ae", 50)), read(write("random", 40, control=True))
+    captions = [gallery.areas(board, standing(board, board.tasks)).caption for board in boards]
+    assert ["dotted" in caption for caption in captions] == [False, True]
 
 
 def test_seeds_are_those_of_the_methods_that_have_all_tasks(write):
