@@ -27,8 +27,8 @@ class Effect:
     over: str  # what the interval is over: cells, or documents
 
     def unknown(self, margin: float) -> bool:
-        """Whether the loss exceeds ``margin``, in points, and too few cells say whether that is chance."""
-        return self.mean < -margin and self.interval is None
+        """Whether the loss exceeds ``margin``, in points, and may be chance, as far as the cells say."""
+        return self.mean < -margin and not self.worse(margin)
 
     def worse(self, margin: float) -> bool:
         """Whether the loss exceeds ``margin``, in points, and its interval excludes 0."""

@@ -26,11 +26,14 @@ def test_a_loss_beyond_the_margin_fails(keep, regress, points, code):
     assert regress("--margin", "10")[0] == 0
 
 
-def test_a_loss_within_its_interval_does_not_fail(keep, regress):
+@pytest.mark.parametrize(("lost", "verdict"), [(2, "unknown"), (0, "same")])
+def test_a_loss_within_its_interval_does_not_fail_and_is_not_called_the_same(keep, regress, lost, verdict):
     keep("before", seeds=range(8))
-    for seed, points in enumerate((9, -3, 8, -4, 6, -5, 7, -2)):
-        keep("after", seeds=[seed], quality=lower(points), processor="B")
-    assert regress()[0] == 0
+    for seed, points in enumerate((7, -5, 6, -6, 4, -7, 5, -4)):
+        keep("after", seeds=[seed], quality=lower(points + lost), processor="B")
+    code, said = regress()
+    line = next(line for line in said.splitlines() if line.endswith("michel"))
+    assert code == 0 and line.split() == [verdict, "michel"]
 
 
 def test_of_few_cells_the_documents_speak(keep, regress):
