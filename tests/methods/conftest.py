@@ -9,6 +9,8 @@ from bench.suites.plugins import load_plugins
 from methods.checks.tiny import ARCHITECTURES, Tiny
 from tests.fixtures.slow import slow_cases
 
+SLOW = ("albert", "llama-query")
+
 torch.set_num_threads(1)
 load_plugins()
 
@@ -21,8 +23,9 @@ def tiny() -> Tiny:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that takes an architecture runs for all of them.
 
-    With one query head as a unit it is slow: the tests of all methods run on such units too.
+    With one query head as a unit, or with layers that share weights, it is slow: the tests of all methods run on such
+    models too.
     """
     if "architecture" in metafunc.fixturenames:
-        *groups, query = ARCHITECTURES
-        metafunc.parametrize("architecture", [*groups, *slow_cases(query)])
+        fast = [name for name in ARCHITECTURES if name not in SLOW]
+        metafunc.parametrize("architecture", [*fast, *slow_cases(*SLOW)])

@@ -21,6 +21,7 @@ WHATEVER_THE_MODEL = {
     "nan-is-reported",
     "trained-models-are-ready",
 }  # rules of how a method is written, which hardly depends on the model
+OF_PADDING = {"padding-and-batching-do-not-matter", "works-in-bfloat16"}
 WHATEVER_IS_SHARED = {"padding-and-batching-do-not-matter", "works-in-bfloat16"}
 WHATEVER_THE_OPTIONS = {"works-in-bfloat16", "no-side-effects", "no-side-effects-after-an-error"}
 ON_CPU = [case for case in CASES if case.check.name != "works-on-cuda"]
@@ -34,9 +35,9 @@ def label(case: Case) -> str:
 def parameter(case: Case):
     """The case. That of a variant, which runs the code of its method, is slow on all models but one, or on all.
 
-    So are any on the Llama whose texts are padded on the right, as others pad the same on the left, and those of rules
-    of how a method is written on all models but one; and, on units of one query head or of layers that share weights,
-    those that these hardly matter to.
+    So are any on the Llama whose texts are padded on the right, as others pad the same on the left, and there all but
+    those that padding matters to; those of rules of how a method is written, on all models but one; and, on units of
+    one query head or of layers that share weights, those that these hardly matter to.
     """
     method, first = case.configured.method, CASES[0].on.name
     models = {first} if method.base != method.name else {first, "llama-left", "llama-query", "albert"}
@@ -44,6 +45,8 @@ def parameter(case: Case):
         models = {first}
     if case.check.name in WHATEVER_IS_SHARED:
         models -= {"llama-query", "albert"}
+    if case.check.name not in OF_PADDING:
+        models -= {"llama-left"}
     if method.base != method.name and case.check.name in WHATEVER_THE_OPTIONS:
         models = set()
     slow = case.on.name not in models

@@ -19,6 +19,7 @@ from tasks.builtin.abilities import ABILITIES, RECIPE, SIZES, Document
 from tasks.data.encode import collate
 from tasks.seeds import Seeds
 
+pytestmark = pytest.mark.slow  # what they are of is made by code that hardly ever changes
 every = pytest.mark.parametrize("ability", ABILITIES)
 
 
@@ -208,7 +209,6 @@ def test_model_has_the_shape_and_is_drawn_from_its_seed_alone(documents):
     assert (embeddings - shared).std().item() == pytest.approx(decoder.EMBEDDING_STD, rel=0.05)
 
 
-@pytest.mark.slow
 def test_training_learns_repeats_itself_and_needs_heads(small, documents):
     """Copying alone is learned in seconds; with no head left it is not there."""
     splits = {name: tuple(each for each in part if each.ability == "copy") for name, part in documents.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
 import pytest
 import torch
@@ -18,24 +19,25 @@ from tasks.models.train import predict
 from tests.fixtures.slow import slow_cases
 
 MODULES = {module.__name__.split(".")[-1]: module for module in (sentiment, inference, languages)}
-every = pytest.mark.parametrize("name", MODULES)
+every = pytest.mark.parametrize("name", ["inference", *slow_cases("sentiment", "languages")])
 
 
-@pytest.fixture(scope="module")
-def datasets():
-    return {name: module.dataset() for name, module in MODULES.items()}
+@cache
+def dataset(name):
+    return MODULES[name].dataset()
 
 
 @every
-def test_no_text_is_in_two_splits(name, datasets):
-    texts = {split: {example.texts for example in getattr(datasets[name], split)} for split in SPLITS}
+def test_no_text_is_in_two_splits(name):
+    texts = {split: {example.texts for example in getattr(dataset(name), split)} for split in SPLITS}
     assert not texts["test"] & (texts["train"] | texts["validation"])
     assert not texts["validation"] & texts["train"]
-    assert len(texts["test"]) == len(datasets[name].test)  # nor twice in test
+    assert len(texts["test"]) == len(dataset(name).test)  # nor twice in test
 
 
-def test_no_name_is_in_two_splits(datasets):
-    data = datasets["languages"]
+@pytest.mark.slow
+def test_no_name_is_in_two_splits():
+    data = dataset("languages")
     names = {
         split: {name for example in getattr(data, split) for name in example.texts[0].split(" , ")} for split in SPLITS
     }
@@ -44,8 +46,8 @@ def test_no_name_is_in_two_splits(datasets):
 
 
 @every
-def test_is_full_balanced_and_the_same_each_time(name, datasets):
-    data = datasets[name]
+def test_is_full_balanced_and_the_same_each_time(name):
+    data = dataset(name)
     assert MODULES[name].dataset().fingerprint == data.fingerprint
     for split in SPLITS:
         examples = getattr(data, split)
@@ -58,16 +60,14 @@ def test_is_full_balanced_and_the_same_each_time(name, datasets):
 @pytest.mark.parametrize(
     ("name", "ngrams", "only_last", "most"),
     [
-        ("sentiment", (1, 1), False, 0.40),
-        ("sentiment", (1, 2), False, 0.45),
+        *slow_cases(("sentiment", (1, 1), False, 0.40), ("sentiment", (1, 2), False, 0.45)),
         ("inference", (1, 1), False, 0.47),
-        ("inference", (1, 2), False, 0.62),
-        ("inference", (1, 2), True, 0.45),
+        *slow_cases(("inference", (1, 2), False, 0.62), ("inference", (1, 2), True, 0.45)),
     ],
 )
 @pytest.mark.parametrize("binary", [False, *slow_cases(True)])
-def test_shallow_models_fail(name, ngrams, only_last, most, binary, datasets):
-    data = datasets[name]
+def test_shallow_models_fail(name, ngrams, only_last, most, binary):
+    data = dataset(name)
 
     def fit_and_score(join):
         vectorizer = CountVectorizer(ngram_range=ngrams, binary=binary, tokenizer=str.split, token_pattern=None)
@@ -92,8 +92,8 @@ def test_labels_of_quantified_pairs_follow_from_logic():
 
 
 @every
-def test_tokenizer_knows_the_test_words_and_cuts_few_texts(name, datasets):
-    data, module = datasets[name], MODULES[name]
+def test_tokenizer_knows_the_test_words_and_cuts_few_texts(name):
+    data, module = dataset(name), MODULES[name]
     length = module.RECIPE.max_length
     tokenizer, _ = build(data, 0, pieces=getattr(module, "PIECES", None), max_length=length)
     ids = [example.tokens["input_ids"] for example in encode(data.test, tokenizer, length)]
@@ -102,8 +102,8 @@ def test_tokenizer_knows_the_test_words_and_cuts_few_texts(name, datasets):
     assert sum(len(row) == length for row in ids) <= len(ids) / 8  # some languages are long
 
 
-def test_model_is_drawn_from_its_seed_alone(datasets):
-    data = datasets["inference"]
+def test_model_is_drawn_from_its_seed_alone():
+    data = dataset("inference")
     state = torch.random.get_rng_state()
     _, first = build(data, 1)
     assert torch.equal(torch.random.get_rng_state(), state)
@@ -117,8 +117,8 @@ def test_model_is_drawn_from_its_seed_alone(datasets):
 
 
 @every
-def test_tokenizer_and_model_survive_saving(name, tmp_path, datasets):
-    data = datasets[name]
+def test_tokenizer_and_model_survive_saving(name, tmp_path):
+    data = dataset(name)
     tokenizer, model = build(data, 0, pieces=getattr(MODULES[name], "PIECES", None))
     tokenizer.save_pretrained(tmp_path)
     model.save_pretrained(tmp_path)

@@ -145,6 +145,7 @@ def test_draws_differ_between_data_sets_and_are_shared_by_methods(tiny_data, tin
     assert drawn[0] == drawn[1] != drawn[2]
 
 
+@pytest.mark.slow
 def test_the_model_depends_on_the_seed_and_not_on_the_calibration(place):
     def weights(*flags):
         assert place.run("--finetune", "--methods", "none,michel", *flags) == 0

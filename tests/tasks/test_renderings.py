@@ -17,6 +17,7 @@ from tasks.request import TaskSpec
 from tasks.translating.scores import outcomes
 from tasks.translation import Translation
 
+pytestmark = pytest.mark.slow  # what they are of is made by code that hardly ever changes
 SHORT = 34  # characters of a source; such a text is rarely a list
 
 
@@ -87,7 +88,6 @@ def test_the_tokenizer_knows_all_of_it_and_writes_what_it_reads(data):
             assert tokenizer.decode(ids, skip_special_tokens=True) == text
 
 
-@pytest.mark.slow
 def test_single_things_are_soon_translated_but_not_without_cross_attention(tmp_path, monkeypatch, data):
     recipe = replace(translator.RECIPE, learning_rate=5e-3, max_steps=200, warmup_steps=20, evaluate_every=200)
     monkeypatch.setattr(translator, "RECIPE", recipe)
@@ -104,7 +104,6 @@ def test_single_things_are_soon_translated_but_not_without_cross_attention(tmp_p
     assert task.evaluate(remove_heads(model, ~cross, heads)).quality < 0.05
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 9])
 def test_the_small_model_translates_what_it_has_not_seen_and_not_without_cross_attention(seed, tmp_path):
     """With the recipe and the data as they are, about a minute of one processor for each seed."""

@@ -19,10 +19,11 @@ from tasks.language_model import LanguageModel
 from tasks.models import checkpoint
 from tasks.models.cache import Cache
 from tasks.request import TaskSpec
+from tests.fixtures.slow import slow_cases
 
 load_plugins()
 CPU = torch.device("cpu")
-SCORERS = ("amp", "ae", "attr", "gnorm", "magnitude", "michel", "tis", "leave-one-out")
+SCORERS = ("amp", "ae", *slow_cases("attr"), "gnorm", "magnitude", "michel", "tis", "leave-one-out")
 IDS = torch.arange(3, 27).view(2, 12)
 
 

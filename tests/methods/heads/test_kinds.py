@@ -21,7 +21,10 @@ from tests.methods.translating import translating
 
 TRANSLATORS = ("bart", "t5", "bert-to-gpt2")
 # Methods that score each unit on its own.
-LOCAL = ("michel", "fisher", "tis", "gnorm", "magnitude", "ae", "attr", "amp-heads", "wanda-sp", "leave-one-out", "obs")
+LOCAL = (
+    *("michel", "fisher", "tis", "gnorm", "magnitude", "ae", "amp-heads", "wanda-sp", "leave-one-out", "obs"),
+    *slow_cases("attr"),
+)
 SOME = [*combinations(KINDS, 1), *slow_cases(*((kinds,) for kinds in combinations(KINDS, 2)))]
 
 

@@ -63,6 +63,7 @@ def judged(world, capsys):
     return judge
 
 
+@pytest.mark.slow
 def test_without_a_bug_nothing_is_found(judged):
     code, said = judged()
     assert code == 0 and "same    ae, leave-one-out, michel" in said
@@ -105,6 +106,7 @@ def test_a_stale_cache_is_found(judged, monkeypatch):
     assert "removal order" not in said
 
 
+@pytest.mark.slow
 def test_a_second_pass_is_found(judged, monkeypatch):
     right = METHODS["michel"]
 
