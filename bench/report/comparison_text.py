@@ -94,7 +94,7 @@ def _by_task(comparison: Comparison, overall: Difference) -> list[str]:
 
 
 def _seed_table(comparison: Comparison) -> str:
-    a, b, several = comparison.a, comparison.b, len(comparison.tasks) > 1
+    a, b, several = literal(comparison.a), literal(comparison.b), len(comparison.tasks) > 1
     confidence = f"{100 * (1 - comparison.alpha):g} % interval"
     rows = [[f"{comparison.quality} (points)", "seeds", a, b, "difference", confidence, "p", f"P({a} above {b})"]]
     if several:
@@ -115,7 +115,16 @@ def _seed_table(comparison: Comparison) -> str:
 
 
 def _document_table(comparison: Comparison) -> str:
-    rows = [["documents", "seed", f"{comparison.a} alone", f"{comparison.b} alone", "McNemar's p", "p (Holm)"]]
+    rows = [
+        [
+            "documents",
+            "seed",
+            f"{literal(comparison.a)} alone",
+            f"{literal(comparison.b)} alone",
+            "McNemar's p",
+            "p (Holm)",
+        ]
+    ]
     lines = []
     for task in comparison.tasks:
         if not (documents := task.documents):
@@ -135,7 +144,7 @@ def _document_table(comparison: Comparison) -> str:
 
 
 def _order_table(comparison: Comparison) -> str:
-    a, b = comparison.a, comparison.b
+    a, b = literal(comparison.a), literal(comparison.b)
     rows = [
         ["removal orders", "Kendall's tau", "first units shared", "by chance", f"{a} over seeds", f"{b} over seeds"]
     ]

@@ -23,7 +23,7 @@ def methods_left_out(board: Board) -> str:
     lacking = set(tasks.index[tasks < table.groupby(TASK).ngroups])
     rows = table[table["label"].isin(lacking)]
     cells = zip(rows["label"], rows["seed"], strict=True)
-    return f"Not shown, as some task is missing: {_by_seeds(cells)}." if lacking else ""
+    return f"Not shown, as some task is missing: {by_seeds(cells)}." if lacking else ""
 
 
 def curves_left_out(board: Board, drawn: Collection[str]) -> str:
@@ -39,7 +39,7 @@ def curves_left_out(board: Board, drawn: Collection[str]) -> str:
         and not keeps_all(board.any_of(label))
         and all(board.of(task, label) for task in board.averaged)
     ]
-    return f"No curve here, as no seed has all tasks at as many levels: {', '.join(without)}." if without else ""
+    return f"No curve here, as no seed has all tasks at the same levels: {', '.join(without)}." if without else ""
 
 
 def tasks_left_out(board: Board, tasks: Sequence[TaskKey]) -> str:
@@ -48,7 +48,7 @@ def tasks_left_out(board: Board, tasks: Sequence[TaskKey]) -> str:
     return exclusion_note(low, some_remain=len(low) < len(tasks))
 
 
-def _by_seeds(cells: Iterable[tuple[str, int]]) -> str:
+def by_seeds(cells: Iterable[tuple[str, int]]) -> str:
     """``ae, amp (seeds 1, 2); michel (seed 2)``: methods and seeds, where methods with the same seeds are together."""
     seeds: dict[str, set[int]] = {}
     for label, seed in cells:

@@ -83,14 +83,17 @@ class Twins:
 def twins(baseline: Path, folder: Path, methods: Sequence[str] = ()) -> Twins:
     """Pair the records of ``folder`` with those of ``baseline``, for all methods or those with the given labels.
 
-    Raises InputError if one of the folders has no records of the current protocol, a method is in neither, they share
-    no cell, or a shared cell was measured under different settings.
+    Raises InputError if one of the folders has no records of the current protocol, ``folder`` has none of a given
+    method, they share no cell, or a shared cell was measured under different settings.
     """
     (before, old), (after, recent) = _runs(baseline), _runs(folder)
     known = {label for _, label, _ in [*before, *after]}
     for label in methods:
         if label not in known:
             raise unknown("method", label, known)
+    for label in methods:
+        if not any(name[1] == label for name in after):
+            raise InputError(f"{folder} has no cell of {label}, which is to be compared: run it there")
     if methods:
         before, after = ({name: run for name, run in runs.items() if name[1] in methods} for runs in (before, after))
     shared = sorted(before.keys() & after.keys())

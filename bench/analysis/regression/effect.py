@@ -42,7 +42,7 @@ def effect(pairs: Sequence[Twin], alpha: float) -> Effect:
     likely to be d as -d if the change only added noise: the interval is that of the sign-flip test over cells, for the
     mean over tasks of the mean over seeds. With too few cells for it, the interval is a bootstrap over the documents of
     these models; there is none if the models were trained to other weights, as on another processor, because documents
-    say nothing about how models differ, nor if the quality of a task is no mean over documents.
+    say nothing about how models differ, nor if the quality of a task is no mean over documents that its seeds share.
     """
     before, after = (
         [np.array([POINTS * area(*curve(run.finished)) for run in runs]) for runs in side] for side in _sides(pairs)
@@ -53,9 +53,9 @@ def effect(pairs: Sequence[Twin], alpha: float) -> Effect:
         return Effect(found.mean, found.interval, cells)
     if any(_weights(twin.before) != _weights(twin.after) for twin in pairs):
         return Effect(found.mean, None, f"{cells} with other trained weights; {found.needed} cells are needed")
-    if (interval := _over_documents(pairs, alpha)) is None:
-        return Effect(found.mean, None, f"{cells}, whose quality is no mean over documents; {found.needed} are needed")
-    return Effect(found.mean, interval, f"the documents of {cells}")
+    if why := _no_documents(pairs):
+        return Effect(found.mean, None, f"{cells}, {why}; {found.needed} are needed")
+    return Effect(found.mean, _over_documents(pairs, alpha), f"the documents of {cells}")
 
 
 def _weights(run: Run) -> str | None:
@@ -72,11 +72,19 @@ def _sides(pairs: Sequence[Twin]) -> tuple[list[list[Run]], list[list[Run]]]:
     return [[twin.before for twin in group] for group in groups], [[twin.after for twin in group] for group in groups]
 
 
-def _over_documents(pairs: Sequence[Twin], alpha: float) -> tuple[float, float] | None:
-    """A document is drawn with its outcomes in all seeds, within its task. None if quality is no mean over them."""
+def _no_documents(pairs: Sequence[Twin]) -> str:
+    """Why documents cannot be drawn, in words; empty if they can."""
     results = [twin.after.finished.result for twin in pairs]
     if any(is_of_corpus(result) or not result.parts for result in results):
-        return None
+        return "whose quality is no mean over documents"
+    parts: dict[TaskKey, set[tuple]] = defaultdict(set)
+    for twin, result in zip(pairs, results, strict=True):
+        parts[twin.task].add(tuple(result.parts.items()))
+    return "of which some have other documents than others" if any(len(each) > 1 for each in parts.values()) else ""
+
+
+def _over_documents(pairs: Sequence[Twin], alpha: float) -> tuple[float, float]:
+    """A document is drawn with its outcomes in all seeds, within its task."""
     # Of each task (N,), averaged over seeds.
     before, after = ([np.mean([_by_document(run) for run in runs], axis=0) for runs in side] for side in _sides(pairs))
     sizes = [len(documents) for documents in after]

@@ -48,7 +48,9 @@ def origin(cells: Twins) -> list[str]:
             changed[text] = changed.get(text, 0) + 1
     if changed:
         told = ", ".join(f"{text} ({count(number, 'cell')})" for text, number in changed.items())
-        lines.append(f"other machine or versions, so results are judged by their effect only: {told}")
+        equal = sum(not twin.environment_changes for twin in cells.pairs)
+        rest = f" (the other {count(equal, 'cell')} must be equal)" if equal else ""
+        lines.append(f"other machine or versions, so results are judged by their effect only{rest}: {told}")
     elif cells.pairs:
         lines.append("same machine and versions, so results must be equal")
     return lines

@@ -30,14 +30,15 @@ class Source:
     digest: str
     outcomes: str
     result: str
-    timed: bool
+    timed: int  # how many kinds of times it has: of a forward pass, and of the generation of text
     own_place: bool  # where a run looks for it, and no copy under another name
 
     @classmethod
     def of(cls, folder: Path, path: Path, record: Record) -> Source:
-        found, outcomes, timed = "", "", False
+        found, outcomes, timed = "", "", 0
         if isinstance(record, FinishedRecord):
-            outcomes, timed = record.outcomes, record.measured.latency is not None
+            outcomes, measured = record.outcomes, record.measured
+            timed = (measured.latency is not None) + (measured.generation is not None)
             found = digest_of([record.result.model_dump(mode="json"), outcomes])
         return cls(folder, path, record.key, record.digest, outcomes, found, timed, is_own_place(path, record))
 
@@ -47,8 +48,8 @@ class Source:
         return self.path.relative_to(Store(self.folder).folder).with_suffix("").as_posix()
 
     @property
-    def rank(self) -> tuple[bool, bool, bool]:
-        """Larger for the record to keep: one with a result, of these one that was timed, then one in its own place."""
+    def rank(self) -> tuple[bool, int, bool]:
+        """Larger for the record to keep: one with a result, of these one with most times, then one in its own place."""
         return bool(self.result), self.timed, self.own_place
 
 
@@ -66,7 +67,7 @@ def merge(folders: Sequence[Path], out: Path) -> Merged:
     """Copy the records of ``folders`` to ``out``, a new or empty folder: all that are valid, each cell once.
 
     Two records of one key must have the same result and arrays; times, provenance and the way in which a cell was asked
-    for may differ. Kept is the first that was timed, or the first with a result, or the first. Raises InputError, with
+    for may differ. Kept is the first with most times, or the first with a result, or the first. Raises InputError, with
     nothing written, where they have not, where two records of one name have other keys, where a folder has no records,
     and where ``out`` is no place for them.
     """

@@ -140,19 +140,26 @@ def of_method(
 
 
 def overall(board: Board, points: Callable[[FinishedRecord], Points | None]) -> list[Line]:
-    """Normalised quality (chance 0, unpruned 1), averaged over ``board.averaged`` within each seed that all have."""
+    """Normalised quality (chance 0, unpruned 1), averaged over ``board.averaged`` within each seed that all have.
+
+    Seeds in which some task was measured at other levels than the tasks of the first are left out.
+    """
     lines = []
     for label in board.labels:
         by_task = [
             {
-                record.cell.seed: (each[0], normalise(each[1], record.result.chance, each[1][0]))
+                record.cell.seed: (record, (each[0], normalise(each[1], record.result.chance, each[1][0])))
                 for record in board.of(task, label)
                 if (each := points(record)) is not None
             }
             for task in board.averaged
         ]
         common = sorted(set.intersection(*(set(seeds) for seeds in by_task))) if by_task else []
-        pairs = [[seeds[seed] for seeds in by_task] for seed in common]
+        of_seeds = [[seeds[seed] for seeds in by_task] for seed in common]
+        alike = [
+            of_seed for of_seed in of_seeds if all(_levels_alike(of_seeds[0][0][0], other) for other, _ in of_seed)
+        ]
+        pairs = [[each for _, each in of_seed] for of_seed in alike]
         found = [
             (np.mean([x for x, _ in tasks], axis=0), np.mean([y for _, y in tasks], axis=0))
             for tasks in pairs
@@ -161,6 +168,13 @@ def overall(board: Board, points: Callable[[FinishedRecord], Points | None]) -> 
         if line := _line(label, found):
             lines.append(line)
     return lines
+
+
+def _levels_alike(one: FinishedRecord, other: FinishedRecord) -> bool:
+    """Whether both were measured at the same shares of units removed, but for rounding to whole units."""
+    shares = [np.array(record.result.removed) / record.result.units for record in (one, other)]
+    unit = 1 / min(one.result.units, other.result.units)
+    return len(shares[0]) == len(shares[1]) and bool((np.abs(shares[0] - shares[1]) < unit).all())
 
 
 def _line(label: str, found: list[Points]) -> Line | None:

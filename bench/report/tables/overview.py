@@ -14,6 +14,7 @@ from bench.analysis.kinds import KINDS, kind, titled
 from bench.analysis.summary import TASK, over_seeds, over_tasks
 from bench.records.schema import TaskKey
 from bench.report.board import Board, keeps_all, role
+from bench.report.left_out import by_seeds
 from bench.report.links import method_link, records_link, task_link
 from bench.report.standing import Standing
 from bench.report.tables.columns import COLUMNS, TIMED, column, columns_of
@@ -29,13 +30,18 @@ def standings(
 ) -> Table:
     """A row for each method that has all ``tasks``, by kind, tier and area; those not ranked come last in their kind.
 
-    Values are means over tasks and seeds, as on the leaderboard, with their standard deviation over seeds. The area of
-    a ranked method is that of the standing, with its 95 % interval where there are seeds enough for one. Each method is
-    compared with its controls.
+    Values are means over tasks and seeds, as on the leaderboard, with their standard deviation over seeds; but of
+    ranked methods over the seeds of the standing alone, and the caption names what this leaves out. The area of a
+    ranked method has its 95 % interval where there are seeds enough for one. Each method is compared with its controls.
     """
     columns = _columns(board)
     table = board.table.set_index(TASK).sort_index()
     part = pd.concat([table.loc[[task]] for task in tasks]).reset_index()
+    spare = _spare(board, tasks, found, part)
+    if spare.any():
+        cells = zip(part["label"][spare], part["seed"][spare], strict=True)
+        caption += f"; without seeds that most methods lack: {by_seeds(cells)}"
+        part = part[~spare]
     means, spreads = over_tasks(part, ["label"], columns_of(board))
     rest = [label for label in means.index if not found or label not in found.labels]
     rest.sort(key=lambda label: (removes(board.any_of(label)) != "heads", -np.nan_to_num(means["area"].loc[label])))
@@ -135,6 +141,17 @@ def speeds(board: Board) -> list[Table]:
         headings = (Heading("method", "method"), *_headings(timed))
         found.append(Table(f"speed-{count}", f"Speed-up with half of the heads, on {which}", headings, rows))
     return found
+
+
+def _spare(board: Board, tasks: Sequence[TaskKey], found: Standing | None, part: pd.DataFrame) -> pd.Series:
+    """Whether each row of ``part`` is of a ranked method, but of another seed than the standing has of the task."""
+    if not found:
+        return pd.Series(False, part.index)
+    above = [task for task in tasks if task not in board.at_chance]
+    counted = {(*task, seed) for task, seeds in zip(above, found.seeds, strict=True) for seed in seeds}
+    here = zip(*(part[name] for name in [*TASK, "seed"]), strict=True)
+    other = pd.Series([row not in counted and tuple(row[:-1]) in map(tuple, above) for row in here], part.index)
+    return other & part["label"].isin(found.labels)
 
 
 def _columns(board: Board) -> list[str]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Hashable, Mapping
 from typing import NamedTuple
+
+import pandas as pd
 
 from bench.analysis.excluded_tasks import rows_to_average
 from bench.analysis.naming import count
@@ -42,7 +45,7 @@ def schedules(board: Board) -> Table:
         raise InputError(f"{board.folder}: no method that has a schedule was run on all of its {tasks} tasks")
     means, emptied = (figures[column].to_dict() for column in ("area", "emptied50"))
     spreads = deviations["area"].to_dict()
-    labels = {setting: label for label, setting in settings.items()}
+    labels = _best_known(settings, table, means)
     columns = sorted({setting.ranked for setting in labels})
     rows = []
     for score, recompute in sorted({(setting.score, setting.recompute) for setting in labels}):
@@ -63,6 +66,18 @@ def schedules(board: Board) -> Table:
     told = count(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
     caption = f"Area by score and schedule, mean over {count(tasks, 'task')} and {told}. Emptied: {EMPTIED.lower()}."
     return Table("schedules", caption, tuple(headings), tuple(rows))
+
+
+def _best_known(
+    settings: Mapping[str, Setting], table: pd.DataFrame, means: Collection[Hashable]
+) -> dict[Setting, str]:
+    """A label of each setting: of several, as ``layer_norm=auto`` and what it stands for, one that has all tasks.
+
+    Of those the one with most cells, and then the shortest.
+    """
+    cells = table["label"].value_counts().to_dict()
+    order = sorted(settings, key=lambda label: (label in means, cells.get(label, 0), -len(label)))
+    return {settings[label]: label for label in order}
 
 
 def _setting(record: FinishedRecord) -> Setting | None:

@@ -88,6 +88,14 @@ def test_a_norm_that_depends_on_the_schedule_is_where_it_applies(ran, board_of):
     assert got["michel", "after each removal"]["global_area"] == "0.500"
 
 
+def test_of_two_names_of_one_schedule_the_one_with_all_tasks_is_shown(ran, board_of):
+    whole = [ran("michel", 0.7, seed=seed, data=data, layer_norm="auto") for data in "ab" for seed in range(2)]
+    part = [ran("michel:layer_norm=true", 0.6, seed=seed, data="a", layer_norm=True) for seed in range(2)]
+    both = [*part, ran("michel:layer_norm=true", 0.6, data="b", layer_norm=True)]
+    for others in ([], part, both):
+        assert cells(schedules(board_of([*others, *whole])))["michel", "once"]["global_layer_norm_area"] == "0.500"
+
+
 def test_means_are_over_tasks_and_seeds_and_emptied_is_a_share_of_cells(ran, board_of):
     board = board_of(
         [

@@ -12,6 +12,7 @@ from bench.report.pages.budgets import budget_pages
 from bench.report.pages.index import index
 from bench.report.scopes import scopes
 from bench.report.standing import standing
+from bench.report.tables import overview
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -37,6 +38,34 @@ def test_areas_of_budgets_are_of_the_seeds_of_all_else_there(more):
         assert scope.found.seeds == ((0, 1),) * len(names)
         assert scope.areas["michel"] == pytest.approx(table[table["data"].isin(names)]["area"].mean())
     assert len(scopes(board)) == 3
+
+
+def test_a_row_is_of_the_seeds_of_its_area_and_the_rest_is_named(more):
+    board = read(more)
+    found = standing(board, board.tasks)
+    table = overview.standings(board, board.tasks, found, "overall", "Mean over 2 tasks")
+    place = [heading.key for heading in table.headings].index("area50")
+    (row,) = [row for row in table.rows if row[0].value == "michel"]
+    own = board.table[(board.table["label"] == "michel") & (board.table["seed"] < 2)]
+    assert row[1].value == pytest.approx(own["area"].mean()) and row[place].value == pytest.approx(own["area50"].mean())
+    assert table.caption == "Mean over 2 tasks; without seeds that most methods lack: michel (seeds 2, 3, 4)"
+
+
+def test_means_are_not_drawn_over_other_levels(write, changed, board_of):
+    for data in ("alpha", "beta"):
+        for seed in range(2):
+            write("michel", 60, seed, data)
+            folder = write("ae", 50, seed, data)
+    records = [
+        changed(record, result={"removed": [0, 1, 2, 3, 8]})
+        if record.task.data == "beta" and (record.cell.label == "ae" or record.cell.seed)
+        else record
+        for record in read(folder).records.values()
+    ]
+    board = board_of(records)
+    (line,) = lines.overall(board, lines.by_heads)
+    assert line.label == "michel" and line.x.tolist() == [0, 0.25, 0.5, 0.75, 1] and np.isnan(line.spread).all()
+    assert curves_left_out(board, [line.label]).endswith("at the same levels: ae.")
 
 
 def test_costs_in_a_figure_are_of_the_seeds_of_its_areas(more, changed, board_of):

@@ -15,6 +15,7 @@ from bench.analysis.stats.documents import mcnemar
 from bench.analysis.stats.signflip import sign_flip_interval, sign_flip_p
 from bench.records.errors import InputError
 from bench.report.comparison_text import text, words
+from bench.report.tables.markdown import literal
 
 MIDDLE = [0.70, 0.75, 0.72, 0.78, 0.66, 0.71, 0.74, 0.73, 0.69, 0.77]  # of ae, by seed
 
@@ -51,6 +52,16 @@ def test_a_difference_that_ten_seeds_show(ten_seeds):
     assert first.difference.interval == pytest.approx(sign_flip_interval(d))
     assert (second.difference.p, second.holm, second.difference.beats) == (1, 1, 0.5)
     assert got.overall.mean == pytest.approx(3) and got.overall.seeds == (10, 10)
+
+
+def test_names_of_methods_are_plain_text_in_its_tables(keep):
+    odd = "michel:f=$x|<b>`"
+    for seed in range(2):
+        keep(odd, seed=seed, result={"orders": [list(range(8))], "shape": [4, 4]})
+        folder = keep("ae", seed=seed, result={"orders": [list(range(8))], "shape": [4, 4]})
+    tables = text(compare(folder, odd, "ae", level=0.5)).splitlines()
+    heads = [line for line in tables if line.startswith("|") and "michel" in line]
+    assert heads and all(odd not in line and literal(odd) in line for line in heads)
 
 
 def test_shares_that_no_method_can_remove_are_not_compared(keep):

@@ -43,6 +43,16 @@ def test_of_few_cells_the_documents_speak(keep, regress):
     assert code == 1 and "over the documents of 1 cell)" in said
 
 
+def test_seeds_with_other_documents_need_more_cells(keep, regress):
+    for name, processor, quality in (("before", "A", HALF), ("after", "B", lower(10))):
+        for seed, size in enumerate((200, 100)):
+            keep(name, quality=quality, processor=processor, seeds=[seed], parts={"data": size})
+    code, said = regress()
+    assert (
+        code == 0 and "(no interval over 2 cells, of which some have other documents than others; 6 are needed)" in said
+    )
+
+
 def test_texts_without_answers_need_more_cells(keep, regress):
     for count, code in ((1, 0), (6, 1)):
         for name, processor, quality in (("before", "A", HALF), ("after", "B", lower(10))):

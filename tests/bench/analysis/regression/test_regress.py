@@ -28,6 +28,10 @@ def folders(keep, tmp_path):
         ("--baseline before after", "the baseline before lacks ae: where that is new, add --changed ae"),
         ("--baseline before before --changed micheel", "unknown method 'micheel': did you mean 'michel'?"),
         ("--baseline before before --methods micheel", "unknown method 'micheel': did you mean 'michel'?"),
+        (
+            "--baseline after before --methods michel,ae",
+            "before has no cell of ae, which is to be compared: run it there",
+        ),
         ("--baseline empty after", "empty: no records there (expected empty/records/TASK.DATA.MODEL/"),
         ("--baseline before nowhere", "nowhere: no records there (expected nowhere/records/TASK.DATA.MODEL/"),
         ("--baseline old before", "old: its records were made under another protocol"),
@@ -57,6 +61,16 @@ def test_a_new_method_is_named_as_such(folders, regress):
     code, said = regress("--changed", "ae")
     assert code == 0 and "new     ae (nothing to compare with)" in said
     assert regress("--methods", "michel")[0] == 0
+
+
+def test_of_cells_from_another_machine_and_others_it_says_how_each_is_judged(keep, regress):
+    keep("before", seeds=range(3))
+    keep("after", seeds=range(2))
+    keep("after", seeds=[2], processor="B")
+    said = regress()[1]
+    assert "judged by their effect only (the other 2 cells must be equal): processor A -> B (1 cell)" in said
+    keep("after", seeds=range(2), processor="B")
+    assert "judged by their effect only: processor A -> B (3 cells)" in regress()[1]
 
 
 def test_what_was_not_run_is_named(keep, regress):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from bench.__main__ import main
 from bench.records.errors import InputError
+from bench.records.measured import Generation
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import FailedRecord, FinishedRecord
 from bench.records.storage import merge as merging
@@ -86,6 +87,19 @@ def test_of_one_cell_the_first_that_was_timed_is_kept_or_else_that_has_a_result(
         assert Store(c).path(f"t/m/seed{seed}").read_bytes() == kept.path.read_bytes()
         assert len(merged.duplicates) == seed + 1 and kept not in merged.duplicates
         shutil.rmtree(c)
+
+
+@pytest.mark.parametrize("order", [("some", "all"), ("all", "some")])
+def test_of_one_cell_the_record_with_most_times_is_kept(tmp_path, add, order):
+    for name in order:
+        path = add(tmp_path / name)
+        if name == "all":
+            record = Store(tmp_path / name).read(path)
+            generated = Generation(samples={0: [2.0], 4: [1.0]}, prompt=8, new=8)
+            measured = record.measured.model_copy(update={"generation": generated})
+            Store(tmp_path / name).write("t/m/seed0", record.model_copy(update={"measured": measured}), ARRAYS)
+    (kept,) = merge([tmp_path / name for name in order], tmp_path / "out").kept
+    assert kept.folder == tmp_path / "all"
 
 
 def test_of_a_record_and_its_copy_the_record_stays_in_its_place(tmp_path, add, capsys):
