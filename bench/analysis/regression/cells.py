@@ -91,7 +91,6 @@ def twins(baseline: Path, folder: Path, methods: Sequence[str] = ()) -> Twins:
     for label in methods:
         if label not in known:
             raise unknown("method", label, known)
-    for label in methods:
         if not any(name[1] == label for name in after):
             raise InputError(f"{folder} has no cell of {label}, which is to be compared: run it there")
     if methods:

@@ -6,17 +6,16 @@ import pytest
 import torch
 import transformers as t
 
-from tasks.builtin import renderings
 from tasks.translating.generate import MORE, PER_TOKEN, cache_that_fits, translate
 from tasks.translating.languages import Languages
 from tasks.translating.pairs import batches
 from tasks.translating.seq2seq import encode
-from tests.fixtures.translation import POSITIONS
+from tests.fixtures.translation import POSITIONS, dataset
 
 
 @pytest.fixture(scope="module")
 def examples():
-    return sorted(renderings.dataset().test, key=lambda example: len(example.texts[0]))[:100:20]
+    return sorted(dataset().test, key=lambda example: len(example.texts[0]))[:100:20]
 
 
 @pytest.fixture(scope="module")

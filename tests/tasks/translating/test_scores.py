@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from bench.analysis.stats.corpus import bleu
-from tasks.builtin import renderings
 from tasks.translating.scores import outcomes
+from tests.fixtures.translation import dataset
 
 
 @pytest.fixture(scope="module")
 def examples():
-    return renderings.dataset().test[:40]
+    return dataset().test[:40]
 
 
 @pytest.fixture(scope="module")
