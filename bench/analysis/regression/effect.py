@@ -44,8 +44,9 @@ def effect(pairs: Sequence[Twin], alpha: float) -> Effect:
     these models; there is none if the models were trained to other weights, as on another processor, because documents
     say nothing about how models differ, nor if the quality of a task is no mean over documents that its seeds share.
     """
+    tasks = _by_task(pairs)
     before, after = (
-        [np.array([POINTS * area(*curve(run.finished)) for run in runs]) for runs in side] for side in _sides(pairs)
+        [np.array([POINTS * area(*curve(run.finished)) for run in runs]) for runs in side] for side in _sides(tasks)
     )
     found = difference(after, before, alpha)
     cells = count(len(pairs), "cell")
@@ -53,9 +54,9 @@ def effect(pairs: Sequence[Twin], alpha: float) -> Effect:
         return Effect(found.mean, found.interval, cells)
     if any(_weights(twin.before) != _weights(twin.after) for twin in pairs):
         return Effect(found.mean, None, f"{cells} with other trained weights; {found.needed} cells are needed")
-    if why := _no_documents(pairs):
+    if why := _no_documents(tasks):
         return Effect(found.mean, None, f"{cells}, {why}; {found.needed} are needed")
-    return Effect(found.mean, _over_documents(pairs, alpha), f"the documents of {cells}")
+    return Effect(found.mean, _over_documents(tasks, alpha), f"the documents of {cells}")
 
 
 def _weights(run: Run) -> str | None:
@@ -63,30 +64,32 @@ def _weights(run: Run) -> str | None:
     return run.finished.result.training.weights
 
 
-def _sides(pairs: Sequence[Twin]) -> tuple[list[list[Run]], list[list[Run]]]:
-    """The cells of the baseline and those of now, task by task."""
+def _by_task(pairs: Sequence[Twin]) -> list[list[Twin]]:
     tasks: dict[TaskKey, list[Twin]] = defaultdict(list)
     for twin in pairs:
         tasks[twin.task].append(twin)
-    groups = tasks.values()
-    return [[twin.before for twin in group] for group in groups], [[twin.after for twin in group] for group in groups]
+    return list(tasks.values())
 
 
-def _no_documents(pairs: Sequence[Twin]) -> str:
+def _sides(tasks: Sequence[Sequence[Twin]]) -> tuple[list[list[Run]], list[list[Run]]]:
+    """The cells of the baseline and those of now, task by task."""
+    return [[twin.before for twin in twins] for twins in tasks], [[twin.after for twin in twins] for twins in tasks]
+
+
+def _no_documents(tasks: Sequence[Sequence[Twin]]) -> str:
     """Why documents cannot be drawn, in words; empty if they can."""
-    results = [twin.after.finished.result for twin in pairs]
-    if any(is_of_corpus(result) or not result.parts for result in results):
+    results = [[twin.after.finished.result for twin in twins] for twins in tasks]
+    if any(is_of_corpus(result) or not result.parts for of_task in results for result in of_task):
         return "whose quality is no mean over documents"
-    parts: dict[TaskKey, set[tuple]] = defaultdict(set)
-    for twin, result in zip(pairs, results, strict=True):
-        parts[twin.task].add(tuple(result.parts.items()))
-    return "of which some have other documents than others" if any(len(each) > 1 for each in parts.values()) else ""
+    if any([*result.parts.items()] != [*of_task[0].parts.items()] for of_task in results for result in of_task):
+        return "of which some have other documents than others"
+    return ""
 
 
-def _over_documents(pairs: Sequence[Twin], alpha: float) -> tuple[float, float]:
+def _over_documents(tasks: Sequence[Sequence[Twin]], alpha: float) -> tuple[float, float]:
     """A document is drawn with its outcomes in all seeds, within its task."""
     # Of each task (N,), averaged over seeds.
-    before, after = ([np.mean([_by_document(run) for run in runs], axis=0) for runs in side] for side in _sides(pairs))
+    before, after = ([np.mean([_by_document(run) for run in runs], axis=0) for runs in side] for side in _sides(tasks))
     sizes = [len(documents) for documents in after]
     found = document_bootstrap(np.concatenate(after)[None], np.concatenate(before)[None], sizes, alpha)
     return found.low, found.high
