@@ -146,25 +146,20 @@ def overall(board: Board, points: Callable[[FinishedRecord], Points | None]) -> 
     """
     lines = []
     for label in board.labels:
-        by_task = [
-            {
-                record.cell.seed: (record, (each[0], normalise(each[1], record.result.chance, each[1][0])))
-                for record in board.of(task, label)
-                if (each := points(record)) is not None
-            }
-            for task in board.averaged
-        ]
-        common = sorted(set.intersection(*(set(seeds) for seeds in by_task))) if by_task else []
-        of_seeds = [[seeds[seed] for seeds in by_task] for seed in common]
-        alike = [
-            of_seed for of_seed in of_seeds if all(_levels_alike(of_seeds[0][0][0], other) for other, _ in of_seed)
-        ]
-        pairs = [[each for _, each in of_seed] for of_seed in alike]
-        found = [
-            (np.mean([x for x, _ in tasks], axis=0), np.mean([y for _, y in tasks], axis=0))
-            for tasks in pairs
-            if len({len(x) for x, _ in tasks}) == 1
-        ]
+        by_task = [{record.cell.seed: record for record in board.of(task, label)} for task in board.averaged]
+        common = sorted(set.intersection(*map(set, by_task))) if by_task else []
+        of_seeds = [[of_task[seed] for of_task in by_task] for seed in common]
+        found: list[Points] = []
+        first: FinishedRecord | None = None  # whose levels the others must have
+        for records in of_seeds:
+            curves = [(record, *each) for record in records if (each := points(record))]
+            if len(curves) < len(records):
+                continue
+            first = first or records[0]
+            if all(_levels_alike(first, record) for record in records) and len({len(x) for _, x, _ in curves}) == 1:
+                x = np.mean([x for _, x, _ in curves], axis=0)
+                y = np.mean([normalise(y, record.result.chance, y[0]) for record, _, y in curves], axis=0)
+                found.append((x, y))
         if line := _line(label, found):
             lines.append(line)
     return lines
