@@ -115,12 +115,12 @@ class Board:
         """For each method and each of its controls how much more it keeps on all ``tasks``."""
         return over_controls(record for task in tasks for record in self.of_task(task))
 
-    def seeds(self, tasks: Sequence[TaskKey]) -> list[tuple[int, ...]]:
+    def seeds(self, tasks: Sequence[TaskKey]) -> dict[TaskKey, tuple[int, ...]]:
         """Of each of ``tasks`` the seeds that count, as ``bench.analysis.usual_seeds.usual_seeds`` finds them."""
         seeds: dict[str, dict[TaskKey, list[int]]] = defaultdict(dict)
         for (task, label), records in self._cells.items():
             seeds[label][task] = [record.cell.seed for record in records.values()]
-        return list(usual_seeds(seeds, tasks).values())
+        return usual_seeds(seeds, tasks)
 
     @cached_property
     def _names(self) -> dict[TaskKey, str]:

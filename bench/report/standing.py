@@ -29,8 +29,9 @@ class Standing:
 
     labels: tuple[str, ...]
     kinds: Mapping[str, tuple[str, ...]]  # the labels of each kind
-    seeds: tuple[tuple[int, ...], ...]  # of each task
-    scores: Scores  # for each task normalised areas, (methods, seeds)
+    tasks: tuple[TaskKey, ...]  # those above chance
+    seeds: tuple[tuple[int, ...], ...]  # of each of these tasks
+    scores: Scores  # for each of them normalised areas, (methods, seeds)
     area: Estimate  # mean over tasks, (methods,)
     iqm: Estimate  # interquartile mean over tasks, (methods,)
     controls: frozenset[str]  # those of the labels that are controls
@@ -85,7 +86,8 @@ def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
     return Standing(
         labels=tuple(order),
         kinds={own: labels for own, (labels, _) in ordered.items()},
-        seeds=tuple(seeds),
+        tasks=tuple(seeds),
+        seeds=tuple(seeds.values()),
         scores=scores,
         area=seed_bootstrap(mean_of_tasks, scores),
         iqm=seed_bootstrap(iqm, scores),
@@ -110,17 +112,16 @@ def why_none(board: Board, tasks: Sequence[TaskKey]) -> str:
 
 def _complete(
     board: Board, tasks: Sequence[TaskKey]
-) -> tuple[list[tuple[int, ...]], dict[str, list[np.ndarray]], dict[str, str]]:
+) -> tuple[dict[TaskKey, tuple[int, ...]], dict[str, list[np.ndarray]], dict[str, str]]:
     """For each task above chance its seeds, for methods that have all of them their areas, and what others lack."""
-    above = [task for task in tasks if task not in board.at_chance]
-    seeds = board.seeds(above)
+    seeds = board.seeds([task for task in tasks if task in board.averaged])
     found: dict[str, list[np.ndarray]] = {}
     unranked: dict[str, str] = {}
-    for label in board.labels if above else ():
+    for label in board.labels if seeds else ():
         if not removes_heads(board.any_of(label)):
             continue
         lacks: dict[str, list[str]] = {}
-        for task, of_task in zip(above, seeds, strict=True):
+        for task, of_task in seeds.items():
             if missing := [seed for seed in of_task if (*task, label, seed) not in board.areas]:
                 which = f"for {seeds_in_words(missing)} " if board.of(task, label) else ""
                 lacks.setdefault(which, []).append(board.name(task))
@@ -129,10 +130,9 @@ def _complete(
             unranked[label] = f"no result {', and '.join(told)}"
         else:
             found[label] = [
-                np.array([board.areas[*task, label, seed] for seed in of_task])
-                for task, of_task in zip(above, seeds, strict=True)
+                np.array([board.areas[*task, label, seed] for seed in of_task]) for task, of_task in seeds.items()
             ]
-    for task, of_task in zip(above, seeds, strict=True):
+    for task, of_task in seeds.items():
         ranked = [record for label in found for record in board.of(task, label) if record.cell.seed in of_task]
         unranked |= unlike_most(ranked)
     return seeds, {label: areas for label, areas in found.items() if label not in unranked}, unranked

@@ -153,10 +153,9 @@ def critical_differences(found: Standing, blocks: str) -> Figure:
 
 def _passes(board: Board, found: Standing, label: str) -> float:
     """Mean over tasks, equally weighted, of the mean over those seeds that the area of the method is of."""
-    of_tasks = zip(board.averaged, found.seeds, strict=True)
     return fmean(
         fmean(cost_in_passes(record).total for record in board.of(task, label) if record.cell.seed in seeds)
-        for task, seeds in of_tasks
+        for task, seeds in zip(found.tasks, found.seeds, strict=True)
     )
 
 

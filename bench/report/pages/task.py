@@ -93,6 +93,6 @@ def _facts(board: Board, task: TaskKey) -> list[tuple[str, str]]:
         ("test examples", ", ".join(f"{name} {size}" for name, size in result.parts.items()) or "texts only"),
         ("units", f"{result.units} heads, or groups of heads, in {len(result.shape)} attention modules"),
         ("scored on", calibration_in_words(result.calibration or cell.calibration, cell.calibration_from)),
-        ("seeds", ", ".join(map(str, *board.seeds([task]))) + (f" ({drawn})" if drawn else "")),
+        ("seeds", ", ".join(map(str, board.seeds([task])[task])) + (f" ({drawn})" if drawn else "")),
         ("device", cell.device),
     ]

@@ -37,8 +37,7 @@ def standings(
     columns = _columns(board)
     table = board.table.set_index(TASK).sort_index()
     part = pd.concat([table.loc[[task]] for task in tasks]).reset_index()
-    spare = _spare(board, tasks, found, part)
-    if spare.any():
+    if found and (spare := _spare(found, part)).any():
         cells = zip(part["label"][spare], part["seed"][spare], strict=True)
         caption += f"; without seeds that most methods lack: {by_seeds(cells)}"
         part = part[~spare]
@@ -143,14 +142,11 @@ def speeds(board: Board) -> list[Table]:
     return found
 
 
-def _spare(board: Board, tasks: Sequence[TaskKey], found: Standing | None, part: pd.DataFrame) -> pd.Series:
+def _spare(found: Standing, part: pd.DataFrame) -> pd.Series:
     """Whether each row of ``part`` is of a ranked method, but of another seed than the standing has of the task."""
-    if not found:
-        return pd.Series(False, part.index)
-    above = [task for task in tasks if task not in board.at_chance]
-    counted = {(*task, seed) for task, seeds in zip(above, found.seeds, strict=True) for seed in seeds}
-    here = zip(*(part[name] for name in [*TASK, "seed"]), strict=True)
-    other = pd.Series([row not in counted and tuple(row[:-1]) in map(tuple, above) for row in here], part.index)
+    seeds = dict(zip(found.tasks, found.seeds, strict=True))
+    here = zip(part[TASK].itertuples(index=False, name=None), part["seed"], strict=True)
+    other = pd.Series([task in seeds and seed not in seeds[task] for task, seed in here], part.index)
     return other & part["label"].isin(found.labels)
 
 
