@@ -20,7 +20,12 @@ def units_to_keep(text: str, units: int) -> int:
         raise InputError(
             f"--keep {text}: expected a share such as 0.5 or 50%, a number of units from 0 to {units}, or {AUTO}"
         )
-    return count_at(number, units) if share else int(number)
+    keep = count_at(number, units) if share else int(number)
+    if number and not keep:
+        raise InputError(
+            f"--keep {text}: less than half of one of {units} units, so none would stay: give a larger share, or 0"
+        )
+    return keep
 
 
 def check_chooses(method: MethodSpec) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import safe_open
 from torch import nn
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from tasks.contract import Task
 from tasks.models.checkpoint import cast, locate, saved_weights
 
-WEIGHTS = "model*.safetensors"  # as transformers names weights, in one file or several
 HALVES = {"BF16": torch.bfloat16, "F16": torch.float16}  # by their names in safetensors
 
 
@@ -26,11 +28,19 @@ def half_of(task: Task) -> torch.dtype | None:
     if not spec.model or spec.finetune or spec.dtype:
         return None
     found = set()
-    for path in locate(spec.model, spec.mirror).glob(WEIGHTS):
+    for path in _weight_files(locate(spec.model, spec.mirror)):
         with safe_open(path, "pt") as file:
             found |= {file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
     floats = {name for name in found if name.startswith(("F", "BF"))}
     return HALVES.get(floats.pop()) if len(floats) == 1 else None
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The files that transformers reads the weights of a model from: one, or those that an index names."""
+    whole, index = folder / SAFE_WEIGHTS_NAME, folder / SAFE_WEIGHTS_INDEX_NAME
+    if whole.is_file() or not index.is_file():
+        return [whole]
+    return sorted({folder / name for name in json.loads(index.read_bytes())["weight_map"].values()})
 
 
 @torch.no_grad()

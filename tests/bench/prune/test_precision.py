@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +12,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from bench.prune import prune as verb
+from bench.prune.precision import half_of
 from methods.heads import load_pruned
+from tasks.request import TaskSpec
 
 SAID = "Weights are saved in {}, as those of the model before are"
 
@@ -54,6 +57,18 @@ def test_weights_that_nothing_changed_are_saved_as_they_were(prune, halved, tmp_
     assert torch.equal(loaded.state_dict()["classifier.weight"], before["classifier.weight"])
     assert prune("--method", "magnitude", "--keep", "0.5", out="smaller", model=tmp_path / "small") == 0
     assert _types(tmp_path / "smaller" / "model.safetensors") == {dtype}
+
+
+@pytest.mark.parametrize("shard", ["1GB", "10KB"])
+def test_files_that_no_weights_are_read_from_do_not_count(halved, shard):
+    """Such as a copy in another type, as many a folder on the hub holds."""
+    folder = halved(torch.bfloat16)
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.bfloat16)
+    model.save_pretrained(folder, max_shard_size=shard)
+    assert (len(list(folder.glob("*.safetensors"))) > 1) == (shard == "10KB")
+    save_file({"weight": torch.ones(2)}, folder / "model.fp32.safetensors")
+    task = SimpleNamespace(spec=TaskSpec(task="classification", model=str(folder)))
+    assert half_of(task) == torch.bfloat16
 
 
 def test_recovered_weights_are_measured_as_they_are_saved(prune, halved, tmp_path, monkeypatch):

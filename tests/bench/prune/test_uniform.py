@@ -96,7 +96,7 @@ def test_the_numbers_that_a_configuration_can_say_are_named():
             check_expressible(model, heads, 3 * wanted)
 
 
-@pytest.mark.parametrize(("text", "kept"), [("0.5", 6), ("60%", 6), ("1.0", 12), ("9", 9), ("0.1", 0)])
+@pytest.mark.parametrize(("text", "kept"), [("0.5", 6), ("60%", 6), ("1.0", 12), ("9", 9), ("0.0", 0)])
 def test_a_share_is_taken_of_each_module(text, kept):
     assert even_units_to_keep(text, HeadMap.of(llama(4))) == kept
 
@@ -121,7 +121,13 @@ def test_a_checkpoint_that_no_configuration_describes_is_refused_though_nothing_
 
 
 @pytest.mark.parametrize(
-    ("heads", "keep", "said"), [(4, "1.5", "from 0 to 12"), (4, "4", "such as 3 or 6$"), (1, "1", "such as 3$")]
+    ("heads", "keep", "said"),
+    [
+        (4, "1.5", "from 0 to 12"),
+        (4, "4", "such as 3 or 6$"),
+        (1, "1", "such as 3$"),
+        (4, "0.1", "less than half of one of 4 units"),
+    ],
 )
 def test_numbers_that_cannot_be_kept_are_told_with_those_that_can(heads, keep, said):
     with pytest.raises(InputError, match=said):
