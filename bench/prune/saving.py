@@ -60,7 +60,8 @@ def save(smaller: Any, task: Task, pruned: Pruned, out: Path, options: PruneOpti
 def _moved(folder: Path, out: Path) -> bool:
     """Make ``folder`` the new folder ``out``; False, with nothing moved, where somebody else has put something there.
 
-    An empty ``out``, which ``folder`` is in then, is filled: it may be a mount, or where a shell is.
+    An empty ``out``, which ``folder`` is in then, is filled: it may be a mount, or where a shell is. The configuration
+    comes last, as a folder without it is no model, should the process be killed meanwhile.
     """
     if out not in folder.parents:
         try:
@@ -72,6 +73,6 @@ def _moved(folder: Path, out: Path) -> bool:
         return True
     if any(path != folder.parent for path in out.iterdir()):
         return False
-    for path in folder.iterdir():
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == "config.json"):
         path.rename(out / path.name)
     return True

@@ -357,6 +357,19 @@ def test_an_empty_folder_stays_the_same_one(prune, tmp_path, monkeypatch):
     assert "--out there\n" in Path("README.md").read_text()
 
 
+def test_an_empty_folder_is_no_model_before_all_is_in_it(prune, tmp_path, monkeypatch):
+    (tmp_path / "small").mkdir()
+    moved, rename = [], Path.rename
+
+    def note(path, target):
+        moved.append(path.name)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", note)
+    assert prune("--method", "magnitude", "--keep", "0.5") == 0
+    assert len(moved) > 3 and moved.index("config.json") == len(moved) - 1
+
+
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("what", ["folder", "file"])
 def test_what_another_put_there_meanwhile_stays(prune, tmp_path, capsys, monkeypatch, before, what):
@@ -441,6 +454,12 @@ def test_a_share_has_a_point_or_a_percent_sign_and_a_number_has_neither(text, un
 def test_a_budget_that_cannot_be_is_refused(text):
     with pytest.raises(InputError, match="expected a share"):
         units_to_keep(text, 16)
+
+
+def test_a_share_of_less_than_half_a_unit_is_refused():
+    with pytest.raises(InputError, match="--keep 3%: less than half of one of 16 units"):
+        units_to_keep("3%", 16)
+    assert units_to_keep("4%", 16) == 1
 
 
 def test_weights_that_are_not_numbers_are_one_line(prune, tiny_model, tmp_path, capsys):
