@@ -121,7 +121,7 @@ def _compared(found: TradeOffs, fitting: Sequence[Point], budget: Budget) -> lis
     same_size = size_of_smallest(found, fitting)
     at = [within(found.points[each.label], same_size) if budget.measure == "lost" else each for each in others]
     tested = [place for place, point in enumerate(at) if point is not None]
-    enough = sum(map(len, found.seeds)) >= samples_needed(ALPHA, max(1, len(tested)))
+    enough = sum(map(len, found.seeds.values())) >= samples_needed(ALPHA, max(1, len(tested)))
     differences = {place: _more(point, best) for place in tested if (point := at[place])}
     adjusted = dict(zip(tested, holm([p for _, p in differences.values()]).tolist(), strict=True))
     fits = [Fit(best)]

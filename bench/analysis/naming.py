@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bench.records.schema import FinishedRecord, TaskKey
 
@@ -22,7 +22,7 @@ def seeds_in_words(seeds: Iterable[int]) -> str:
     return f"seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
-def number_of_seeds(of_tasks: Sequence[Sequence[int]]) -> str:
+def number_of_seeds(of_tasks: Collection[Collection[int]]) -> str:
     """``6 seeds`` or, where tasks have other seeds than each other, ``6 seeds per task`` or ``6 to 12 seeds per task``.
 
     of_tasks: the seeds of each task.

@@ -30,8 +30,7 @@ class TradeOffs:
     label in ``points``. random: the controls that choose at random. left_out: why other methods have no points.
     """
 
-    tasks: tuple[TaskKey, ...]
-    seeds: tuple[tuple[int, ...], ...]  # of each task
+    seeds: Mapping[TaskKey, tuple[int, ...]]  # of each task
     unpruned: Unpruned
     points: Mapping[str, tuple[Point, ...]]
     kinds: Mapping[str, str]
@@ -39,6 +38,11 @@ class TradeOffs:
     controls: frozenset[str]
     random: frozenset[str]
     left_out: Mapping[str, str]
+
+    @property
+    def tasks(self) -> list[TaskKey]:
+        """The tasks that the points are a mean over, sorted."""
+        return list(self.seeds)
 
     @property
     def batches(self) -> list[int]:
@@ -96,8 +100,7 @@ def trade_offs(records: Iterable[FinishedRecord], timed: bool = True) -> TradeOf
     one_machine = len(makers(every)) <= 1
     speedups = pooled_speedups(complete, batches)
     return TradeOffs(
-        tasks=tasks,
-        seeds=tuple(seeds[task] for task in tasks),
+        seeds=seeds,
         unpruned=unpruned_of(list(complete.values()), batches),
         points={label: points_of(label, own, speedups[label]) for label, own in complete.items()},
         kinds={label: kind(cell) for label, cell in some.items()},

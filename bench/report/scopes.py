@@ -82,9 +82,8 @@ def _areas(board: Board, found: TradeOffs) -> dict[str, float]:
     def area(label: str, task: TaskKey, seed: int) -> float:
         return board.areas.get((*task, label, seed), math.nan)
 
-    of_tasks = list(zip(found.tasks, found.seeds, strict=True))
     return {
-        label: fmean(fmean(area(label, task, seed) for seed in seeds) for task, seeds in of_tasks)
+        label: fmean(fmean(area(label, task, seed) for seed in seeds) for task, seeds in found.seeds.items())
         for label in found.methods
     }
 

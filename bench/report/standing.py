@@ -29,9 +29,8 @@ class Standing:
 
     labels: tuple[str, ...]
     kinds: Mapping[str, tuple[str, ...]]  # the labels of each kind
-    tasks: tuple[TaskKey, ...]  # those above chance
-    seeds: tuple[tuple[int, ...], ...]  # of each of these tasks
-    scores: Scores  # for each of them normalised areas, (methods, seeds)
+    seeds: Mapping[TaskKey, tuple[int, ...]]  # of each task above chance
+    scores: Scores  # for each of these tasks normalised areas, (methods, seeds)
     area: Estimate  # mean over tasks, (methods,)
     iqm: Estimate  # interquartile mean over tasks, (methods,)
     controls: frozenset[str]  # those of the labels that are controls
@@ -41,12 +40,17 @@ class Standing:
     left_out: str  # a sentence on the tasks without an area; empty where each has one
 
     @property
+    def fewest_seeds(self) -> int:
+        """Number of seeds of the task that has fewest."""
+        return min(map(len, self.seeds.values()))
+
+    @property
     def spread(self) -> np.ndarray:
         """Standard deviation of areas over seeds, (methods,), of the mean over tasks; NaN with one seed.
 
         Where tasks have other seeds than each other there is no such mean: then it is the mean of those of each task.
         """
-        if len(set(self.seeds)) == 1:
+        if len(set(self.seeds.values())) == 1:
             return mean_and_spread(np.mean([scores.T for scores in self.scores], axis=0))[1]
         return np.asarray(np.mean([mean_and_spread(scores.T)[1] for scores in self.scores], axis=0))
 
@@ -86,8 +90,7 @@ def standing(board: Board, tasks: Sequence[TaskKey]) -> Standing | None:
     return Standing(
         labels=tuple(order),
         kinds={own: labels for own, (labels, _) in ordered.items()},
-        tasks=tuple(seeds),
-        seeds=tuple(seeds.values()),
+        seeds=seeds,
         scores=scores,
         area=seed_bootstrap(mean_of_tasks, scores),
         iqm=seed_bootstrap(iqm, scores),
@@ -171,9 +174,9 @@ def _alone(found: Standing) -> list[str]:
 def _best(found: Standing) -> list[str]:
     place, area = found.largest(found.labels), found.area
     best = found.labels[place] + (", a control," if found.labels[place] in found.controls else "")
-    seeds = number_of_seeds(found.seeds)
+    seeds = number_of_seeds(found.seeds.values())
     if area.low is None or area.high is None:
-        instead = ", so the standard deviation over seeds is shown instead" if min(map(len, found.seeds)) > 1 else ""
+        instead = ", so the standard deviation over seeds is shown instead" if found.fewest_seeds > 1 else ""
         return [
             f"{best} has the largest area, {area.value[place]:.3f}, in {seeds}; intervals need at least {FEWEST} "
             f"seeds{instead}."

@@ -46,7 +46,7 @@ Looks = Mapping[str, lines.Look]
 def areas(board: Board, found: Standing) -> Picture:
     """The main figure."""
     what = "the standard deviation" if found.area.low is None else "95 % intervals"
-    bars = f", with {what} over seeds" if min(map(len, found.seeds)) > 1 else ""
+    bars = f", with {what} over seeds" if found.fewest_seeds > 1 else ""
     random = any(chooses_at_random(board.any_of(label).cell) for label in found.labels)
     caption = f"Area by method{bars}; bands part the tiers{', dotted lines mark random choice' * random}."
     return picture("areas", "Area by method", caption, partial(rank_figures.areas, board, found), MAIN)

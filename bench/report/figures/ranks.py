@@ -69,7 +69,7 @@ def areas(board: Board, found: Standing) -> Figure:
 
 
 def _caption(found: Standing) -> str:
-    seeds = sorted({min(map(len, found.seeds)), max(map(len, found.seeds))})
+    seeds = sorted({found.fewest_seeds, max(map(len, found.seeds.values()))})
     tasks = f"; mean over {len(found.seeds)} tasks" if len(found.seeds) > 1 else ""
     over = f"{'–'.join(map(str, seeds))} seed{'s' * (seeds != [1])}"
     if seeds[0] > 1:
@@ -155,7 +155,7 @@ def _passes(board: Board, found: Standing, label: str) -> float:
     """Mean over tasks, equally weighted, of the mean over those seeds that the area of the method is of."""
     return fmean(
         fmean(cost_in_passes(record).total for record in board.of(task, label) if record.cell.seed in seeds)
-        for task, seeds in zip(found.tasks, found.seeds, strict=True)
+        for task, seeds in found.seeds.items()
     )
 
 

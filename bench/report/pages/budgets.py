@@ -81,7 +81,7 @@ def _does(point: Point, budget: Budget, most: bool = False) -> str:
 
 def _seeds(board: Board, scope: Scope) -> str:
     """The seeds of the scope in words, and what they are where there is one model."""
-    sets = scope.found.seeds
+    sets = list(scope.found.seeds.values())
     told = seeds_in_words(sets[0]) if len(set(sets)) == 1 else number_of_seeds(sets)
     drawn = all_of_one_model(map(board.of_task, scope.found.tasks))
     return f"{told} ({drawn})" if drawn else told

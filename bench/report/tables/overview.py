@@ -144,9 +144,9 @@ def speeds(board: Board) -> list[Table]:
 
 def _spare(found: Standing, part: pd.DataFrame) -> pd.Series:
     """Whether each row of ``part`` is of a ranked method, but of another seed than the standing has of the task."""
-    seeds = dict(zip(found.tasks, found.seeds, strict=True))
-    here = zip(part[TASK].itertuples(index=False, name=None), part["seed"], strict=True)
-    other = pd.Series([task in seeds and seed not in seeds[task] for task, seed in here], part.index)
+    tasks = map(TaskKey._make, part[TASK].itertuples(index=False, name=None))
+    here = zip(tasks, part["seed"], strict=True)
+    other = pd.Series([task in found.seeds and seed not in found.seeds[task] for task, seed in here], part.index)
     return other & part["label"].isin(found.labels)
 
 

@@ -43,8 +43,7 @@ def trade_offs_of(
     for each in points:
         by_label[each.label] = (*by_label.get(each.label, ()), each)
     return TradeOffs(
-        tasks=(TaskKey("t", "d", "m"),),
-        seeds=(tuple(range(len(points[0].losses[0]))),),
+        seeds={TaskKey("t", "d", "m"): tuple(range(len(points[0].losses[0])))},
         unpruned=Unpruned(90.0, 4.0, {8: 1.0}),
         points=by_label,
         kinds={label: (kinds or {}).get(label, "score") for label in by_label},

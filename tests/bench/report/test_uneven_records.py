@@ -160,7 +160,7 @@ def test_an_area_has_the_spread_of_the_seeds_that_it_is_of(write):
         folder = write("michel", 60 + 10 * seed, seed)
     board = read(folder)
     found = standing(board, board.tasks)
-    assert found is not None and found.seeds == ((0,),)
+    assert found is not None and list(found.seeds.values()) == [(0,)]
     area = {row[0].value: row[1] for row in standings(board, board.tasks, found, "t", "t").rows}["michel"]
     assert area.spread == "" and area.shown == f"{found.area.value[0]:.3f}" and math.isnan(found.spread[0])
     assert "in 1 seed; intervals need at least 5 seeds. " in " ".join(words(found))

@@ -35,7 +35,7 @@ def test_areas_of_budgets_are_of_the_seeds_of_all_else_there(more):
     for scope in scopes(board):
         table = board.table[(board.table["label"] == "michel") & (board.table["seed"] < 2)]
         names = [task.data for task in scope.found.tasks]
-        assert scope.found.seeds == ((0, 1),) * len(names)
+        assert list(scope.found.seeds.values()) == [(0, 1)] * len(names)
         assert scope.areas["michel"] == pytest.approx(table[table["data"].isin(names)]["area"].mean())
     assert len(scopes(board)) == 3
 
@@ -149,8 +149,8 @@ def test_seeds_are_those_of_the_methods_that_have_all_tasks(write):
     for label in ("tis", "hies", "attr"):
         folder = write(label, 50, 0, "beta")
     board = read(folder)
-    assert standing(board, board.tasks).seeds == ((0, 1, 2),) * 2
-    assert scopes(board)[0].found.seeds == ((0, 1, 2),) * 2
+    both = dict.fromkeys(board.tasks, (0, 1, 2))
+    assert standing(board, board.tasks).seeds == scopes(board)[0].found.seeds == both
 
 
 def test_a_method_with_other_seeds_has_a_result_on_the_task(write):
