@@ -49,6 +49,9 @@ class FinishedCell:
         return read_arrays(self.path)[f"statistics.{metric}"][:, level]
 
 
+SeedPairs = dict[int, tuple[FinishedCell, FinishedCell]]  # cells of two methods on one task by seed, ascending
+
+
 @dataclass(frozen=True)
 class RunResults:
     """The cells of a folder, and what is not among them."""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.analysis.comparing.paired_methods import PairedMethods, SeedPairs, largest_share, pair_methods
+from bench.analysis.comparing.paired_methods import PairedMethods, largest_share, pair_methods
 from bench.analysis.curves import area_to, removes
 from bench.analysis.quality import POINTS, is_of_corpus, quality_name
-from bench.analysis.run_results import FinishedCell, RunResults
+from bench.analysis.run_results import FinishedCell, RunResults, SeedPairs
 from bench.analysis.stats.corpus import sentence_bootstrap
 from bench.analysis.stats.documents import Interval, McNemar, document_bootstrap, mcnemar
 from bench.analysis.stats.orders import kendall_tau, overlap, stability

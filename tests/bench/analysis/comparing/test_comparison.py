@@ -83,6 +83,17 @@ def test_it_says_where_all_seeds_prune_one_model(ten_seeds, keep):
     assert "draws" not in words(compare(folder, "michel", "ae", tasks=["first", "second"]))
 
 
+@pytest.mark.parametrize("drawn", ["both", "michel", ""])
+def test_it_says_which_results_do_not_depend_on_the_draw(keep, drawn):
+    for seed in range(6):
+        for method in ("michel", "ae"):
+            middle = 0.7 + 0.01 * seed * (drawn in ("both", method))
+            folder = keep(method, [0.9, middle, 0.5], seed=seed, training={})
+    told = {"both": "", "michel": ", and ae gives", "": ", and michel and ae give"}[drawn]
+    end = f"nothing of other models{told}{' the same result in every draw' if told else ''}."
+    assert words(compare(folder, "michel", "ae")).endswith(end)
+
+
 def test_a_task_at_chance_is_compared_only_if_it_is_named_or_no_other_is_left(ten_seeds, keep):
     before = compare(ten_seeds, "michel", "ae")
     for seed in range(2):  # one seed of one method is enough to say that there is nothing to lose
@@ -97,13 +108,19 @@ def test_a_task_at_chance_is_compared_only_if_it_is_named_or_no_other_is_left(te
     )
     named = compare(folder, "michel", "ae", tasks=["first", "third"])
     assert [task.name for task in named.tasks] == ["first", "third"] and not named.remarks
+    said = (
+        "the unpruned model is not better than chance by 2 standard errors on third: it has nothing to lose there, and"
+    )
+    assert f"Note that {said}" in words(named) and "chance" not in words(before)
 
 
 def test_where_all_tasks_are_at_chance_they_are_compared(keep):
     for seed in range(6):
         for method in ("michel", "ae"):
             folder = keep(method, [0.5, 0.5, 0.5], seed=seed, result={"chance": 0.5})
-    assert len(compare(folder, "michel", "ae").tasks) == 1
+    found = compare(folder, "michel", "ae")
+    assert len(found.tasks) == 1
+    assert "Note that the unpruned model is not better than chance by 2 standard errors: it has nothing" in words(found)
 
 
 def test_the_sides_can_be_changed(ten_seeds):

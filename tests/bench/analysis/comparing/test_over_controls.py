@@ -92,12 +92,13 @@ def test_records_of_other_settings_are_not_compared(scored, over, keep):
 
 
 def test_beside_another_control_the_own_one_and_new_weights_are_named(keep):
-    def recovered(label: str, **fields):
+    def recovered(label: str, how: str = "lstsq", **fields):
         method = label.partition(":")[0]
-        return keep(label, change={"method": method, "options": {"recover": "lstsq"}}, **fields)
+        return keep(label, change={"method": method, "options": {"recover": how}}, **fields)
 
     recovered("ae:recover=lstsq")
     recovered("random:recover=lstsq", control=True)
+    recovered("kwon", "scale")
     keep("ae")
     keep("michel")
     folder = keep("random", control=True)
@@ -106,5 +107,7 @@ def test_beside_another_control_the_own_one_and_new_weights_are_named(keep):
     weights = "weights of ae:recover=lstsq were recovered without training, and those of {} were not"
     assert weights.format("random") in said
     assert weights.format("michel") in words(compare(folder, "michel", "ae:recover=lstsq"))
+    ways = "in two ways, kwon by recover=scale and ae:recover=lstsq by recover=lstsq: part of the difference is due"
+    assert ways in words(compare(folder, "kwon", "ae:recover=lstsq"))
     for one, other in (("ae:recover=lstsq", "random:recover=lstsq"), ("ae:recover=lstsq", "ae"), ("ae", "random")):
         assert "Note" not in words(compare(folder, one, other))
