@@ -9,7 +9,7 @@ from bench.analysis.curves import curve
 from bench.analysis.quality import quality_name
 from bench.analysis.regression.cells import twins
 from bench.analysis.regression.screen import cut, origin
-from bench.analysis.regression.verdict import UNKNOWN, Limits, Verdict, verdicts
+from bench.analysis.regression.verdict import NO_LOSS, UNKNOWN, Limits, Verdict, verdicts
 from bench.records.errors import InputError
 from bench.records.schema import FailedRecord, Record
 from bench.records.storage.current import read_current
@@ -66,5 +66,5 @@ def _lines(label: str, record: Record, verdict: Verdict | None) -> list[str]:
     middle = len(shares) // 2
     kept = f"{quality_name(record)} {quality[0]:.3f}, {quality[middle]:.3f} with {shares[middle]:.0%} removed"
     line = f"  {status:8} {label}: {kept}"
-    why = (verdict.remarks if verdict.status == UNKNOWN else verdict.reasons) if verdict else ()
+    why = (verdict.remarks if verdict.status in (NO_LOSS, UNKNOWN) else verdict.reasons) if verdict else ()
     return [line, *(f"           {reason}" for reason in cut(why))]

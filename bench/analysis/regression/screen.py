@@ -1,4 +1,4 @@
-"""Verdicts on one screen: what failed and why, what changed, and in one line what is the same."""
+"""Verdicts on one screen: what failed and why, what changed, and in a line each what lost nothing or is the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.analysis.naming import count
 from bench.analysis.regression.cells import Twins
-from bench.analysis.regression.verdict import CHANGED, FAILED, SAME, UNKNOWN, Verdict
+from bench.analysis.regression.verdict import CHANGED, FAILED, NO_LOSS, SAME, UNKNOWN, Verdict
 
 MOST = 4  # reasons, remarks or names that are shown
 
@@ -25,13 +25,15 @@ def screen(cells: Twins, found: Sequence[Verdict], baseline: Path, folder: Path)
         for names, reasons, remarks in _alike(verdict for verdict in found if verdict.status == status):
             lines.append(f"{status:8}{', '.join(names)}")
             lines += [f"          {text}" for text in (*cut(reasons), *cut(remarks))]
-    if same := [verdict.label for verdict in found if verdict.status == SAME]:
-        lines.append(f"{SAME:8}{', '.join(same)}")
+    well = (NO_LOSS, SAME)
+    for status in well:
+        if names := [verdict.label for verdict in found if verdict.status == status]:
+            lines.append(f"{status:8}{', '.join(names)}")
     if cells.new:
         lines.append(f"{'new':8}{', '.join(cells.new)} (nothing to compare with)")
     shared: dict[str, list[str]] = {}
     for verdict in found:
-        for text in verdict.remarks if verdict.status == SAME else ():
+        for text in verdict.remarks if verdict.status in well else ():
             shared.setdefault(text, []).append(verdict.label)
     lines += [f"- {text} ({_few(names)})" for text, names in shared.items()]
     return "\n".join([*lines, *(f"- {remark}" for remark in cells.absent)])

@@ -1,4 +1,4 @@
-"""One verdict per method: the same, changed, not known, or a regression, with the reasons."""
+"""One verdict per method: the same, no loss, changed, not known, or a regression, with the reasons."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from math import isinf
 from bench.analysis.regression.cells import Twin, Twins
 from bench.analysis.regression.cost import passes_ratio, slowdown
 from bench.analysis.regression.effect import Effect, effect
-from bench.analysis.regression.exact import FAILED_BEFORE, FAILS_NOW, Change, changes
+from bench.analysis.regression.exact import FAILED_BEFORE, FAILS_NOW, Change, changes, same_choices
 
-SAME, CHANGED, UNKNOWN, FAILED = "same", "changed", "unknown", "FAILED"  # unknown: it lost, which may be chance
+SAME, CHANGED, FAILED = "same", "changed", "FAILED"
+NO_LOSS = "no loss"  # on another machine or with other versions its results are others, and it lost no more than may be
+UNKNOWN = "unknown"  # it lost more than that, which may be chance
+ORDER = (FAILED, UNKNOWN, CHANGED, NO_LOSS, SAME)
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ def verdicts(cells: Twins, declared: Collection[str], limits: Limits) -> list[Ve
     found = [
         _verdict(label, cells.of(label), label in declared, limits, limits.alpha / len(labels)) for label in labels
     ]
-    return sorted(found, key=lambda verdict: (FAILED, UNKNOWN, CHANGED, SAME).index(verdict.status))
+    return sorted(found, key=lambda verdict: ORDER.index(verdict.status))
 
 
 def _verdict(label: str, pairs: list[Twin], declared: bool, limits: Limits, alpha: float) -> Verdict:
@@ -68,8 +71,14 @@ def _verdict(label: str, pairs: list[Twin], declared: bool, limits: Limits, alph
     if failing := sum(not twin.before.done and not twin.after.done for twin in pairs):
         remarks.append(f"{failing} of {len(pairs)} cells fail, as in the baseline")
     unknown = kept is not None and kept.unknown(limits.points)
-    status = FAILED if reasons else UNKNOWN if unknown else CHANGED if changed else SAME
+    moved = any(twin.environment_changes and not _is_equal(twin) for twin in done)
+    status = FAILED if reasons else UNKNOWN if unknown else CHANGED if changed else NO_LOSS if moved else SAME
     return Verdict(label, status, tuple(reasons), tuple(remarks), len(pairs))
+
+
+def _is_equal(twin: Twin) -> bool:
+    before, after = twin.before.finished.result, twin.after.finished.result
+    return before.quality == after.quality and same_choices(before, after)
 
 
 def _told(part: str, found: list[tuple[Twin, Change]], of: int) -> str:

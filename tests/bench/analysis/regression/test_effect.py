@@ -8,6 +8,7 @@ from bench.analysis.regression.cells import twins
 from bench.analysis.regression.effect import effect
 
 HALF = (0.9, 0.7, 0.5)
+ORDER = {"orders": [[1, 0, *range(2, 8)]]}
 
 
 def lower(points: float) -> tuple[float, ...]:
@@ -26,14 +27,28 @@ def test_a_loss_beyond_the_margin_fails(keep, regress, points, code):
     assert regress("--margin", "10")[0] == 0
 
 
-@pytest.mark.parametrize(("lost", "verdict"), [(2, "unknown"), (0, "same")])
+@pytest.mark.parametrize(("lost", "verdict"), [(2, "unknown"), (0, "no loss")])
 def test_a_loss_within_its_interval_does_not_fail_and_is_not_called_the_same(keep, regress, lost, verdict):
     keep("before", seeds=range(8))
     for seed, points in enumerate((7, -5, 6, -6, 4, -7, 5, -4)):
         keep("after", seeds=[seed], quality=lower(points + lost), processor="B")
     code, said = regress()
     line = next(line for line in said.splitlines() if line.endswith("michel"))
-    assert code == 0 and line.split() == [verdict, "michel"]
+    assert code == 0 and line == f"{verdict:8}michel"
+
+
+@pytest.mark.parametrize(("change", "verdict"), [({}, "same"), ({"quality": lower(-9)}, "no loss"), (ORDER, "no loss")])
+def test_on_another_machine_only_equal_results_are_called_the_same(keep, regress, change, verdict):
+    for seed in range(6):
+        keep("before", "ae", seeds=[seed])
+        keep("before", seeds=[seed])
+        keep("after", "ae", seeds=[seed], processor="B")
+        keep("after", seeds=[seed], processor="B", **change if seed == 5 else {})
+    code, said = regress()
+    names = ["ae, michel"] if verdict == "same" else ["michel", "ae"]
+    lines = [f"{told:8}{name}" for told, name in zip(dict.fromkeys((verdict, "same")), names, strict=True)]
+    assert code == 0 and [line for line in said.splitlines() if line in lines] == lines
+    assert ("keeps 1.50 points more" in said) == ("quality" in change)
 
 
 def test_of_few_cells_the_documents_speak(keep, regress):
