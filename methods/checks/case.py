@@ -6,7 +6,7 @@ import inspect
 import shlex
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -66,12 +66,16 @@ class ConfiguredMethod:
         """The method's function, with its options."""
         return partial(self.method.function, **self.own_options)
 
+    def seen(self, view: View) -> View:
+        """``view`` as a run would give it to the method: with examples to train on only if it trains."""
+        return view if self.method.trains else replace(view, training=None)
+
     def result(self, view: View) -> dict[str, Tensor]:
         """A scorer's importances of units and of each layer's neurons by name; otherwise masks that keep half.
 
         Comes from the function itself, without a schedule; on the CPU.
         """
-        half = len(view.heads) // 2
+        view, half = self.seen(view), len(view.heads) // 2
         if self.method.shape == "joint":
             found: Any = next(iter(self.function(view, [half]))).mask
         else:
@@ -85,7 +89,7 @@ class ConfiguredMethod:
 
     def select(self, view: View, removed: Sequence[int], **options: Any) -> Selection:
         """What a run would keep; ``options`` override the method's."""
-        return select(self.method, {**self.options, **options}, view, removed)
+        return select(self.method, {**self.options, **options}, self.seen(view), removed)
 
 
 def _always(configured: ConfiguredMethod, on: TinyModel) -> bool:

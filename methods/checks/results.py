@@ -143,6 +143,12 @@ def greedy_scores_what_is_left(configured: ConfiguredMethod, on: TinyModel) -> N
     view = on.view(seed=4)
     result, draws = _result_and_draws(configured, view)
     greedy = {"recompute": 2, "inverse": False, "allocation": "global"}
+    rows = max(len(values) if values.dim() > 1 else 1 for values in result.values())
+    if rows > 1 and not draws:
+        raise Failure(
+            f"{rows} rows of importances without any random draw: a run takes each row for a removal order that was "
+            "drawn at random, so average over examples and return (units,)"
+        )
     if result.keys() != {"units"} or (result["units"].dim() > 1 and len(result["units"]) > 1):
         try:
             configured.select(view, [], **greedy)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import torch
 from torch import nn
@@ -19,9 +18,7 @@ CLOSE = 1e-4  # largest difference between logits with heads gated and removed, 
 @check("joint")
 def trained_models_are_ready(configured: ConfiguredMethod, on: TinyModel) -> None:
     """Each trained model is whole, in evaluation mode, without hooks, and not trained further for the next budget."""
-    view = on.view()
-    if configured.method.training_free:
-        view = replace(view, training=None)
+    view = configured.seen(on.view())
     units = len(view.heads)
     budgets = [units - 1, units // 2, 0]
     results = []

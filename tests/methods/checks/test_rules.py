@@ -47,6 +47,15 @@ def listed_scores(view):
     return constant(view).tolist()
 
 
+def scores_of_each_text(view):
+    return constant(view).expand(view.examples, -1)
+
+
+def reads_training(view):
+    next(iter(view.training.batches()))
+    return constant(view)
+
+
 def one_too_many(view, keep):
     return first(view, keep + 1)
 
@@ -281,6 +290,13 @@ FAULTS = [
     (scorer, divides_by_fewest_heads, "layers-may-have-no-heads", f"without heads: importance nan for {HEAD}"),
     (scorer, turns_around, "layers-may-have-no-heads", f"{HEAD} is below {HEAD} with .* above it with them removed"),
     (scorer, remembers_scores, "greedy-scores-what-is-left", rf"step 2 removes {HEAD} \(.*\) before {HEAD}"),
+    (
+        scorer,
+        scores_of_each_text,
+        "greedy-scores-what-is-left",
+        "6 rows of importances without any random draw",
+    ),
+    (scorer, reads_training, "every-budget-is-met", r"NoneType.*'batches' \(.*test_rules\.py:\d"),
     (scorer, float32_only, "works-in-bfloat16", r"RuntimeError: expected .* same dtype.*test_rules\.py:\d"),
     (scorer, too_coarse, "works-in-bfloat16", f"bfloat16 against float32: 10 instead of 5|16 instead of 8 for {HEAD}"),
     (scorer, hides_nan, "nan-is-reported", f"weight of {Q} nan the result is finite but differs"),
