@@ -135,11 +135,12 @@ def scorer(
     batch_dependent: options with which the importance of a head depends on how texts are batched, ``{}`` if it always
         does. All other importances must not.
 
-    Raises ValueError if a name is taken, OptionError (a ValueError) if a default or a variant is not valid.
+    Raises ValueError if a name is taken, or a parameter is no keyword, OptionError (a ValueError) if a default or a
+    variant is not valid, and TypeError for an option that is not annotated.
     """
 
     def register(function):
-        own, shared = _signature_options(function), _schedule_options()
+        own, shared = _signature_options(name, function, 1), _schedule_options()
         if taken := own.keys() & shared.keys():
             raise ValueError(f"method {name!r}: the schedule already has an option {', '.join(sorted(taken))}")
         method = Method(name, "scorer", function, own | shared, source, control, name)
@@ -186,7 +187,7 @@ def selector(
     """
 
     def register(function):
-        method = Method(name, "selector", function, _signature_options(function), source, control, name)
+        method = Method(name, "selector", function, _signature_options(name, function, 2), source, control, name)
         presets = {RECOVER.name: recover} if recover != RECOVER.default else {}
         _add(replace(method, presets=presets, neurons=neurons or {}, own_number=own_number), variants)
         return function
@@ -238,7 +239,7 @@ def joint(
     """
 
     def register(function):
-        method = Method(name, "joint", function, _signature_options(function), source, control, name)
+        method = Method(name, "joint", function, _signature_options(name, function, 2), source, control, name)
         _add(replace(method, controls=controls or {}, training_free=training_free), variants)
         return function
 
@@ -258,15 +259,22 @@ def _add(base: Method, variants: Variants) -> None:
     METHODS.update({method.name: method for method in methods})
 
 
-def _signature_options(function: Callable[..., Any]) -> dict[str, Option]:
-    hints = get_type_hints(function, include_extras=True)
-    options = {
-        p.name: Option.of(p.name, hints[p.name], p.default)
-        for p in inspect.signature(function).parameters.values()
-        if p.kind is p.KEYWORD_ONLY
-    }
+def _signature_options(name: str, function: Callable[..., Any], given: int) -> dict[str, Option]:
+    """The options of a method, which gets ``given`` arguments by their place."""
+    hints, options = get_type_hints(function, include_extras=True), {}
+    for place, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if place >= given and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            raise ValueError(f"method {name!r}: put `*` before {parameter.name}: options are keyword arguments")
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            if parameter.default is parameter.empty:
+                raise OptionError(f"method {name!r}: option {parameter.name} needs a default")
+            try:
+                option = Option.of(parameter.name, hints.get(parameter.name), parameter.default)
+            except (TypeError, OptionError) as error:
+                raise type(error)(f"method {name!r}: {error}") from None
+            options[option.name] = option
     if RECOVER.name in options:
-        raise ValueError(f"{function.__name__}: {RECOVER.name} is already an option of every scorer and selector")
+        raise ValueError(f"method {name!r}: {RECOVER.name} is already an option of every scorer and selector")
     return options
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated, Literal
 
 import pytest
@@ -215,6 +216,12 @@ def without_default(view, *, x: Annotated[int, "x"]): ...
 def without_meaning(view, *, x: int = 1): ...
 
 
+def without_annotation(view, *, x=1): ...
+
+
+def by_its_place(view, x: Annotated[int, "x"] = 1): ...
+
+
 def of_a_strange_type(view, *, x: Annotated[list, "x"] = ()): ...
 
 
@@ -225,17 +232,23 @@ def with_an_option_of_the_schedule(view, *, recompute: Annotated[int, "x"] = 1):
 
 
 @pytest.mark.parametrize(
-    ("function", "error"),
+    ("function", "error", "said"),
     [
-        (without_default, OptionError),
-        (without_meaning, TypeError),
-        (of_a_strange_type, TypeError),
-        (with_a_wrong_default, OptionError),
-        (with_an_option_of_the_schedule, ValueError),
+        (without_default, OptionError, "option x needs a default"),
+        (
+            without_meaning,
+            TypeError,
+            "option x: annotate it as Annotated[bool, int, float, str or Literal, '",
+        ),
+        (without_annotation, TypeError, "option x: annotate it as Annotated["),
+        (of_a_strange_type, TypeError, "option x: annotate it as Annotated["),
+        (with_a_wrong_default, OptionError, "option x=1: expected a whole number, at least 2"),
+        (by_its_place, ValueError, "put `*` before x: options are keyword arguments"),
+        (with_an_option_of_the_schedule, ValueError, "the schedule already has an option recompute"),
     ],
 )
-def test_a_faulty_signature_is_refused_at_registration(function, error):
-    with pytest.raises(error, match=r"option x|already has an option recompute"):
+def test_a_faulty_signature_is_refused_at_registration(function, error, said):
+    with pytest.raises(error, match=re.escape(f"method 'faulty': {said}")):
         scorer("faulty", source="nowhere")(function)
     assert "faulty" not in METHODS
 
