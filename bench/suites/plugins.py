@@ -52,7 +52,8 @@ def quiet_libraries() -> None:
 def load_plugins() -> tuple[Fault, ...]:
     """Fill ``methods.METHODS`` and ``tasks.contract.TASKS``, and let tasks read and write pruned checkpoints.
 
-    Returns the plugins that do not load. Nothing of them is registered; everything else works.
+    Returns the plugins that do not load. Nothing of them is registered; everything else works. Raises InputError if a
+    file in ``methods`` or ``tasks`` does not load: there it may be one of headbench's own methods that is missing.
     """
     FORMATS[PRUNING] = Format(load_pruned, save_pruned)
     _import_all(methods)
@@ -103,18 +104,29 @@ def _package(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist else entry.value
 
 
-def _said(error: BaseException) -> str:
-    """What went wrong, and in which line outside of headbench, in one line."""
+def _said(error: BaseException, file: str = "") -> str:
+    """What went wrong, and in which line of ``file`` or, without it, outside of headbench, in one line."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith("<") and not OWN.intersection(Path(frame.filename).parents)
+        if (frame.filename == file if file else _is_foreign(frame.filename))
     ]
     where = at(frames[-1] if frames else None)
     return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}{where}"
 
 
+def _is_foreign(file: str) -> bool:
+    return not file.startswith("<") and not OWN.intersection(Path(file).parents)
+
+
 def _import_all(package: ModuleType) -> None:
-    for module in pkgutil.iter_modules(package.__path__):
-        if not module.ispkg:
-            importlib.import_module(f"{package.__name__}.{module.name}")
+    for found in pkgutil.iter_modules(package.__path__):
+        if found.ispkg:
+            continue
+        name = f"{package.__name__}.{found.name}"
+        try:
+            importlib.import_module(name)
+        except (Exception, SystemExit) as error:
+            spec = found.module_finder.find_spec(name, None)
+            file = (spec and spec.origin) or name
+            raise InputError(f"{file} does not load: {_said(error, file)}") from error

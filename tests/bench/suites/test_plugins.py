@@ -1,10 +1,12 @@
-"""Task adapters of other packages: what they can leave out, and how their faults are reported."""
+"""Files in methods/ and adapters of other packages: what they can leave out, and how their faults are reported."""
 
 from __future__ import annotations
 
 import pytest
 
+import methods
 from bench.__main__ import main
+from bench.suites.plugins import load_plugins
 from tests.fixtures.slow import slow_cases
 
 ADAPTER = '''
@@ -36,6 +38,27 @@ def test_a_package_that_does_not_load_is_named_and_the_others_are_listed(plugin,
         assert printed.err.count("\n") == 1
     said = complaint("run", "--task", "mine")
     assert said.startswith("unknown task 'mine': ") and "of package third_party_" in said and BROKEN[code] in said
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import nowhere", "ModuleNotFoundError: No module named 'nowhere' (mine.py:1)"),
+        ("def score(view:", "SyntaxError: '(' was never closed (mine.py, line 1)"),
+        (
+            "from methods import scorer\n@scorer('michel', source='x')\ndef mine(view): ...",
+            "ValueError: method 'michel' of methods.mine is already registered by methods.michel (mine.py:2)",
+        ),
+    ],
+)
+def test_a_file_of_a_method_that_does_not_load_is_named(tmp_path, monkeypatch, complaint, code, said):
+    folder = tmp_path / "more"
+    folder.mkdir()
+    (folder / "mine.py").write_text(code)
+    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(folder)])
+    load_plugins.cache_clear()
+    for command in ("list methods", "run --methods michel", "check michel"):
+        assert complaint(*command.split()) == f"{folder / 'mine.py'} does not load: {said}"
 
 
 @pytest.mark.parametrize("body", ["built_in = staticmethod(lambda: undefined)", "def built_in(self, data): ..."])
