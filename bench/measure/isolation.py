@@ -28,7 +28,7 @@ def process_is_changed() -> bool:
 
 @contextmanager
 def same_outputs(task: Task, model: nn.Module) -> Iterator[None]:
-    """Raise SideEffect if ``model`` gives other logits after the code inside, beyond rounding.
+    """Raise SideEffect if ``model`` gives other logits after the code inside, beyond rounding, or is in training mode.
 
     What the code inside raises stays as it is, except NotExact: that heads seem to be removed wrongly follows from it.
     """
@@ -42,9 +42,12 @@ def same_outputs(task: Task, model: nn.Module) -> Iterator[None]:
     except BaseException:
         _changed |= not _is_same(task, model, before)
         raise
+    training = [name or "the model" for name, module in model.named_modules() if module.training]
     if not _is_same(task, model, before):
         _changed = True
         raise SideEffect("the method changed what the model computes: its logits are others than before") from raised
+    if training:
+        raise SideEffect(f"the method left {training[0]} in training mode") from raised
     if raised:
         raise raised
 

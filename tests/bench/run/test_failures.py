@@ -85,6 +85,11 @@ def permutes(view):
     weight[[0, 1]] = weight[[1, 0]]
     return torch.arange(8.0)
 
+@scorer("trains", source="test")
+def trains(view):
+    view.model.get_submodule("bert.encoder").train()
+    return torch.arange(8.0)
+
 @scorer("hooks", source="test")
 def hooks(view):
     view.model.get_submodule("bert.encoder").register_forward_hook(lambda *_: None)
@@ -175,10 +180,11 @@ def test_a_process_that_dies_after_its_cell_costs_no_other_cell(place, plugin):
 
 def test_what_a_method_leaves_on_the_model_fails_its_cell(place, plugin):
     plugin(METHODS)
-    assert place.run("--methods", "permutes,hooks", "--jobs", "1") == 1
+    assert place.run("--methods", "permutes,hooks,trains", "--jobs", "1") == 1
     reasons = {name: record["reason"] for name, record in place.records().items()}
     assert reasons["permutes/seed0"].startswith("SideEffect: the method changed weights of the model: bert.embeddings")
     assert reasons["hooks/seed0"].endswith("forward hooks of bert.encoder, was 0, is 1")
+    assert reasons["trains/seed0"] == "SideEffect: the method left bert.encoder in training mode"
 
 
 def test_what_a_method_leaves_behind_reaches_no_other(place, plugin):
