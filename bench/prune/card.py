@@ -86,14 +86,14 @@ class Pruned:
     method: str  # with its options
     source: str
     seed: int
-    calibration: int
+    calibration: int  # texts; 0 where the method read none
     calibration_from: str  # held-out or train
     trained: str  # how the method trained weights or gates; empty where it did not
     recovered: str  # a sentence on weights recovered without training; empty where none were
     kept: Mapping[str, Sequence[int]]  # query heads by attention module, in the numbering of the whole model
     heads: Mapping[str, int]  # query heads of each attention module before
     unpruned: Mapping[str, int]  # the same before any pruning, which may have been done in several steps
-    neurons: Mapping[str, tuple[int, int]]  # (width, kept) by feed-forward layer; empty where all stay
+    neurons: Mapping[str, tuple[int, int]]  # (before any pruning, kept) by feed-forward layer, of those with fewer
     examples: int  # of the test split; 0 where texts are only scored
     guessing: float  # quality without reading them, 0 to 1; 0 where nothing can be guessed
     quality: tuple[float, float]
@@ -138,7 +138,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
         f"- {name}: {len(kept)} of {pruned.unpruned[name]}" + (f" ({', '.join(map(str, kept))})" if kept else "")
         for name, kept in pruned.kept.items()
     ]
-    neurons = [f"- {name}: {kept} of {width}" for name, (width, kept) in pruned.neurons.items()]
+    neurons = [f"- {name}: {kept} of {whole}" for name, (whole, kept) in pruned.neurons.items()]
     capitalized = pruned.quality_name[0].upper() + pruned.quality_name[1:]
     guessing = f", where guessing has {100 * pruned.guessing:.1f} %" if pruned.guessing else ""
     exactness = f"to {pruned.gap:.0e} of their scale" if pruned.gap else "exactly"
@@ -148,7 +148,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
             "",
             f"Pruned for {literal(pruned.task)} on {literal(pruned.data)} "
             f"by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
-            f"{pruned.trained or 'on ' + calibration_in_words(pruned.calibration, pruned.calibration_from)}, "
+            f"{pruned.trained or _read(pruned)}, "
             f"with headbench {provenance().packages['headbench']}. "
             + (f"{capitalized} is that of {pruned.examples} test examples{guessing}. " if pruned.examples else "")
             + f"The smaller model's logits are those of the gated one {exactness}."
@@ -193,14 +193,21 @@ def _onnx(pruned: Pruned, onnx: Onnx) -> list[str]:
     return [
         "## ONNX",
         "",
-        f"{versions[0]} (opset {onnx.opset}) gives the logits of the checkpoint to {onnx.gap:.0e} of their scale. "
-        f"{onnx.inputs} Layers without heads have no attention in it.",
+        f"{versions[0]} (opset {onnx.opset}) gives the logits of the checkpoint in float32 to {onnx.gap:.0e} of their "
+        f"scale. {onnx.inputs} Layers without heads have no attention in it.",
         "",
         aligned(rows),
         "",
         f"Files run in ONNX Runtime, the checkpoint in torch, on as many threads. {_explained(onnx.times)}",
         "",
     ]
+
+
+def _read(pruned: Pruned) -> str:
+    """What the method read, in words."""
+    if not pruned.calibration:
+        return "reading no text"
+    return f"on {calibration_in_words(pruned.calibration, pruned.calibration_from)}"
 
 
 def _shown(times: Spread) -> str:

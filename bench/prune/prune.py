@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -15,30 +15,32 @@ from torch import nn
 from bench.analysis.naming import count
 from bench.analysis.quality import name_of_quality
 from bench.exports.onnx_files import check_installed
+from bench.measure.cost import counting
 from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import largest_gap
 from bench.measure.isolation import same_outputs
 from bench.measure.status import Status
 from bench.measure.view import view_of
-from bench.prune.budget import AUTO, check_chooses, check_enough, units_to_keep
 from bench.prune.card import Pruned
 from bench.prune.chance import warning
 from bench.prune.metadata import command, local_paths
 from bench.prune.options import PruneOptions
 from bench.prune.precision import half_of, round_weights
 from bench.prune.saving import save
+from bench.prune.start import start
 from bench.prune.times import times_of
-from bench.prune.uniform import check_expressible, even_units_to_keep, with_allocation
+from bench.prune.uniform import with_allocation
 from bench.records.errors import InputError
 from bench.records.storage.files import folders_above
-from bench.suites.cells import calibration_source, check_start, heads_of, open_task
-from methods import METHODS, OptionError, View
+from bench.suites.cells import calibration_source, check_start, open_task
+from methods import METHODS, OptionError
 from methods.contract.choice import Choice
 from methods.contract.choosing import MethodError
 from methods.contract.registry import RECOVER
 from methods.contract.schedule import NonFiniteScore
 from methods.contract.side_effects import SideEffect, no_side_effects
 from methods.heads import HeadMap, UnsupportedArchitecture, kept_heads, unpruned_heads
+from methods.heads.surgery.rebuild import neuron_counts
 from methods.recovery.choosing import choose
 from tasks.contract import Task
 from tasks.models.cache import Cache
@@ -70,14 +72,7 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
     if options.uniform:
         options = replace(options, method=with_allocation(options.method, "layer"))
     source = calibration_source(task, options.calibration, options.calibration_from)
-    untrained = task.validate()
-    heads = heads_of(task, untrained)
-    keep = _units_to_keep(options, heads)
-    if keep is not None:
-        check_enough(options.keep, keep, heads)
-        if options.uniform and options.method.options.get("parts") != "neurons":
-            check_expressible(untrained, heads, keep)
-    _check_biases(options, untrained, heads)
+    heads, keep, whole = start(options, task)
     own = task.own_data
     of = f"texts of {own.name} to prune with" if own and options.task.harness_tasks else task.data_name
     about_data = "; ".join([f"{of}: {own.sizes}", *own.remarks]) if own else ""
@@ -87,11 +82,11 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         _prepare(task, options.seed, cache, device)
         model: Any = task.open(options.seed, cache, device).requires_grad_(False)
         before, half = evaluate_model(task, model), half_of(task)
-        view, choice = _chosen(options, task, model, keep, device, source)
+        seen, choice, examples = _chosen(options, task, model, keep, device, source)
         uneven = None
         if options.uniform and choice.removed:  # of neurons every layer loses the same share anyway
             free = replace(options, method=with_allocation(options.method, "global"))
-            other = _chosen(free, task, model, keep, device, source)[1]
+            other = _chosen(free, task, model, keep, device, source).choice
             round_weights(other.model, half)
             uneven = task.evaluate(other.smaller()).quality
         round_weights(choice.model, half)
@@ -109,12 +104,12 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         method=options.method.label,
         source=METHODS[options.method.name].source,
         seed=options.seed,
-        calibration=view.examples,
+        calibration=examples,
         calibration_from=source,
         trained=_trained(choice.report) if METHODS[options.method.name].trains else "",
         recovered=_recovered(options, choice),
         kept={site.name: kept_heads(smaller.get_submodule(site.name), site) for site in sites},
-        neurons={name: (len(mask), int(mask.sum())) for name, mask in (choice.neurons or {}).items()},
+        neurons={name: (whole[name], left) for name, left in neuron_counts(smaller).items() if left < whole[name]},
         heads={site.name: site.num_heads for site in sites},
         unpruned={site.name: unpruned_heads(model.get_submodule(site.name), site) for site in sites},
         kinds=heads.kinds,
@@ -132,8 +127,8 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         command=again,
         local=local,
         uneven=uneven,
-        never_empty=len(view.heads.never_empty),
-        left_alone=tuple(view.heads.left_alone),
+        never_empty=len(seen.never_empty),
+        left_alone=tuple(seen.left_alone),
         own_number=keep is None,
     )
     text = save(smaller, task, pruned, out, options)
@@ -144,12 +139,12 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
     return 0
 
 
-def _units_to_keep(options: PruneOptions, heads: HeadMap) -> int | None:
-    """The number of units that ``--keep`` asks for; None where the method is to choose it. Raises InputError."""
-    if options.keep == AUTO:
-        check_chooses(options.method)
-        return None
-    return even_units_to_keep(options.keep, heads) if options.uniform else units_to_keep(options.keep, len(heads))
+class _Chosen(NamedTuple):
+    """What a method chose, from which heads, and how many calibration texts it read for that."""
+
+    heads: HeadMap
+    choice: Choice
+    examples: int
 
 
 def _chosen(
@@ -159,14 +154,14 @@ def _chosen(
     keep: int | None,
     device: torch.device,
     source: CalibrationSource,
-) -> tuple[View, Choice]:
-    """What the method saw, and its choice of ``keep`` units, or of as many as it finds right.
+) -> _Chosen:
+    """The choice that the method makes of ``keep`` units, or of as many as it finds right.
 
     Raises InputError if it keeps another number.
     """
     method = METHODS[options.method.name]
     view = view_of(task, model, method, options.seed, options.calibration, options.training, device, source)
-    with same_outputs(task, model), no_side_effects(model), _refusals(options):
+    with same_outputs(task, model), counting(model) as passes, no_side_effects(model), _refusals(options):
         if keep is None:
             assert method.own_number is not None
             keep = min(max(method.own_number(view), len(view.heads.never_empty)), len(view.heads))
@@ -175,7 +170,7 @@ def _chosen(
     if choice.neurons is None and choice.removed != len(view.heads) - keep:
         kept = int(choice.mask.sum())
         raise InputError(f"--method {options.method.label} keeps {kept} units, whatever --keep says")
-    return view, choice
+    return _Chosen(view.heads, choice, view.examples if passes.forward else 0)
 
 
 def _prepare(task: Task, seed: int, cache: Cache, device: torch.device) -> None:
@@ -230,15 +225,3 @@ def _recovered(options: PruneOptions, choice: Choice) -> str:
         return f"{said}."
     kept = f"{report['unchanged']:.0f} kept the old ones, where none were better on calibration texts held out for that"
     return f"{said}, {kept}."
-
-
-def _check_biases(options: PruneOptions, model: nn.Module, heads: HeadMap) -> None:
-    """Raise InputError if recovery would give an output projection a bias that a saved model has no place for."""
-    if options.method.options.get(RECOVER.name) != "bias":
-        return
-    for site in heads.sites:
-        if model.get_submodule(site.output).bias is None:
-            raise InputError(
-                f"--method {options.method.label} gives {site.output} a bias, which a checkpoint of "
-                f"{type(model).__name__} has no place for: use --recover lstsq or scale"
-            )

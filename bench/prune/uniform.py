@@ -14,7 +14,7 @@ from bench.records.errors import InputError
 from bench.suites.parse import MethodSpec
 from methods.contract.choice import Choice
 from methods.heads import HeadMap
-from methods.heads.surgery.save import uniform_config
+from methods.heads.surgery.rebuild import uniform_config
 
 
 def with_allocation(method: MethodSpec, allocation: str) -> MethodSpec:

@@ -73,7 +73,8 @@ def test_files_run_without_this_project_and_the_card_has_their_figures(prune, tm
     torch.testing.assert_close(found, ours, rtol=0, atol=1e-5)
     assert 0 < (int8 - ours).abs().max() < 0.2 * ours.abs().max()  # coarser, but of the same weights
     card = (folder / "README.md").read_text().partition("## ONNX")[2]
-    assert "(opset 18) gives the logits of the checkpoint to " in card and "## ONNX" in capsys.readouterr().out
+    assert "(opset 18) gives the logits of the checkpoint in float32 to " in card
+    assert "## ONNX" in capsys.readouterr().out
     rows = {cells[0].strip(): cells[1:] for cells in (line.strip("| ").split("|") for line in card.splitlines())}
     accuracy, megabytes = ([float(cell) for cell in rows[name]] for name in ("accuracy (%)", "MB (2^20 bytes)"))
     assert accuracy[0] == accuracy[1] and megabytes[1] > megabytes[2]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
 import json
 import os
 import re
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -17,11 +19,13 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from bench.__main__ import main
+from bench.measure.evaluate import evaluate_model
 from bench.measure.exactness import NotExact
 from bench.measure.latency import ForwardTimes
 from bench.measure.status import Status
 from bench.measure.timing import Laps
 from bench.prune.budget import units_to_keep
+from bench.prune.start import start
 from bench.prune.times import share_waited
 from bench.records.errors import InputError
 from methods import METHODS
@@ -84,16 +88,43 @@ def test_a_model_that_only_guesses_is_told(prune, place, tiny_model, tmp_path, c
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("method", "flags", "said"),
     [
-        ((), "on 100 calibration texts of the training split"),
-        (("--finetune",), "on 37 calibration texts held out of training"),  # a quarter of 148
-        (("--finetune", "--calibration-from", "train"), "on 100 calibration texts of the training split"),
+        ("michel", (), "on 100 calibration texts of the training split"),
+        ("michel", ("--finetune",), "on 37 calibration texts held out of training"),  # a quarter of 148
+        ("michel", ("--finetune", "--calibration-from", "train"), "on 100 calibration texts of the training split"),
+        ("magnitude", (), "reading no text"),
+        ("magnitude", ("--recover", "scale"), "on 100 calibration texts of the training split"),
     ],
 )
-def test_the_card_says_where_calibration_texts_come_from(prune, tmp_path, flags, said):
-    assert prune("--method", "michel", "--keep", "0.5", "--calibration", "100", *flags) == 0
-    assert said in (tmp_path / "small" / "README.md").read_text()
+def test_the_card_says_where_calibration_texts_come_from(prune, tmp_path, method, flags, said):
+    assert prune("--method", method, "--keep", "0.5", "--calibration", "100", *flags) == 0
+    assert f", seed 0, {said}, with headbench" in (tmp_path / "small" / "README.md").read_text()
+
+
+def test_the_model_is_in_memory_once(prune, monkeypatch):
+    looked_at, alive = [], []
+
+    def look(options, task):
+        validate = task.validate
+
+        def noted():
+            model = validate()
+            looked_at.append(weakref.ref(model))
+            return model
+
+        with monkeypatch.context() as patch:
+            patch.setattr(task, "validate", noted)
+            return start(options, task)
+
+    def evaluate(*given):
+        gc.collect()
+        alive.append(looked_at[0]() is not None)
+        return evaluate_model(*given)
+
+    monkeypatch.setattr("bench.prune.prune.start", look)
+    monkeypatch.setattr("bench.prune.prune.evaluate_model", evaluate)
+    assert prune("--method", "magnitude", "--keep", "0.5") == 0 and alive == [False, False]
 
 
 def test_heads_of_other_kinds_of_attention_stay(tiny_marian, tiny_pairs, tmp_path):
@@ -248,6 +279,14 @@ def test_a_pruned_checkpoint_can_be_pruned_further_and_benchmarked(prune, place,
     assert (
         main(["run", *flags, "--methods", "none", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "out")]) == 0
     )
+
+
+def test_the_card_counts_neurons_against_those_before_any_pruning(prune, tmp_path, capsys):
+    assert prune("--method", "amp", "--keep", "0.5") == 0
+    assert prune("--method", "magnitude", "--keep", "2", out="smaller", model=tmp_path / "small") == 0
+    first, second = (text.partition("Neurons kept")[2] for text in capsys.readouterr().out.split("\nSaved: ")[:2])
+    assert re.findall(r"- \S+: (\d+) of (\d+)\n", first) == [("24", "48")] * 2
+    assert first == second
 
 
 @pytest.mark.parametrize(("keep", "plain"), [("0.5", True), ("0.25", False)])
@@ -484,12 +523,18 @@ def test_what_a_method_refuses_is_one_line(plugin, prune, tmp_path, capsys):
     assert not (tmp_path / "small").exists()
 
 
-def test_a_model_that_cannot_be_saved_is_one_line(prune, monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [("start.check_rebuilds", "a smaller model could not be saved"), ("saving.save_pruned", "nothing was saved")],
+)
+def test_a_model_that_cannot_be_saved_is_one_line(prune, monkeypatch, tmp_path, capsys, where, said):
     def refuse(*_):
         raise ValueError("Mine is not a model class of transformers")
 
-    monkeypatch.setattr("bench.prune.saving.save_pruned", refuse)
+    monkeypatch.setattr(f"bench.prune.{where}", refuse)
+    if where.startswith("start"):
+        monkeypatch.setattr("bench.prune.prune.evaluate_model", None)  # before anything is evaluated or scored
     assert prune("--method", "magnitude", "--keep", "0.5") == 2
-    said = capsys.readouterr().err.strip().splitlines()[-1]
-    assert said == "headbench: error: nothing was saved: Mine is not a model class of transformers"
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last == f"headbench: error: {said}: Mine is not a model class of transformers"
     assert not any(path.name.startswith(("small", ".headbench")) for path in tmp_path.iterdir())

@@ -12,6 +12,8 @@ import torch
 import transformers as t
 
 from methods.heads import HeadMap, find_mlps, load_pruned, remove_heads, remove_neurons, save_pruned
+from methods.heads.surgery.rebuild import neuron_counts, unpruned_neurons
+from tests.fixtures.slow import slow_cases
 
 IN_A_NEW_PROCESS = """
 import sys, torch
@@ -79,6 +81,37 @@ def test_uniform_shapes_load_without_us(zoo, name, tmp_path):
     with torch.no_grad():
         assert torch.equal(plain(**batch).logits, smaller(**batch).logits)
         assert torch.equal(load_pruned(tmp_path / "model")(**batch).logits, smaller(**batch).logits)
+
+
+@pytest.mark.parametrize("name", ["bert", "distilbert", *slow_cases("opt", "t5", "bart", "gpt2")])
+def test_layers_with_fewer_neurons_load_without_us(zoo, name, tmp_path):
+    """Whatever the configuration calls their number."""
+    model, batch = zoo.model(name), zoo.batch(name)
+    smaller = remove_neurons(model, {mlp.name: range(11) for mlp in find_mlps(model)})
+    assert save_pruned(smaller, tmp_path / "model")
+    plain = type(model).from_pretrained(tmp_path / "model").eval()
+    with torch.no_grad():
+        assert torch.equal(plain(**batch).logits, smaller(**batch).logits)
+    assert set(neuron_counts(load_pruned(tmp_path / "model")).values()) == {11}
+    assert unpruned_neurons(smaller) == neuron_counts(model)
+
+
+def test_output_embeddings_of_its_own_are_saved_whatever_is_configured(tmp_path, caplog):
+    sizes = {"vocab_size": 40, "hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4}
+    t.LlamaForCausalLM(t.LlamaConfig(intermediate_size=20, **sizes)).save_pretrained(tmp_path / "own")
+    path = tmp_path / "own" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tie_word_embeddings": True}))
+    model = t.AutoModelForCausalLM.from_pretrained(tmp_path / "own").eval()
+    assert model.lm_head.weight is not model.model.embed_tokens.weight
+    heads = HeadMap.of(model)
+    text = torch.arange(6).reshape(1, 6)
+    for kept in (0, 2):
+        smaller = remove_heads(model, torch.arange(4) >= kept, heads)
+        assert save_pruned(smaller, tmp_path / str(kept))
+        for load in (load_pruned, t.AutoModelForCausalLM.from_pretrained):
+            with torch.no_grad():
+                assert torch.equal(load(tmp_path / str(kept)).eval()(text).logits, smaller(text).logits)
+    assert model.config.tie_word_embeddings
 
 
 def test_uneven_shapes_do_not_load_without_us_by_mistake(zoo, tmp_path):
