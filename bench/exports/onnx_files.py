@@ -37,10 +37,10 @@ def write_onnx(model: PreTrainedModel, names: tuple[str, ...], folder: Path) -> 
     """
     folder.mkdir()
     files = []
-    for graph in graphs_of(model, names):
-        files.append(folder / f"{graph.name}.onnx")
-        what = f"--export onnx: torch makes no graph of {type(model).__name__}"  # its tracing runs the model's code
-        with in_one_line(what), _quiet(), torch.no_grad():
+    what = f"--export onnx: torch makes no graph of {type(model).__name__}"  # making one runs the model's code
+    with in_one_line(what), _quiet(), torch.no_grad():
+        for graph in graphs_of(model, names):
+            files.append(folder / f"{graph.name}.onnx")
             _write(graph, files[-1])
     return files
 

@@ -131,7 +131,8 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         left_alone=tuple(seen.left_alone),
         own_number=keep is None,
     )
-    text = save(smaller, task, pruned, out, options)
+    with _one_line(options):  # files of 8 bits may give logits that are not finite
+        text = save(smaller, task, pruned, out, options)
     print(text.partition("## Load it")[0].rstrip())
     print(f"\nSaved: {options.out}", flush=True)
     if pruned.at_chance:
