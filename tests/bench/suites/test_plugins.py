@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 import methods
@@ -56,6 +58,7 @@ def test_a_file_of_a_method_that_does_not_load_is_named(tmp_path, monkeypatch, c
     folder.mkdir()
     (folder / "mine.py").write_text(code)
     monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(folder)])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     load_plugins.cache_clear()
     for command in ("list methods", "run --methods michel", "check michel"):
         assert complaint(*command.split()) == f"{folder / 'mine.py'} does not load: {said}"
