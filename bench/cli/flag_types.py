@@ -36,7 +36,11 @@ share = _in_range(number, lambda value: 0 < value <= 1, "a share above 0, at mos
 probability = _in_range(number, lambda value: 0 < value < 1, "a probability between 0 and 1")
 level = _in_range(fraction, lambda value: 0 <= value <= 1, "a share from 0 to 1, or a percentage such as 50%")
 seconds = _in_range(number, lambda value: 0 < value < float("inf"), "a number of seconds, above 0")
-gpus = _in_range(number, lambda value: 0 <= value < 1 or value in range(1025), "a share of a GPU, or a whole number")
+gpus = _in_range(
+    number,
+    lambda value: 1e-4 <= value < 1 or value in range(1025),  # Ray counts ten-thousandths
+    "a share of a GPU from 0.0001 on, or a whole number",
+)
 points = _in_range(number, lambda value: 0 <= value <= 100, "points of accuracy, from 0 to 100")
 
 

@@ -106,10 +106,10 @@ def _asked(kind: Kind, name: str) -> Found:
     if not any(file.rfilename.endswith(".safetensors") for file in files):
         return Found(fault="the hub has no .safetensors weights of it, which save_pretrained makes of those it has")
     wanted = [file.size or 0 for file in files if any(Path(file.rfilename).match(pattern) for pattern in PATTERNS)]
-    return Found("hub", download=sum(wanted), fault=_no_room(sum(wanted)))
+    return Found("hub", download=sum(wanted), fault=no_room(sum(wanted)))
 
 
-def _no_room(size: int) -> str:
+def no_room(size: int) -> str:
     """Why a download of so many bytes does not fit into the cache of the hub; empty if it does."""
     from huggingface_hub import constants
 

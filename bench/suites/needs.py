@@ -62,6 +62,8 @@ def look_for(suite: Suite) -> dict[Need, hub.Found]:
             found[need] = _found(need)
         except TaskError as error:
             faults.append(str(error))
+    if not faults and (fault := hub.no_room(sum(place.download for place in found.values()))):
+        raise InputError(f"what suite {suite.name} needs from the hub: {fault}")
     if len(faults) == 1:
         raise InputError(faults[0])
     if faults:

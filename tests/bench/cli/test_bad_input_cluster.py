@@ -16,7 +16,14 @@ RUN = ("run", "--tasks", "mnli", "--methods", "none", "--seeds", "1")
         (["--address", "auto"], "--address is for a cluster: add --engine ray"),
         (["--cpus-per-cell", "2"], "--cpus-per-cell is for a cluster: add --engine ray"),
         (["--engine", "dask"], "--engine: unknown 'dask': available: local, ray"),
-        (["--engine", "ray", "--gpus-per-cell", "1.5"], "expected a share of a GPU, or a whole number, not '1.5'"),
+        (
+            ["--engine", "ray", "--gpus-per-cell", "1.5"],
+            "a share of a GPU from 0.0001 on, or a whole number, not '1.5'",
+        ),
+        (
+            ["--engine", "ray", "--gpus-per-cell", "1e-5"],
+            "a share of a GPU from 0.0001 on, or a whole number, not '1e-5'",
+        ),
         (
             ["--engine", "ray", "--device", "cpu", "--gpus-per-cell", "1"],
             "--device cpu and --gpus-per-cell 1 do not go together",

@@ -10,6 +10,7 @@ import pytest
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
 from bench.__main__ import main
+from bench.records.errors import InputError
 from bench.suites import hub
 from bench.suites.files import load_suite
 from bench.suites.needs import look_for, named, needs_of
@@ -205,6 +206,14 @@ def test_a_download_that_does_not_fit_ends_the_run_before_anything_is_loaded(
             "org/model: " in said and "3.0 GB would be downloaded to " in said and "2.0 GB are free: make room" in said
         )
     assert set(asked) == {tmp_path}  # the cache of the hub is not there yet
+    online["org/other"] = online["org/model"]
+    one, other = (own(name, str(tiny_data)) for name in ("org/model", "org/other"))
+    both = one.model_copy(update={"tasks": one.tasks + other.tasks})
+    free(6 * 10**9)
+    assert look_for(both)
+    free(5 * 10**9)
+    with pytest.raises(InputError, match=r"from the hub: 6\.0 GB would be downloaded to .*, where 5\.0 GB are free"):
+        look_for(both)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     hub.out_of_reach.cache_clear()
     assert "GB" not in complaint("run", "--task", "classification", "--model", "org/model", "--data", tiny_data)
