@@ -109,10 +109,14 @@ def device_of(options: argparse.Namespace) -> str:
 
     On a cluster the GPUs are those of its nodes, and a cell has one if it is given one.
     """
-    if (cluster := cluster_of(options) if hasattr(options, "engine") else None) is not None:
+    cluster = cluster_of(options) if hasattr(options, "engine") else None
+    if cluster and (cluster.address or not cluster.gpus):
         return "cuda" if cluster.gpus else "cpu"
     import torch
 
-    if options.device == "cuda" and not torch.cuda.is_available():
+    here = torch.cuda.is_available()
+    if cluster and not here:  # a cluster that is started on this machine alone
+        raise InputError(f"--engine ray with {cluster.gpus:g} GPU for a cell: no CUDA device is available here")
+    if options.device == "cuda" and not here:
         raise InputError("--device cuda: no CUDA device is available here; use --device cpu")
-    return "cuda" if options.device != "cpu" and torch.cuda.is_available() else "cpu"
+    return "cuda" if options.device != "cpu" and here else "cpu"

@@ -6,6 +6,7 @@ import importlib.util
 import sys
 
 import pytest
+import torch
 
 RUN = ("run", "--tasks", "mnli", "--methods", "none", "--seeds", "1")
 
@@ -36,6 +37,14 @@ RUN = ("run", "--tasks", "mnli", "--methods", "none", "--seeds", "1")
 )
 def test_flags_that_do_not_go_together(complaint, flags, said):
     assert said in complaint(*RUN, *flags)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+@pytest.mark.parametrize("flags", [("--device", "cuda"), ("--gpus-per-cell", "1")], ids=" ".join)
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_gpus_are_asked_for_where_there_are_none(complaint, flags, dry):
+    said = complaint(*RUN, "--engine", "ray", *flags, *dry)
+    assert said == "--engine ray with 1 GPU for a cell: no CUDA device is available here"
 
 
 def test_ray_is_asked_for_where_it_is_not_installed(complaint, monkeypatch):
