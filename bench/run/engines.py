@@ -37,6 +37,7 @@ class Busy(Protocol):
 
 
 Watch = Callable[[Sequence[Busy]], None]
+Say = Callable[[str], None]
 
 
 class Engine(Protocol):
@@ -53,11 +54,13 @@ class Engine(Protocol):
     def __str__(self) -> str:
         """The slots, in words."""
 
-    def run(self, jobs: Sequence[Job], watch: Watch, *, apart: bool = False) -> Generator[Done, None, None]:
+    def run(
+        self, jobs: Sequence[Job], watch: Watch, say: Say = print, *, apart: bool = False
+    ) -> Generator[Done, None, None]:
         """Run ``jobs``, longest-lasting ones early where that helps; yield their outcomes as they finish.
 
-        Ends what still runs when it is closed. watch: called several times a second with what is at work. apart: no
-        job runs beside another on its machine.
+        Ends what still runs when it is closed. watch: called several times a second with what is at work. say: prints
+        a line, of what the user should know of the engine. apart: no job runs beside another on its machine.
         """
 
 
@@ -72,7 +75,9 @@ class LocalEngine:
     def __str__(self) -> str:
         return count(self.slots, "process")
 
-    def run(self, jobs: Sequence[Job], watch: Watch, *, apart: bool = False) -> Generator[Done, None, None]:
+    def run(
+        self, jobs: Sequence[Job], watch: Watch, say: Say = print, *, apart: bool = False
+    ) -> Generator[Done, None, None]:
         """Run ``jobs`` in their order, one at a time if ``apart``."""
         return run_jobs(jobs, 1 if apart else self.slots, start_process, fresh=self.fresh, watch=watch)
 

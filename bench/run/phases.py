@@ -57,7 +57,7 @@ class Phase:
             self._running = {each.index: each.seconds for each in busy if each.index is not None}
             self._progress.watch(busy, self.left())
 
-        ended = self.engine.run(self.jobs, watch, apart=self.apart)
+        ended = self.engine.run(self.jobs, watch, self.say, apart=self.apart)
         with self._progress, closing(ended):
             for done in ended:
                 job = self._left.pop(done.index)

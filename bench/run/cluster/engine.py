@@ -10,7 +10,8 @@ from bench.run.cluster.nodes import Nodes, one_line
 from bench.run.cluster.phase import ClusterPhase
 from bench.run.cluster.placement import Queue
 from bench.run.cluster.shipments import Shipments
-from bench.run.engines import Watch
+from bench.run.cluster.waiting import Waiting
+from bench.run.engines import Say, Watch
 from bench.run.jobs import Job
 from bench.run.options import ClusterOptions
 from bench.run.worker import Done
@@ -45,11 +46,13 @@ class RayEngine:
         others = f", {self._nodes.taken} more used by others" if self._nodes.taken else ""
         return f"{count(self.slots, 'slot')} of {count(len(list(self._nodes)), 'node')}{others}"
 
-    def run(self, jobs: Sequence[Job], watch: Watch, *, apart: bool = False) -> Generator[Done, None, None]:
+    def run(
+        self, jobs: Sequence[Job], watch: Watch, say: Say = print, *, apart: bool = False
+    ) -> Generator[Done, None, None]:
         """Run ``jobs``, longest first. Raises InputError where the cluster is gone, or a node runs other code."""
         shipments = Shipments(jobs, self._root)
-        queue = Queue(jobs, [self._weigh(job) for job in jobs], shipments.model)
-        phase = ClusterPhase(jobs, queue, self._options, self._nodes, shipments, self._cache, apart, self._limit)
+        waiting = Waiting(Queue(jobs, [self._weigh(job) for job in jobs], shipments.model))
+        phase = ClusterPhase(jobs, waiting, self._options, self._nodes, shipments, self._cache, apart, self._limit, say)
         try:
             with one_line(self._options):
                 yield from phase.outcomes(watch)

@@ -23,7 +23,10 @@ PATIENCE = 60.0  # seconds that a cluster may have no slot, before the run ends
 
 
 class Nodes:
-    """The nodes with room for jobs of ``options``, as they come and go."""
+    """The nodes with room for jobs of ``options``, as they come and go.
+
+    Raises InputError where there are nodes, and all are too small.
+    """
 
     def __init__(self, options: ClusterOptions):
         self._options = options
@@ -32,7 +35,14 @@ class Nodes:
         self._had_slots = time.monotonic()
         self._unanswered = 0
         self._door = ray.get_runtime_context().gcs_address
+        self._largest: Mapping[str, float] = {}  # of the nodes that are too small
         self.look({})
+        if self._largest and not self._alive:
+            cpus, gpus = (self._largest.get(kind, 0) for kind in ("CPU", "GPU"))
+            raise InputError(
+                f"no node of the cluster has {options.resources} for a cell (--cpus-per-cell, --gpus-per-cell): "
+                f"the largest has {cpus:g} CPU and {gpus:g} GPU"
+            )
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self._alive.values())
@@ -81,6 +91,8 @@ class Nodes:
                 left = self._fit({kind: amount - used.get(kind, 0) for kind, amount in all_of_it.items()})
                 host, cpus = entry["NodeManagerHostname"], all_of_it.get("CPU", 0)
                 self._alive[name] = Node(name, host, slots, cpus, models, slots - left)
+            elif all_of_it.get("CPU", 0):  # a head without any waits for nodes that are to come
+                self._largest = max(self._largest, all_of_it, key=self._size)
         if self._alive:
             self._had_slots = time.monotonic()
         elif time.monotonic() - self._had_slots > PATIENCE:
@@ -95,6 +107,10 @@ class Nodes:
         cpus, gpus = self._options.cpus, self._options.gpus
         fit = int(resources.get("CPU", 0) / cpus + 1e-6)
         return min(fit, int(resources.get("GPU", 0) / gpus + 1e-6)) if gpus else fit
+
+    def _size(self, resources: Mapping[str, float]) -> tuple[float, ...]:
+        kinds = ("GPU", "CPU") if self._options.gpus else ("CPU", "GPU")
+        return tuple(resources.get(kind, 0) for kind in kinds)
 
     @property
     def _outside(self) -> bool:

@@ -26,15 +26,16 @@ from ray.exceptions import (
 )
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from bench.records.errors import InputError
+from bench.records.errors import CONTINUE, InputError
 from bench.run.cluster import remote
 from bench.run.cluster.code import code
 from bench.run.cluster.flights import Flight, taken
 from bench.run.cluster.nodes import GONE, Nodes, failed_on
-from bench.run.cluster.placement import Node, Queue, free, in_turn
+from bench.run.cluster.placement import Node, free, in_turn
 from bench.run.cluster.shipments import Shipments
+from bench.run.cluster.waiting import IN_A_ROW, Waiting
 from bench.run.engine import packed
-from bench.run.engines import Watch
+from bench.run.engines import Say, Watch
 from bench.run.jobs import Job, TrainJob
 from bench.run.options import ClusterOptions
 from bench.run.other_runs import this_run
@@ -54,21 +55,21 @@ class ClusterPhase:
     """Some jobs that run together: one call of ``RayEngine.run``.
 
     cache: the folder of trained models that all nodes share, if they do. apart: each job has a machine to itself.
-    limit: of jobs at once.
+    limit: of jobs at once. say: prints a line.
     """
 
     jobs: Sequence[Job]
-    queue: Queue
+    waiting: Waiting
     options: ClusterOptions
     nodes: Nodes
     shipments: Shipments
     cache: Path | None
     apart: bool
     limit: int
+    say: Say
 
     def __post_init__(self) -> None:
         self._flights: dict[Any, Flight] = {}
-        self._crashes: Counter[int] = Counter()
         self._losses: Counter[int] = Counter()
         self.nodes.reach()  # which Ray now tells of what it is to run
         self._take, self._pack = ray.remote(remote.take), ray.remote(remote.pack)
@@ -78,7 +79,7 @@ class ClusterPhase:
 
     def outcomes(self, watch: Watch) -> Generator[Done, None, None]:
         """The outcome of each job as it ends. Raises what is no fault of a job."""
-        while self.queue or self._flights:
+        while self.waiting or self._flights:
             self._take_back()
             self._place()
             self._look()  # now that slots are filled: Ray learns a moment later what has ended, and where
@@ -86,7 +87,7 @@ class ClusterPhase:
             watch([flight for flight in self._flights.values() if flight.seconds])
             for flight in self._ended():
                 if (done := self._outcome(flight)) is not None:
-                    self.queue.ended(flight.index)
+                    self.waiting.ended(flight.index, flight.node, well=not done.died)
                     self.shipments.used(flight.job)
                     yield done
 
@@ -115,19 +116,19 @@ class ClusterPhase:
         nodes = [node for node in self.nodes if node.id not in held and node.host not in hosts]
         for flight in overdue:
             others = [each for each in self._flights.values() if not self._overdue(each)]
-            if not (places := free(nodes, others, self.apart, self.limit)):
-                return
-            del self._flights[flight.reference]
-            ray.cancel(flight.reference)
-            self._send(flight.index, places[0])
+            fit = self.waiting.fit(flight.index, self.nodes)
+            if place := next((node for node in free(nodes, others, self.apart, self.limit) if node.id in fit), None):
+                del self._flights[flight.reference]
+                ray.cancel(flight.reference)
+                self._send(flight.index, place)
 
     def _place(self) -> None:
         """Send jobs to nodes that have room, then one to each node that others fill, where it waits its turn."""
         for places in (free, in_turn):
             while nodes := places(self.nodes, self._flights.values(), self.apart, self.limit):
-                if (index := self.queue.take(nodes[0].models)) is None:
-                    return
-                self._send(index, nodes[0])
+                if (taken := self.waiting.next(nodes, self.nodes)) is None:
+                    break
+                self._send(*taken)
 
     def _send(self, index: int, node: Node) -> None:
         job = self.jobs[index]
@@ -218,12 +219,14 @@ class ClusterPhase:
     def _answered(self, flight: Flight, answer: remote.Answer) -> Done | None:
         if answer.other_code:
             raise InputError(f"node {self._host(flight.node)} does not run what this machine runs: {answer.other_code}")
+        if answer.unable:
+            raise InputError(f"node {self._host(flight.node)} starts no process for jobs: {answer.unable}; {CONTINUE}")
         if answer.lacks:
             self.shipments.send(answer.lacks, self.shipments.contents(flight.job))
             if flight.node in self.nodes:
                 self._send(flight.index, self.nodes[flight.node])
             else:
-                self.queue.add(flight.index)
+                self.waiting.add(flight.index)
             return None
         if not answer.done:  # the child died in which its process would have run
             return self._crashed(flight, Done(flight.index, flight.seconds, died=CRASHED))
@@ -255,17 +258,21 @@ class ClusterPhase:
             self._losses[flight.index] += 1
         if self._losses[flight.index] >= NODES:
             return Done(flight.index, flight.seconds, died=f"{NODES} nodes died while it ran there")
-        self.queue.add(flight.index)
+        self.waiting.add(flight.index)
         return None
 
     def _crashed(self, flight: Flight, done: Done) -> Done | None:
         """Run it again, unless it was the last try."""
         if flight.stopped:
             return replace(done, died=flight.stopped, crashed=False)
-        self._crashes[flight.index] += 1
-        if self._crashes[flight.index] >= TRIES:
+        if self.waiting.crashed(flight.index, flight.node, TRIES) >= TRIES:
             return replace(done, died=f"{done.died}; {TRIES} tries")
-        self.queue.add(flight.index)
+        avoided = flight.node not in self.waiting.fit(None, self.nodes)
+        if avoided and self.waiting.in_doubt(flight.node) == IN_A_ROW:
+            self.say(
+                f"node {self._host(flight.node)}: {IN_A_ROW} jobs in a row crashed there ({done.died}); "
+                "it is given no more as long as other nodes are left"
+            )
         return None
 
     def _named(self, error: BaseException, flight: Flight) -> BaseException:

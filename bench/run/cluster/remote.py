@@ -53,6 +53,7 @@ class Answer:
     done: bytes = b""  # pickled
     crashed: bool = False  # whether its process did
     other_code: str = ""  # in what the node differs, in which case the job was not run
+    unable: str = ""  # why no process for jobs starts on the node, in which case the job was not run
     lacks: str = ""  # the folder of the cache that the node does not have, in which case the job was not run
 
 
@@ -89,14 +90,14 @@ def take(ticket: Ticket, board: Any) -> Answer:
     child = _child_for(ticket)
     try:
         child.pipe.send((ticket.job, ticket.cache, moved))
-        done, crashed = _wait(child, ticket.index, board)
+        answer = _wait(child, ticket.index, board)
     except KeyboardInterrupt:  # cancelled, perhaps in the middle of a message
         child.end()
         raise
     except (EOFError, OSError):  # it died, before or meanwhile
         child.end()  # until that is so, it seems to be alive, and the next try would be given to it
         return Answer(crashed=True)
-    return Answer(done, crashed)
+    return answer
 
 
 def pack(model: str, cache: Path | None, device: str) -> dict[str, np.ndarray]:
@@ -142,15 +143,17 @@ def _write(files: Files, name: str, empty: Path) -> None:
         write({file: content}, empty / name)
 
 
-def _wait(child: Child, index: int, board: Any) -> tuple[bytes, bool]:
-    """The pickled outcome of the job at hand, and whether its process crashed. Raises EOFError where the child did."""
+def _wait(child: Child, index: int, board: Any) -> Answer:
+    """What became of the job at hand. Raises EOFError where the child crashed."""
     begin = told_at = time.monotonic()
     doing, told = "", None
     while True:
         if child.pipe.poll(TICK):
             match child.pipe.recv():
                 case "done", content, crashed:
-                    return content, crashed
+                    return Answer(content, crashed)
+                case "unable", why:
+                    return Answer(unable=why)
                 case "doing", text:
                     doing = text
         now = time.monotonic()
@@ -169,7 +172,7 @@ def _child_for(ticket: Ticket) -> Child:
     if _child is None:
         here, there = Pipe()
         place = there.fileno()
-        command = [sys.executable, "-m", "bench.run.cluster.template", str(place), str(ticket.threads), ticket.run]
+        command = [sys.executable, "-m", "bench.run.cluster.child", str(place), str(ticket.threads), ticket.run]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         process = subprocess.Popen(
             command, env=environment, pass_fds=[place], stdin=subprocess.DEVNULL, start_new_session=True

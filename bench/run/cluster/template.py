@@ -26,14 +26,18 @@ from tasks.models.cache import default_root
 from tasks.request import TaskSpec
 
 
-def main(pipe: Connection, threads: int, run: str) -> None:
+def start() -> None:
+    """Load what jobs need. Raises InputError where a plugin does not load."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    start_process()
+
+
+def serve(pipe: Connection, threads: int, run: str) -> None:
     """Take jobs until the pipe closes, which ends the one at hand.
 
     A job comes as ``(pickled job, cache, moved)``, the last as ``relocated`` takes it.
     Sends ``("doing", text)`` and ``("done", pickled Done, whether its process crashed)``.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    start_process()
     context = get_context("fork" if sys.platform == "linux" else "spawn")
     worker: Worker | None = None
     with announced(run):
@@ -44,7 +48,7 @@ def main(pipe: Connection, threads: int, run: str) -> None:
                 cell = replace(job.cell, task=relocated(job.cell.task, moved))
                 job = replace(job, cell=cell, cache=cache or default_root(job.cell.device))
             if worker is None or not worker.alive:
-                worker = Worker(context, partial(_start, threads), [pipe])
+                worker = Worker(context, partial(_start_worker, threads), [pipe])
             jobs: Any = {number: job}  # each job has a number of its own: what an earlier one still sends is not its
             worker.give(number, jobs)
             done = _outcome(worker, pipe)
@@ -75,14 +79,6 @@ def _outcome(worker: Worker, pipe: Connection) -> Done:
     return done
 
 
-def _start(threads: int) -> None:
+def _start_worker(threads: int) -> None:
     start_process()  # where the process was not forked from this one
     torch.set_num_threads(threads)
-
-
-if __name__ == "__main__":
-    place, threads, run = sys.argv[1:]
-    try:
-        main(Connection(int(place)), int(threads), run)
-    except (EOFError, ConnectionError):  # Ray's process has ended
-        sys.exit(0)

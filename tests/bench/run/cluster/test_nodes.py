@@ -19,13 +19,15 @@ FULL = errno.ENOSPC, os.strerror(errno.ENOSPC)
 def test_jobs_that_wait_too_long_go_elsewhere_one_to_a_machine(monkeypatch, apart):
     """Where they are timed, no two go to one machine, nor to one where another still waits."""
     from bench.run.cluster import phase as phases
-    from bench.run.cluster.placement import Node
+    from bench.run.cluster.placement import Node, Queue
+    from bench.run.cluster.waiting import Waiting
 
     monkeypatch.setattr(phases.ray, "cancel", lambda reference: None)
     hosts = {"a": "first", "b": "first", "c": "second", "d": "second", "e": "third"}
     flights = [SimpleNamespace(index=n, node="a", reference=n, waits=True, overdue=True) for n in range(3)]
     phase = object.__new__(phases.ClusterPhase)
     phase.nodes = [Node(node, host, 1, 1) for node, host in hosts.items()]
+    phase.waiting = Waiting(Queue([], []))
     phase.apart, phase.limit, phase._flights = apart, 10, {each.reference: each for each in flights}
     phase._overdue = lambda flight: flight.overdue
 
@@ -80,6 +82,15 @@ def test_a_bug_in_a_task_keeps_its_traceback():
         raise exceptions.RayTaskError("take", "Traceback", ValueError("a bug"))
 
 
+def ray_of(*resources: dict[str, float]) -> SimpleNamespace:
+    """What stands for Ray, of a cluster whose nodes have these resources."""
+    nodes = [
+        {"NodeID": name, "NodeManagerHostname": "h", "Alive": True, "Resources": each}
+        for name, each in zip("abc", resources, strict=False)
+    ]
+    return SimpleNamespace(nodes=lambda: nodes, get_runtime_context=lambda: SimpleNamespace(gcs_address=""))
+
+
 @pytest.mark.parametrize(
     ("unused", "own", "taken"),
     [
@@ -96,13 +107,44 @@ def test_a_bug_in_a_task_keeps_its_traceback():
 def test_what_this_run_does_not_use_of_a_node_others_do(monkeypatch, unused, own, taken):
     from bench.run.cluster import nodes
 
-    node = {"NodeID": "a", "NodeManagerHostname": "h", "Alive": True, "Resources": {"CPU": 8.0, "GPU": 2.0}}
-    context = SimpleNamespace(gcs_address="")
-    ray = SimpleNamespace(nodes=lambda: [node], get_runtime_context=lambda: context)
-    monkeypatch.setattr(nodes, "ray", ray)
+    monkeypatch.setattr(nodes, "ray", ray_of({"CPU": 8.0, "GPU": 2.0}))
     monkeypatch.setattr(nodes, "available_resources_per_node", lambda: {"a": unused})
     found = nodes.Nodes(ClusterOptions(cpus=2, gpus=0.5))
     found.look({"a": own}, now=True)
     assert (found["a"].slots, found["a"].taken, found.slots) == (4, taken, 4 - taken)
     outside = nodes.Nodes(ClusterOptions(address="ray://h:1", cpus=2, gpus=0.5))
     assert outside.slots == 4  # it cannot be known there
+
+
+@pytest.mark.parametrize(
+    ("options", "resources", "said"),
+    [
+        (ClusterOptions(cpus=16), "16 CPU", "8 CPU and 0 GPU"),
+        (ClusterOptions(gpus=1.0), "1 CPU and 1 GPU", "4 CPU and 0.5 GPU"),
+        (ClusterOptions(cpus=8, gpus=0.5), "8 CPU and 0.5 GPU", "4 CPU and 0.5 GPU"),
+    ],
+)
+def test_a_cell_that_fits_no_node_is_refused_at_once(monkeypatch, options, resources, said):
+    from bench.run.cluster import nodes
+
+    monkeypatch.setattr(nodes, "available_resources_per_node", dict)
+    monkeypatch.setattr(nodes, "ray", ray_of({}, {"CPU": 8.0}, {"CPU": 4.0, "GPU": 0.5}))
+    with pytest.raises(InputError) as caught:
+        nodes.Nodes(options)
+    assert str(caught.value) == (
+        f"no node of the cluster has {resources} for a cell (--cpus-per-cell, --gpus-per-cell): the largest has {said}"
+    )
+    monkeypatch.setattr(nodes, "ray", ray_of({}))  # a head, whose nodes are to come
+    assert nodes.Nodes(options).slots == 0
+
+
+def test_a_node_that_starts_no_process_is_named():
+    from bench.run.cluster import phase as phases
+    from bench.run.cluster.placement import Node
+    from bench.run.cluster.remote import Answer
+
+    phase = object.__new__(phases.ClusterPhase)
+    phase.nodes = {"a": Node("a", "second", 1, 1)}
+    with pytest.raises(InputError) as caught:
+        phase._answered(SimpleNamespace(node="a"), Answer(unable="ImportError: libcudart.so.12"))
+    assert str(caught.value) == f"node second starts no process for jobs: ImportError: libcudart.so.12; {CONTINUE}"
