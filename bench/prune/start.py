@@ -14,7 +14,7 @@ from bench.records.errors import InputError
 from bench.suites.cells import heads_of
 from methods.contract.registry import RECOVER
 from methods.heads import HeadMap
-from methods.heads.surgery.rebuild import check_rebuilds, unpruned_neurons
+from methods.heads.surgery.rebuild import description, unpruned_neurons
 from tasks.contract import Task
 
 
@@ -37,10 +37,10 @@ def start(options: PruneOptions, task: Task) -> Start:
             check_expressible(model, heads, keep)
     _check_biases(options, model, heads)
     try:
-        check_rebuilds(model)
+        described = description(model)
     except ValueError as error:  # a class that is not one of transformers, or that its configuration does not build
         raise InputError(f"a smaller model could not be saved: {error}") from error
-    return Start(heads, keep, unpruned_neurons(model))
+    return Start(heads, keep, unpruned_neurons(described))
 
 
 def _units_to_keep(options: PruneOptions, heads: HeadMap) -> int | None:

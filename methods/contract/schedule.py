@@ -154,7 +154,7 @@ def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Sche
             raise OptionError("a greedy schedule removes heads only, this method ranks neurons too: use recompute=0")
         draws = _scaled(_checked(scores, now, [view.heads.name(unit) for unit in units.tolist()]), now, plan)
         if len(draws) > 1:
-            raise OptionError(f"a greedy schedule needs one draw, not {len(draws)}: use draws=1")
+            raise OptionError(f"a greedy schedule needs one draw, importances of shape (units,), not {len(draws)}")
         rows.append(torch.full((len(view.heads),), torch.nan, dtype=torch.float64).index_copy(0, units, draws[0]))
         ranked = _order(draws[0], now, plan)
         # Units that must stay end the order together: without them there is no model to score.

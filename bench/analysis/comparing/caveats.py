@@ -37,13 +37,14 @@ def caveats(
 
 
 def _at_chance(names: Sequence[str], several: bool) -> list[str]:
-    """That there is nothing to lose, where tasks are compared all the same."""
+    """That there is nothing to lose, where tasks are compared anyway."""
+    if not names:
+        return []
     where = f" on {', '.join(names)}" * several
-    told = (
+    return [
         f"the unpruned model is not better than chance by {CHANCE_ERRORS} standard errors{where}: it has nothing to "
         "lose there, and a difference says little of the methods"
-    )
-    return [told] if names else []
+    ]
 
 
 def _controls(results: RunResults, a: str, b: str) -> list[str]:

@@ -30,13 +30,17 @@ WIDTHS = (("intermediate_size",), ("hidden_dim", "ffn_dim", "n_inner", "d_ff", "
 
 
 def description(model: PreTrainedModel) -> dict[str, Any]:
-    """What ``skeleton`` builds a model of the same shapes from."""
-    return {
+    """What ``skeleton`` builds a model of the same shapes from. Raises ValueError where it builds another."""
+    described = {
         "class": type(model).__name__,
         "config": _without_places(own_config(model).to_dict()),
         "heads": {site.name: kept_heads(model.get_submodule(site.name), site) for site in find_sites(model)},
         "neurons": neuron_counts(model),
     }
+    rebuilt = _shapes(skeleton(described, "meta"))
+    if odd := sorted(name for name, _ in rebuilt.items() ^ _shapes(model).items()):
+        raise ValueError(f"{type(model).__name__} cannot be rebuilt from its configuration: {odd[0]} would differ")
+    return described
 
 
 def own_config(model: PreTrainedModel) -> PretrainedConfig:
@@ -51,16 +55,9 @@ def own_config(model: PreTrainedModel) -> PretrainedConfig:
     return config
 
 
-def check_rebuilds(model: PreTrainedModel) -> None:
-    """Raise ValueError if a model of other shapes would be built from the description of ``model``."""
-    rebuilt = _shapes(skeleton(description(model), "meta"))
-    if odd := sorted(name for name, _ in rebuilt.items() ^ _shapes(model).items()):
-        raise ValueError(f"{type(model).__name__} cannot be rebuilt from its configuration: {odd[0]} would differ")
-
-
-def unpruned_neurons(model: PreTrainedModel) -> dict[str, int]:
-    """Number of neurons of each feed-forward layer before any was removed. Needs no weights."""
-    return neuron_counts(_whole(description(model), "meta"))
+def unpruned_neurons(described: Mapping[str, Any]) -> dict[str, int]:
+    """Number of neurons of each feed-forward layer of the model that is ``described``, before any was removed."""
+    return neuron_counts(_whole(described, "meta"))
 
 
 def skeleton(described: Mapping[str, Any], device: str) -> PreTrainedModel:
@@ -121,16 +118,17 @@ def uniform_config(model: PreTrainedModel) -> PretrainedConfig | None:
     computed = isinstance(getattr(type(model.config), "head_dim", None), property)
     if not computed and not sites[0].layout.widths:  # else it may stand for a part of the head
         options["head_dim"] = sites[0].widths["key"]
-    for names in WIDTHS:
-        # With several widths there are experts, or layers that differ: the configuration may say how, as it is.
-        told = {name: width for name in names for width in widths if name in options and len(widths) == 1}
+    shapes_wanted = _shapes(model)
+    # With several widths there are experts, or layers that differ: the configuration may say how, as it is.
+    told = [{name: width for name in names if name in options} for names in WIDTHS for width in widths]
+    for numbers in [*filter(None, told if len(widths) == 1 else []), {}]:
         try:
-            config = AutoConfig.for_model(**options | told)
+            config = AutoConfig.for_model(**options | numbers)
             with torch.device("meta"):
                 rebuilt = type(model)(cast(Any, config))
         except (ValueError, TypeError, StrictDataclassError):
             continue  # such numbers are not allowed (a width that is not a multiple of the heads, for example)
-        if _shapes(rebuilt) == _shapes(model):
+        if _shapes(rebuilt) == shapes_wanted:
             return config
     return None
 

@@ -14,7 +14,6 @@ from torch import nn
 
 from methods.heads.surgery.rebuild import (
     at_rest,
-    check_rebuilds,
     description,
     named_tensors,
     own_config,
@@ -49,7 +48,6 @@ def save_pruned(model: PreTrainedModel, path: str | Path) -> bool:
         **description(model),
         "generation": _plain(model.generation_config) if model.can_generate() else None,
     }
-    check_rebuilds(model)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as temporary:
         folder = Path(temporary) / path.name

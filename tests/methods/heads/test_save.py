@@ -12,7 +12,7 @@ import torch
 import transformers as t
 
 from methods.heads import HeadMap, find_mlps, load_pruned, remove_heads, remove_neurons, save_pruned
-from methods.heads.surgery.rebuild import neuron_counts, unpruned_neurons
+from methods.heads.surgery.rebuild import description, neuron_counts, unpruned_neurons
 from tests.fixtures.slow import slow_cases
 
 IN_A_NEW_PROCESS = """
@@ -93,7 +93,7 @@ def test_layers_with_fewer_neurons_load_without_us(zoo, name, tmp_path):
     with torch.no_grad():
         assert torch.equal(plain(**batch).logits, smaller(**batch).logits)
     assert set(neuron_counts(load_pruned(tmp_path / "model")).values()) == {11}
-    assert unpruned_neurons(smaller) == neuron_counts(model)
+    assert unpruned_neurons(description(smaller)) == neuron_counts(model)
 
 
 def test_output_embeddings_of_its_own_are_saved_whatever_is_configured(tmp_path, caplog):
