@@ -206,9 +206,9 @@ def test_a_node_that_is_killed_costs_no_cell(place, nodes, peace):
 
 @pytest.mark.slow
 def test_a_cluster_that_is_gone_is_one_line(place, nodes):
-    """The last test, as it ends the cluster."""
+    """The last test, as it ends the cluster: after two trainings and a cell."""
     run = nodes.run(place, *FLAGS)
-    assert wait_until(lambda: "\n[2/" in run.output.read_text(), 300)
+    assert wait_until(lambda: "\n[3/" in run.output.read_text(), 300)
     os.kill(nodes.head, signal.SIGKILL)
     assert run.result() == 2, run.output.read_text()
     said = run.output.read_text().splitlines()[-1]
