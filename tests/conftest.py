@@ -11,16 +11,24 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ("tests.fixtures.gpus", "tests.fixtures.runs", "tests.fixtures.tiny", "tests.fixtures.translation")
+FIXTURES = ("tests.fixtures.gpus", "tests.fixtures.runs", "tests.fixtures.tiny", "tests.fixtures.translation")
 
 # Importing the libraries and the tests makes a million objects that stay: looking for garbage among them takes a fifth
 # of the time until the first test. So this file, which pytest reads before it imports any of them, imports none.
 gc.disable()
 
-# No test may fail as the machine has other work, or by luck of the draw: --hypothesis-profile=default draws others, and
-# twice as many.
-settings.register_profile("headbench", deadline=None, derandomize=True, max_examples=50)
+# No test may fail as the machine has other work, or by luck of the draw. With the slow tests, those that draw examples
+# run once more, with others each time, and more of them.
+settings.register_profile("headbench", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("thorough", deadline=None, max_examples=100, print_blob=True)
 settings.load_profile("headbench")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the fixtures, except where this process only hands tests to others: they import torch."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        for name in FIXTURES:
+            config.pluginmanager.import_plugin(name)
 
 
 def pytest_collection_finish() -> None:
