@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 FIXTURES = ("tests.fixtures.gpus", "tests.fixtures.runs", "tests.fixtures.tiny", "tests.fixtures.translation")
+pytest.register_assert_rewrite(*FIXTURES)  # before another conftest.py imports one
 
 # Importing the libraries and the tests makes a million objects that stay: looking for garbage among them takes a fifth
 # of the time until the first test. So this file, which pytest reads before it imports any of them, imports none.

@@ -61,13 +61,12 @@ class Waiting:
     def next(self, places: Sequence[Node], nodes: Iterable[Node]) -> tuple[int, Node] | None:
         """Take a job for the first of ``places`` that one may go to. nodes: all that are alive."""
         alive = list(nodes)
-        fresh = self.fit(None, alive)
+        fit = {index: self.fit(index, alive) for index in (*self._again, None)}
         for node in places:
-            for index in self._again:
-                if node.id in self.fit(index, alive):
-                    self._again.remove(index)
-                    return index, node
-            if node.id in fresh and (taken := self._queue.take(node.models)) is not None:
+            if (again := next((index for index in self._again if node.id in fit[index]), None)) is not None:
+                self._again.remove(again)
+                return again, node
+            if node.id in fit[None] and (taken := self._queue.take(node.models)) is not None:
                 return taken, node
         return None
 
