@@ -156,6 +156,7 @@ class Worker:
                         self.doing = text
                     case Done() as done if done.index == self.index:
                         self.index = self.job = None
+                        self.alive = not done.last
                         return done
         except (EOFError, OSError):  # OSError where it ended in the middle of a message
             self._process.join()

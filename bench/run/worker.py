@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -39,6 +39,7 @@ class Done:
     died: str = ""  # how its process ended, or why it was ended
     crashed: bool = False  # whether the process ended by itself
     error: BaseException | None = None  # what it raised, which ends the run
+    last: bool = False  # whether its process takes no other job
 
 
 @contextlib.contextmanager
@@ -86,8 +87,10 @@ def serve(pipe: Connection, others: list[Connection], start: Callable[[], None],
         while True:
             index, job = pipe.recv()
             send(Begun())
-            send(_run(index, job))
-            if process_is_changed() or not _gpus_work():
+            done = _run(index, job)
+            last = process_is_changed() or not _gpus_work()
+            send(replace(done, last=last))
+            if last:
                 os._exit(1)  # another process takes its place
 
 

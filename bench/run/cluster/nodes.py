@@ -41,7 +41,7 @@ class Nodes:
             cpus, gpus = (self._largest.get(kind, 0) for kind in ("CPU", "GPU"))
             raise InputError(
                 f"no node of the cluster has {options.resources} for a cell (--cpus-per-cell, --gpus-per-cell): "
-                f"the largest has {cpus:g} CPU and {gpus:g} GPU"
+                f"the largest so far has {cpus:g} CPU and {gpus:g} GPU"
             )
 
     def __iter__(self) -> Iterator[Node]:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import pickle
-import time
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import ray
 from ray.exceptions import (
-    ActorUnschedulableError,
     NodeDiedError,
     ObjectLostError,
     OutOfMemoryError,
-    RayActorError,
     RayError,
     RayTaskError,
     TaskCancelledError,
@@ -29,7 +24,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from bench.records.errors import CONTINUE, InputError
 from bench.run.cluster import remote
 from bench.run.cluster.code import code
-from bench.run.cluster.flights import Flight, taken
+from bench.run.cluster.flights import Flight, Flights
 from bench.run.cluster.nodes import GONE, Nodes, failed_on
 from bench.run.cluster.placement import Node, free, in_turn
 from bench.run.cluster.shipments import Shipments
@@ -43,9 +38,6 @@ from bench.run.worker import Done
 
 TRIES = 3  # of a job whose process dies
 NODES = 3  # that may die under a job, before it is taken to be the reason
-TICK = 0.25  # seconds between two looks at what the jobs do
-WAIT = 10.0  # seconds in which a job begins, its process included, unless others use the node
-ENDING = 5.0  # seconds that cancelled jobs have to end
 LOST = (NodeDiedError, ObjectLostError, TaskUnschedulableError)  # with the node
 CRASHED = "its process ended, as when memory runs out"
 
@@ -69,23 +61,22 @@ class ClusterPhase:
     say: Say
 
     def __post_init__(self) -> None:
-        self._flights: dict[Any, Flight] = {}
         self._losses: Counter[int] = Counter()
+        self._avoided: set[str] = set()  # nodes, as was said
         self.nodes.reach()  # which Ray now tells of what it is to run
         self._take, self._pack = ray.remote(remote.take), ray.remote(remote.pack)
-        self._board: Any = ray.remote(num_cpus=0, max_restarts=-1)(remote.Board).remote()
-        self._told: Any = None  # what the board is asked for
-        self._asked = self._known = time.monotonic()  # when it was asked, and when for what it last answered
+        self._flights = Flights()
 
     def outcomes(self, watch: Watch) -> Generator[Done, None, None]:
         """The outcome of each job as it ends. Raises what is no fault of a job."""
         while self.waiting or self._flights:
             self._take_back()
             self._place()
-            self._look()  # now that slots are filled: Ray learns a moment later what has ended, and where
-            self._listen()
-            watch([flight for flight in self._flights.values() if flight.seconds])
-            for flight in self._ended():
+            # Now that slots are filled: Ray learns a moment later what has ended, and where.
+            self.nodes.look(self._flights.taken())
+            self._flights.listen()
+            watch([flight for flight in self._flights if flight.seconds])
+            for flight in self._flights.ended():
                 if (done := self._outcome(flight)) is not None:
                     self.waiting.ended(flight.index, flight.node, well=not done.died)
                     self.shipments.used(flight.job)
@@ -93,50 +84,46 @@ class ClusterPhase:
 
     def cancel(self) -> None:
         """End what is still in flight, and wait until it has."""
-        with suppress(RayError, ConnectionError):
-            for reference in self._flights:
-                ray.cancel(reference)
-            if self._flights:
-                ray.wait(list(self._flights), num_returns=len(self._flights), timeout=ENDING)
-            ray.kill(self._board)
-
-    def _look(self, now: bool = False) -> None:
-        """See which nodes there are, and what others than the flights use of them."""
-        self.nodes.look(taken(flight for flight in self._flights.values() if not self._overdue(flight)), now)
-
-    def _overdue(self, flight: Flight) -> bool:
-        """Whether it should have begun long ago: others use the node, which they did not when it was sent there."""
-        return flight.waits and self._known > flight.sent + WAIT
+        self._flights.cancel()
 
     def _take_back(self) -> None:
         """Send jobs that are overdue elsewhere, as long as another node has room."""
-        overdue = [flight for flight in self._flights.values() if self._overdue(flight)]
-        held = {flight.node for flight in overdue}
-        hosts = {node.host for node in self.nodes if node.id in held} if self.apart else set()
-        nodes = [node for node in self.nodes if node.id not in held and node.host not in hosts]
-        for flight in overdue:
-            others = [each for each in self._flights.values() if not self._overdue(each)]
-            fit = self.waiting.fit(flight.index, self.nodes)
-            if place := next((node for node in free(nodes, others, self.apart, self.limit) if node.id in fit), None):
-                del self._flights[flight.reference]
-                ray.cancel(flight.reference)
+        open_ones = self._open()
+        nodes = [node for node in self.nodes if node.id in open_ones]
+        for flight in self._flights.overdue():
+            places = free(nodes, self._flights.in_time(), self.apart, self.limit)
+            fit = self.waiting.fit(flight.index, self.nodes, open_ones)
+            if place := next((node for node in places if node.id in fit), None):
+                self._flights.take_back(flight)
                 self._send(flight.index, place)
 
     def _place(self) -> None:
         """Send jobs to nodes that have room, then one to each node that others fill, where it waits its turn."""
+        open_ones = self._open()
+        for node in sorted(self.waiting.avoided(self.nodes, open_ones) - self._avoided):
+            self._avoided.add(node)
+            self.say(f"node {self._host(node)}: {IN_A_ROW} jobs in a row crashed there; jobs go to other nodes for now")
         for places in (free, in_turn):
-            while nodes := places(self.nodes, self._flights.values(), self.apart, self.limit):
-                if (taken := self.waiting.next(nodes, self.nodes)) is None:
+            while nodes := places(self.nodes, self._flights, self.apart, self.limit):
+                if (taken := self.waiting.next(nodes, self.nodes, open_ones)) is None:
                     break
                 self._send(*taken)
 
+    def _open(self) -> set[str]:
+        """Ids of the nodes on which others leave room for a job, as far as is known."""
+        held = {flight.node for flight in self._flights.overdue()}
+        others = [node for node in self.nodes if node.id in held or node.taken >= (1 if self.apart else node.slots)]
+        closed = {node.id for node in others}
+        hosts = {node.host for node in others} if self.apart else set()
+        return {node.id for node in self.nodes if node.id not in closed and node.host not in hosts}
+
     def _send(self, index: int, node: Node) -> None:
-        job = self.jobs[index]
+        job, number = self.jobs[index], self._flights.number()
         model = self.shipments.model(job)
         known = model if not isinstance(job, TrainJob) and self.shipments.here(model) else ""
         contents = self.shipments.contents(job)
         ticket = remote.Ticket(
-            index=index,
+            number=number,
             job=pickle.dumps(packed(job)),
             run=this_run(),
             code=code(),
@@ -155,36 +142,11 @@ class ClusterPhase:
             max_retries=0,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
         )
-        reference = task.remote(ticket, self._board)
+        reference = task.remote(ticket, self._flights.board)
         takes = {"CPU": cpus, "GPU": self.options.gpus}
-        self._flights[reference] = Flight(index, job, node.id, reference, takes)
+        self._flights.add(Flight(number, index, job, node.id, reference, takes))
         if model:
             node.models.add(model)
-
-    def _listen(self) -> None:
-        """Note what jobs say that they do, as far as the board has answered."""
-        if self._told is None:
-            self._told, self._asked = self._board.read.remote(), time.monotonic()
-        if not ray.wait([self._told], timeout=0)[0]:
-            return
-        reference, self._told = self._told, None
-        with suppress(RayActorError, ActorUnschedulableError, ObjectLostError):  # its node died; another takes it over
-            told: Mapping[int, tuple[float, str]] = ray.get(reference)
-            self._known = self._asked
-            for flight in self._flights.values():
-                if flight.index in told:
-                    flight.tell(*told[flight.index])
-
-    def _ended(self) -> list[Flight]:
-        """The flights that have ended, after waiting a moment for one; they are flights no more."""
-        if not self._flights:
-            time.sleep(TICK)
-            return []
-        references = list(self._flights)
-        ready, _ = ray.wait(references, num_returns=1, timeout=TICK)
-        if ready:
-            ready, _ = ray.wait(references, num_returns=len(references), timeout=0)
-        return [self._flights.pop(reference) for reference in ready]
 
     def _outcome(self, flight: Flight) -> Done | None:
         """The outcome of a job; None where it is on its way again. Raises what is no fault of a job."""
@@ -193,7 +155,7 @@ class ClusterPhase:
         except LOST as error:
             if flight.stopped:
                 return Done(flight.index, flight.seconds, died=flight.stopped)
-            self._look(now=True)
+            self.nodes.look(self._flights.taken(), now=True)
             return self._lost(flight, error)
         except (WorkerCrashedError, OutOfMemoryError) as error:
             reason = "memory ran out on its node" if isinstance(error, OutOfMemoryError) else CRASHED
@@ -247,9 +209,8 @@ class ClusterPhase:
         here = NodeAffinitySchedulingStrategy(flight.node, soft=False)
         task = self._pack.options(num_cpus=0, max_retries=0, scheduling_strategy=here)
         reference = task.remote(model, self.cache, flight.job.cell.device)
-        self._flights[reference] = replace(
-            flight, reference=reference, takes={}, trained=done, doing="fetching the model"
-        )
+        fetching = replace(flight, reference=reference, takes={}, trained=done, doing="fetching the model")
+        self._flights.add(fetching)
         return None
 
     def _lost(self, flight: Flight, error: Exception) -> Done | None:
@@ -267,12 +228,6 @@ class ClusterPhase:
             return replace(done, died=flight.stopped, crashed=False)
         if self.waiting.crashed(flight.index, flight.node, TRIES) >= TRIES:
             return replace(done, died=f"{done.died}; {TRIES} tries")
-        avoided = flight.node not in self.waiting.fit(None, self.nodes)
-        if avoided and self.waiting.in_doubt(flight.node) == IN_A_ROW:
-            self.say(
-                f"node {self._host(flight.node)}: {IN_A_ROW} jobs in a row crashed there ({done.died}); "
-                "it is given no more as long as other nodes are left"
-            )
         return None
 
     def _named(self, error: BaseException, flight: Flight) -> BaseException:

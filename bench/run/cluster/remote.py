@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -33,7 +34,7 @@ FINAL = 20.0  # seconds that the child has to end by itself
 class Ticket:
     """A job on its way to a node."""
 
-    index: int
+    number: int  # of its flight
     job: bytes  # pickled
     run: str  # the name of the run
     code: Code  # that the driver runs
@@ -82,15 +83,16 @@ def take(ticket: Ticket, board: Any) -> Answer:
     """Run the job of ``ticket`` on this node. board: where it tells what it is doing."""
     if other := difference(code(), ticket.code):
         return Answer(other_code=other)
-    board.tell.remote(ticket.index, 0.0, "")  # it has begun
+    board.tell.remote(ticket.number, 0.0, "")  # it has begun
     cache = Cache(ticket.cache or default_root(ticket.device))
     if lacks := _fetched(ticket, cache):
         return Answer(lacks=lacks)
     moved = {(content.field, content.given): str(_place(content, cache)) for content in ticket.contents}
     child = _child_for(ticket)
     try:
-        child.pipe.send((ticket.job, ticket.cache, moved))
-        answer = _wait(child, ticket.index, board)
+        with suppress(ConnectionError):  # it ended before it read all, and may have said why
+            child.pipe.send((ticket.job, ticket.cache, moved))
+        answer = _wait(child, ticket.number, board)
     except KeyboardInterrupt:  # cancelled, perhaps in the middle of a message
         child.end()
         raise
@@ -143,7 +145,7 @@ def _write(files: Files, name: str, empty: Path) -> None:
         write({file: content}, empty / name)
 
 
-def _wait(child: Child, index: int, board: Any) -> Answer:
+def _wait(child: Child, number: int, board: Any) -> Answer:
     """What became of the job at hand. Raises EOFError where the child crashed."""
     begin = told_at = time.monotonic()
     doing, told = "", None
@@ -159,7 +161,7 @@ def _wait(child: Child, index: int, board: Any) -> Answer:
         now = time.monotonic()
         if doing != told and now - told_at > TOLD_EVERY / 4 and (told is None or now - told_at > TOLD_EVERY):
             told, told_at = doing, now
-            board.tell.remote(index, now - begin, doing)
+            board.tell.remote(number, now - begin, doing)
 
 
 def _child_for(ticket: Ticket) -> Child:
@@ -188,9 +190,9 @@ class Board:
     def __init__(self) -> None:
         self._told: dict[int, tuple[float, str]] = {}
 
-    def tell(self, index: int, seconds: float, doing: str) -> None:
-        """The job at ``index`` has been running for some seconds."""
-        self._told[index] = (seconds, doing)
+    def tell(self, number: int, seconds: float, doing: str) -> None:
+        """The job of the flight with this number has been running for some seconds."""
+        self._told[number] = (seconds, doing)
 
     def read(self) -> dict[int, tuple[float, str]]:
         """What was told since this was called last."""

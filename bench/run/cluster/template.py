@@ -47,13 +47,17 @@ def serve(pipe: Connection, threads: int, run: str) -> None:
             if not isinstance(job, Unreadable):
                 cell = replace(job.cell, task=relocated(job.cell.task, moved))
                 job = replace(job, cell=cell, cache=cache or default_root(job.cell.device))
-            if worker is None or not worker.alive:
-                worker = Worker(context, partial(_start_worker, threads), [pipe])
             jobs: Any = {number: job}  # each job has a number of its own: what an earlier one still sends is not its
-            worker.give(number, jobs)
-            done = _outcome(worker, pipe)
-            if not worker.alive:
-                worker.end()
+            while True:
+                if fresh := worker is None or not worker.alive:
+                    worker = Worker(context, partial(_start_worker, threads), [pipe])
+                assert worker is not None
+                worker.give(number, jobs)
+                done = _outcome(worker, pipe)
+                if not worker.alive:
+                    worker.end()
+                if fresh or worker.began or not done.crashed:  # else it died of what an earlier job left behind
+                    break
             pipe.send(("done", pickle.dumps(done), done.crashed))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from bench.run.cluster.placement import Node, Queue
 
@@ -17,6 +17,9 @@ class Waiting:
     as when its memory is faulty. So a node is in doubt for every job that crashed there since one last ended there as
     it should. A job that has crashed runs again on a node that is not in doubt; one that crashes at each of its tries
     puts no node in doubt. A node on which several jobs crashed in a row is given none as long as there are others.
+
+    Methods that choose a node are given all that are alive, and the ids of those that are ``open`` to this run. It
+    never waits for what may never come: where others hold all of a node, that one may do better is no reason to wait.
     """
 
     def __init__(self, queue: Queue):
@@ -55,13 +58,20 @@ class Waiting:
             self._doubts.pop(node, None)
 
     def in_doubt(self, node: str) -> int:
-        """How many jobs have crashed on ``node`` since one last ended there as it should."""
+        """For how many jobs ``node`` is in doubt."""
         return len(self._doubts.get(node, ()))
 
-    def next(self, places: Sequence[Node], nodes: Iterable[Node]) -> tuple[int, Node] | None:
-        """Take a job for the first of ``places`` that one may go to. nodes: all that are alive."""
+    def avoided(self, nodes: Iterable[Node], open_ones: Collection[str]) -> set[str]:
+        """Those of ``nodes`` that are given no job that has not crashed."""
         alive = list(nodes)
-        fit = {index: self.fit(index, alive) for index in (*self._again, None)}
+        return {node.id for node in alive} - self.fit(None, alive, open_ones)
+
+    def next(
+        self, places: Sequence[Node], nodes: Iterable[Node], open_ones: Collection[str]
+    ) -> tuple[int, Node] | None:
+        """Take a job for the first of ``places`` that one may go to."""
+        alive = list(nodes)
+        fit = {index: self.fit(index, alive, open_ones) for index in (*self._again, None)}
         for node in places:
             if (again := next((index for index in self._again if node.id in fit[index]), None)) is not None:
                 self._again.remove(again)
@@ -70,10 +80,12 @@ class Waiting:
                 return taken, node
         return None
 
-    def fit(self, index: int | None, nodes: Iterable[Node]) -> set[str]:
+    def fit(self, index: int | None, nodes: Iterable[Node], open_ones: Collection[str]) -> set[str]:
         """Those of ``nodes`` that the job at ``index`` may go to; None for one that has not crashed."""
-        alive = {node.id for node in nodes}
         crashes = self._crashes.get(index, ()) if index is not None else ()
-        most = 0 if crashes else IN_A_ROW - 1
-        elsewhere = {node for node in alive if node not in crashes}
-        return {node for node in elsewhere if self.in_doubt(node) <= most} or elsewhere or alive
+        ranks = {}
+        for node in nodes:
+            doubts, again = self.in_doubt(node.id), node.id in crashes
+            ranks[node.id] = (doubts >= IN_A_ROW, again, bool(crashes and doubts))
+        best = min((rank for node, rank in ranks.items() if node in open_ones), default=(True, True, True))
+        return {node for node, rank in ranks.items() if rank <= best}

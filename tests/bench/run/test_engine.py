@@ -12,6 +12,7 @@ from functools import partial
 import pytest
 import torch
 
+from bench.measure import isolation
 from bench.run.engine import run_jobs
 
 NOTHING = partial(int)  # importable by a worker, as a function of this module is not
@@ -85,6 +86,23 @@ def comes_back_twice() -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
+def leave_something_behind() -> None:
+    isolation._changed = True
+
+
+def test_no_job_goes_to_a_process_that_ends_as_an_earlier_one_left_something_behind():
+    """Nor is one that waits until such processes have ended."""
+    slow = partial(time.sleep, 1.0)
+    needing = partial(pow, 2, 1)
+    needing.needs = slow
+    for jobs in (
+        [leave_something_behind] * 3 + [slow],
+        [leave_something_behind, leave_something_behind, slow, needing],
+    ):
+        done = list(run_jobs(jobs, 3, NOTHING))
+        assert len(done) == 4 and not any(each.died or each.crashed for each in done), done
+
+
 def test_a_job_that_comes_back_twice_has_one_outcome():
     """The second would be taken for that of the next job, and its process for one that takes jobs."""
     jobs = [comes_back_twice, partial(time.sleep, 1), partial(pow, 2, 1), partial(pow, 2, 2)]

@@ -18,25 +18,27 @@ FULL = errno.ENOSPC, os.strerror(errno.ENOSPC)
 @pytest.mark.parametrize("apart", [False, True])
 def test_jobs_that_wait_too_long_go_elsewhere_one_to_a_machine(monkeypatch, apart):
     """Where they are timed, no two go to one machine, nor to one where another still waits."""
+    from bench.run.cluster import flights as module
     from bench.run.cluster import phase as phases
     from bench.run.cluster.placement import Node, Queue
     from bench.run.cluster.waiting import Waiting
 
-    monkeypatch.setattr(phases.ray, "cancel", lambda reference: None)
+    monkeypatch.setattr(module.ray, "cancel", lambda reference: None)
     hosts = {"a": "first", "b": "first", "c": "second", "d": "second", "e": "third"}
-    flights = [SimpleNamespace(index=n, node="a", reference=n, waits=True, overdue=True) for n in range(3)]
+    flights = object.__new__(module.Flights)
+    flights._known = module.WAIT + 1  # they were sent at 0
+    flights._all = {n: SimpleNamespace(index=n, node="a", reference=n, waits=True, sent=0) for n in range(3)}
     phase = object.__new__(phases.ClusterPhase)
     phase.nodes = [Node(node, host, 1, 1) for node, host in hosts.items()]
     phase.waiting = Waiting(Queue([], []))
-    phase.apart, phase.limit, phase._flights = apart, 10, {each.reference: each for each in flights}
-    phase._overdue = lambda flight: flight.overdue
+    phase.apart, phase.limit, phase._flights = apart, 10, flights
 
     def send(index, node):
-        phase._flights[f"again {index}"] = SimpleNamespace(node=node.id, overdue=False, waits=False)
+        flights.add(SimpleNamespace(node=node.id, reference=f"again {index}", waits=False))
 
     phase._send = send
     phase._take_back()
-    sent = [each.node for each in phase._flights.values() if not each.overdue]
+    sent = [each.node for each in flights.in_time()]
     assert sent == (["c", "e"] if apart else ["b", "c", "d"])
 
 
@@ -132,7 +134,8 @@ def test_a_cell_that_fits_no_node_is_refused_at_once(monkeypatch, options, resou
     with pytest.raises(InputError) as caught:
         nodes.Nodes(options)
     assert str(caught.value) == (
-        f"no node of the cluster has {resources} for a cell (--cpus-per-cell, --gpus-per-cell): the largest has {said}"
+        f"no node of the cluster has {resources} for a cell (--cpus-per-cell, --gpus-per-cell): the largest so far has "
+        + said
     )
     monkeypatch.setattr(nodes, "ray", ray_of({}))  # a head, whose nodes are to come
     assert nodes.Nodes(options).slots == 0

@@ -30,12 +30,12 @@ def test_a_cell_that_others_were_quicker_than_is_taken_back(place, nodes, monkey
     """The first look shows nothing of the others, as if they came a moment later."""
 
     def quicker() -> None:
+        from bench.run.cluster import flights
         from bench.run.cluster import nodes as module
-        from bench.run.cluster import phase
 
         looks = chain([dict], repeat(module.available_resources_per_node))
         monkeypatch.setattr(module, "available_resources_per_node", lambda: next(looks)())
-        monkeypatch.setattr(phase, "WAIT", 3.0)
+        monkeypatch.setattr(flights, "WAIT", 3.0)
 
     with nodes.used_by_others(2):
         run = nodes.run(place, *FLAGS, before=quicker)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
-import sys
+import threading
+import time
 from collections.abc import Iterator
-from multiprocessing import Pipe, get_context
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from types import SimpleNamespace
 
 import pytest
 
+from bench.measure import isolation
+from bench.run.cluster import remote
+from bench.run.cluster.code import code
 from bench.run.cluster.template import serve
 from bench.run.jobs import Unreadable
-from tests.fixtures.runs import ROOT
 
 
 @pytest.fixture
@@ -39,23 +42,48 @@ def test_jobs_are_run_one_after_the_other_in_one_process(template):
         assert (kind, done.value, crashed) == ("done", f"job {number}", False), done
 
 
+class ChangesItsProcess(Unreadable):
+    def __call__(self) -> str:
+        isolation._changed = True
+        return super().__call__()
+
+
+class EndsItsProcessLater(Unreadable):
+    def __call__(self) -> str:
+        threading.Timer(0.2, os._exit, [3]).start()
+        return super().__call__()
+
+
+@pytest.mark.parametrize("first", [ChangesItsProcess, EndsItsProcessLater])
+def test_no_job_pays_for_what_an_earlier_one_left_in_its_process(template, first):
+    for job in (first("first"), Unreadable("second"), Unreadable("third")):
+        template.send((pickle.dumps(job), None, {}))
+        assert template.poll(60), "it has not answered"
+        _, content, crashed = template.recv()
+        assert (pickle.loads(content).value, crashed) == (job.reason, False)
+        time.sleep(0.4)  # its process has ended
+
+
+@pytest.mark.parametrize("size", [0, 2**21], ids=["small", "large"])  # the latter is more than it takes unread
 @pytest.mark.parametrize(
-    ("broken", "why"),
+    ("broken", "answer"),
     [
-        ("raise ImportError('libcudart.so.12:\\n no such file')", "ImportError: libcudart.so.12: no such file"),
-        ("import os; os._exit(3)", None),  # without a word: its process has crashed
+        (
+            "raise ImportError('libcudart.so.12:\\n no such file')",
+            remote.Answer(unable="ImportError: libcudart.so.12: no such file"),
+        ),
+        ("import os; os._exit(3)", remote.Answer(crashed=True)),
     ],
+    ids=["raises", "ends"],
 )
-def test_why_none_starts_is_said(tmp_path, broken, why):
-    """As where torch does not load."""
+def test_a_node_on_which_torch_does_not_load(tmp_path, monkeypatch, broken, answer, size):
     (tmp_path / "torch.py").write_text(broken)
-    here, there = Pipe()
-    command = [sys.executable, "-m", "bench.run.cluster.child", str(there.fileno()), "1", "run"]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    with subprocess.Popen(command, env=environment, pass_fds=[there.fileno()], stderr=subprocess.DEVNULL) as process:
-        there.close()
-        assert process.wait(60) != 0
-    if why:
-        assert here.recv() == ("unable", why)
-    with pytest.raises(EOFError):
-        here.recv()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ticket = remote.Ticket(0, bytes(size), "run", code(), 1, tmp_path / "cache", "cpu", "", "", (), {})
+    board = SimpleNamespace(tell=SimpleNamespace(remote=lambda *told: None))
+    try:
+        assert remote.take(ticket, board) == answer
+    finally:
+        if remote._child is not None:
+            remote._child.end()
+            remote._child = None
