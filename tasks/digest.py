@@ -148,7 +148,7 @@ def source_of(module: str) -> str:
         return ""
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
         return ""
-    return Path(spec.origin).read_text(encoding="utf-8")
+    return importlib.util.decode_source(Path(spec.origin).read_bytes())  # in the encoding that it names
 
 
 def modules_below(package: str) -> list[str]:

@@ -41,6 +41,7 @@ gpus = _in_range(
     lambda value: 1e-4 <= value < 1 or value in range(1025),  # Ray counts ten-thousandths
     "a share of a GPU from 0.0001 on, or a whole number",
 )
+real = _in_range(number, lambda value: value == value, "a number")
 points = _in_range(number, lambda value: 0 <= value <= 100, "points of accuracy, from 0 to 100")
 
 

@@ -82,5 +82,5 @@ def _kind(field: FieldInfo) -> dict[str, Any]:
         return {"choices": get_args(field.annotation)}
     if get_origin(field.annotation) is tuple:
         return {"metavar": f"{field.title}[,{field.title}]"}
-    numbers: dict[Any, Callable[[str], float]] = {int: types.positive, float: types.number}
+    numbers: dict[Any, Callable[[str], float]] = {int: types.positive, float: types.real}
     return {"type": numbers.get(field.annotation) or types.filled, "metavar": field.title}

@@ -29,7 +29,7 @@ def provenance() -> Provenance:
         system=f"{platform.system()} {platform.machine()}",
         processor=_processor(),
         commit=_git("rev-parse", "HEAD"),
-        dirty=bool(_git("status", "--porcelain", "--", "bench", "methods", "tasks")),
+        dirty=bool(_git("--no-optional-locks", "status", "--porcelain", "--", "bench", "methods", "tasks")),
     )
 
 

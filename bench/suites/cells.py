@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+from unicodedata import normalize
 
 from torch import nn
 
@@ -101,7 +102,7 @@ def plan(suite: Suite, device: str) -> list[Cell]:
     cells = [cell for spec in suite.tasks for cell in _cells_of(spec, suite, device)]
     by_name: dict[str, Cell] = {}
     for cell in cells:
-        if by_name.setdefault(cell.name, cell) is not cell:
+        if by_name.setdefault(normalize("NFC", cell.name).casefold(), cell) is not cell:  # on some disks, the same file
             raise InputError(
                 f"two cells of this suite would share the record {cell.name}: rename one of the data sets or models, "
                 "or run the tasks separately"

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from bench.records.errors import InputError
+from tasks.errors import TaskError
 from tasks.paths import at_home
 from tasks.request import TaskSpec
 
@@ -26,7 +27,7 @@ def validated(kind: type[Request], values: Mapping[str, Any], shown: Callable[[s
     except ValidationError as error:
         mistake = error.errors()[0]
     cause = mistake.get("ctx", {}).get("error")
-    if isinstance(cause, InputError):
+    if isinstance(cause, (InputError, TaskError)):
         raise cause
     if not mistake["loc"]:  # fields that do not go together
         raise InputError(str(cause))
@@ -43,6 +44,7 @@ def task_spec(values: Mapping[str, Any], shown: Callable[[str, Any], str]) -> Ta
         if value == "":
             raise InputError(f"{shown(key, value)}: expected {_expected(TaskSpec.model_fields[key])}")
     spec = validated(TaskSpec, values, shown)
+    spec = spec.model_copy(update={"mirror": at_home(spec.mirror)})
     if spec.harness_tasks:
         from tasks.harness.files import check_files
 

@@ -10,7 +10,7 @@ from bench.records.errors import CorruptRecord, InputError, OtherProtocol
 from bench.records.schema import FinishedRecord, Record
 from bench.records.storage.files import tell
 from bench.records.storage.names import is_own_place
-from bench.records.storage.packed import is_packed
+from bench.records.storage.packed import archive_of, is_packed
 from bench.records.storage.store import Store
 
 
@@ -36,6 +36,8 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
         tell(f"left out, as {first} is of the same cell: {path}")
         del records[path]
     if not paths:
+        if (archive := archive_of(store.folder)).exists():
+            raise InputError(f"{store.folder}: no records there; to read those of {archive}, remove that empty folder")
         raise InputError(
             f"{folder}: no records there (expected {store.folder}/TASK.DATA.MODEL/METHOD/seedN.json); give the folder "
             "of a run, as `headbench run --out` wrote it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from bench.records.errors import CorruptRecord, InputError, OtherProtocol
 from bench.records.schema import RECORD, FinishedRecord, Record
-from bench.records.storage.files import digest_of, folders_above, naming, temporary
+from bench.records.storage.files import digest_of, folders_above, locked, naming, temporary
 from bench.records.storage.names import is_own_place
 from bench.records.storage.packed import stored
 from bench.records.storage.store import Store
@@ -165,14 +166,19 @@ def put(path: Path, content: bytes) -> None:
 
 @contextmanager
 def new_records(out: Path, flag: str = "--out ") -> Iterator[Path]:
-    """A folder to fill, which becomes ``out``'s folder of records at the end, or goes again where that fails."""
-    with folders_above(_unfinished(out), flag):
-        place = _unfinished(out)
+    """A folder to fill, which becomes ``out``'s folder of records at the end, or goes again where that fails.
+
+    Raises InputError where another process on this machine was quicker.
+    """
+    with folders_above(_unfinished(out), flag), locked(out):
+        place, records = _unfinished(out), Store(out).folder
+        if os.path.lexists(records):
+            raise InputError(f"{records}: exists already; another process has just written it")
         try:
             shutil.rmtree(place, ignore_errors=True)  # of a process that was killed
             place.mkdir()
             yield place
-            place.rename(Store(out).folder)
+            place.rename(records)
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
             raise

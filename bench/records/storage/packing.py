@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.records.errors import InputError
 from bench.records.storage.current import read_current
+from bench.records.storage.files import locked
 from bench.records.storage.merge import Source, files_of, new_records, put
 from bench.records.storage.packed import archive_of, contents, is_packed, write_archive
 from bench.records.storage.store import Store
@@ -27,7 +30,8 @@ def pack(run: Path) -> Packed:
 
     Corrupt records are named on standard error and left out, and so are those of other protocols. Raises InputError
     where there are no others, they are packed already, or are too many for one file, and where the archive that is
-    there has other records too or is none, so that nothing is lost.
+    there is none, or has records that the folder lacks, has under another key or has as failed, so that no result is
+    lost.
     """
     archive = archive_of(Store(run).folder)
     if is_packed(Store(run).folder):
@@ -35,12 +39,26 @@ def pack(run: Path) -> Packed:
     records, others = read_current(run)
     sources = [Source.of(run, path, record) for path, record in records.items()]
     files = {f"{each.name}{suffix}": content for each in sources for suffix, content in files_of(each).items()}
-    if archive.exists() and (lost := contents(archive).keys() - files.keys()):
-        raise InputError(
-            f"{archive}: would lose what it holds and the folder of records does not, such as {min(lost)}: move it away"
-        )
-    write_archive(archive, files)
+    with locked(run):
+        if archive.exists() and (lost := _lost(contents(archive), files)):
+            raise InputError(
+                f"{archive}: would lose what it holds and the folder of records does not, such as {lost}: move it away"
+            )
+        write_archive(archive, files)
     return Packed(archive, len(sources), others)
+
+
+def _lost(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> str:
+    """The first file of ``old`` whose result is not in ``new``; empty if all are. Of files in archives, by name."""
+    for name in sorted(old):
+        if name not in new:
+            return name
+        if name.endswith(".json"):
+            before, after = (json.loads(files[name]) for files in (old, new))
+            results = [each.get("key") if each.get("status") == "done" else None for each in (before, after)]
+            if results[0] is not None and results[0] != results[1]:
+                return name
+    return ""
 
 
 def unpack(run: Path) -> tuple[Path, int]:

@@ -166,11 +166,15 @@ class Store:
         """The files of all records, sorted.
 
         What is no file, such as a pipe, and what has another name, such as a copy of a record, is named and skipped.
+        Raises OSError, which names the folder, where one cannot be read.
         """
         if packed := self._packed():
             return sorted(self.folder / name for name in packed if NAME.fullmatch(Path(name).name))
         records = []
-        for path in sorted(self.folder.glob("*/*/*.json")):
+        folders = [self.folder] if self.folder.is_dir() else []
+        for _ in ("TASK", "METHOD"):
+            folders = [each for folder in folders for each in folder.iterdir() if each.is_dir()]
+        for path in sorted(path for folder in folders for path in folder.iterdir() if path.name.endswith(".json")):
             if not NAME.fullmatch(path.name):
                 tell(f"skipped, as its name is not that of a record, seedN.json: {path}")
             elif not path.is_file():

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import main
+from bench.records.storage.files import TEMPORARY
 
 ROOT = Path(__file__).parents[3]
 METHODS = ("--methods", "none,michel,ae", "--seeds", "3")
@@ -127,7 +128,7 @@ def test_a_full_disk_ends_in_one_line_and_keeps_what_was_finished(place):
     assert error.startswith(f"headbench: error: {place.out}/") and "No space left on device" in error
     assert error.endswith("finished cells are kept: run the command again to continue")
     names = [path for path in left.rglob("*") if path.is_file()]
-    assert not [path for path in names if path.suffix == ".tmp"]
+    assert not [path for path in names if path.name.endswith(TEMPORARY)]
     records = [path for path in names if path.suffix == ".json"]
     assert records and all(json.loads(path.read_text())["status"] == "done" for path in records)
     # On a disk with room again, only the rest is run.

@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from bench.records.storage.files import TEMPORARY
 from tasks.text_classification import TextClassification
 
 METHODS = """
@@ -164,7 +165,7 @@ def test_every_cell_ends_in_a_record_whatever_its_method_does_to_the_process(pla
         "hangs": "it took longer than 5 s (--timeout)",
         "kills": "its process ended with signal SIGKILL, as when memory runs out",
     }
-    assert not [name for name in place.files() if ".tmp" in name]
+    assert not [name for name in place.files() if name.endswith(TEMPORARY)]
     output = capfd.readouterr()
     assert "Traceback" not in output.out + output.err
     assert "  hangs on tiny-bert, tiny, seed 0: " in output.err  # named while it was at hand

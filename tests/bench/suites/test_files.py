@@ -241,3 +241,19 @@ def test_a_folder_with_the_name_of_a_suite_does_not_hide_it(tmp_path, monkeypatc
     assert load_suite("mini").name == "mini"
     with pytest.raises(InputError, match=r"^suite own: expected the name of a built-in suite, or a path that ends in"):
         load_suite("own")
+
+
+def test_a_mirror_in_the_users_folder_is_found(toml, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "copies").mkdir()
+    (task,) = load_suite(str(toml(TASK + "mirror = '~/copies'"))).tasks
+    assert task.mirror == str(tmp_path / "copies")
+
+
+def test_a_fault_of_a_task_file_is_told_by_its_place_alone(toml, tmp_path, complaint):
+    pytest.importorskip("lm_eval")
+    file = tmp_path / "own.yaml"
+    file.write_text("task: [")
+    line = complaint("run", "--suite", toml(f"[[tasks]]\ntask = 'harness'\nharness_tasks = ['{file}']\n"))
+    assert line.partition(": ")[0] in (str(file), f"suite {tmp_path}") or str(file) in line
+    assert "[[" not in line and "{'task'" not in line

@@ -224,3 +224,16 @@ def test_what_is_in_no_description_is_read_by_code_that_finds_alone():
             if isinstance(node, ast.ImportFrom) and node.module in FINDING:
                 names = {alias.name for alias in node.names}
                 assert names <= kinds | whole | {"UNITS", "check_names"}, f"{module} imports {names}"
+
+
+def test_source_is_read_in_its_own_encoding(tmp_path, monkeypatch):
+    """As Python reads it."""
+    code = "name = 'é'\n"
+    for name, content in {
+        "plain_source": code.encode(),
+        "source_with_a_mark": code.encode("utf-8-sig"),
+        "source_of_latin_1": ("# coding: latin-1\n" + code).encode("latin-1"),
+    }.items():
+        (tmp_path / f"{name}.py").write_bytes(content)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert len({digest_of_source(name) for name in ("plain_source", "source_with_a_mark", "source_of_latin_1")}) == 1

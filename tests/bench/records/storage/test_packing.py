@@ -6,6 +6,8 @@ import io
 import lzma
 import shutil
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -253,3 +255,47 @@ def test_a_folder_in_place_of_the_archive_is_refused(run):
 def test_nothing_to_unpack(tmp_path):
     with pytest.raises(InputError, match="nothing to unpack"):
         unpack(tmp_path)
+
+
+def test_a_result_that_another_replaced_is_not_lost_from_the_archive(run, make_record):
+    """The folder has a record of the same name, made under other settings, or of a failure."""
+    content = pack(run).archive.read_bytes()
+    store = Store(run)
+    path = store.path("t/m/seed1")
+    record = store.read(path)
+    failed = FailedRecord(cell=record.cell, provenance=record.provenance, reason="ValueError: no")
+    for other in (record.model_copy(update={"key": "other"}), failed):
+        store.write("t/m/seed1", other, read_arrays(path) if other is not failed else {})
+        with pytest.raises(InputError, match=r"would lose .*, such as t/m/seed1\.json: move it away"):
+            pack(run)
+        assert (run / "records.tar.xz").read_bytes() == content
+
+
+def test_of_two_that_unpack_at_once_one_does(archive):
+    """The other waits, and then says what is there."""
+    run = archive.parent
+    with ThreadPoolExecutor(4) as pool:
+        ended = [pool.submit(unpack, run) for _ in range(4)]
+        errors = [each.exception() for each in ended]
+    assert len([error for error in errors if error is None]) == 1
+    assert all(isinstance(error, InputError) and "exists already" in str(error) for error in errors if error)
+    assert len(read_current(run)[0]) == 3
+
+
+def test_an_empty_folder_beside_an_archive_is_told(archive):
+    (archive.parent / "records").mkdir()
+    with pytest.raises(InputError, match=r"to read those of .*records\.tar\.xz, remove that empty folder"):
+        read_current(archive.parent)
+
+
+def test_a_folder_that_cannot_be_read_is_not_left_out(run, monkeypatch):
+    iterdir = Path.iterdir
+
+    def refused(path):
+        if path.name == "n":
+            raise PermissionError(13, "Permission denied", str(path))
+        return iterdir(path)
+
+    monkeypatch.setattr(Path, "iterdir", refused)  # root may read all
+    with pytest.raises(PermissionError, match="t/n"):
+        pack(run)
