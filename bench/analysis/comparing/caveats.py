@@ -14,6 +14,7 @@ from bench.analysis.run_results import FinishedCell, RunResults, SeedPairs
 from bench.records.schema import CellInfo, TaskKey
 
 Cells = Sequence[FinishedCell]
+ALIKE = 1.05  # times as long as another training, which is not said: steps are whole
 
 
 def caveats(
@@ -58,21 +59,26 @@ def _controls(results: RunResults, a: str, b: str) -> list[str]:
 
 
 def _trained(a: Cells, b: Cells) -> list[str]:
-    """That one of the methods was trained where the other was not, and for which shares of the task's training."""
+    """That one of the methods was trained longer than the other, for which shares of the task's training."""
     found = []
     for own, others in ((a, b), (b, a)):
         shares = [
-            100 * (share_trained(one.record) or 0.0)
+            (share_trained(one.record) or 0.0, share_trained(other.record) or 0.0)
             for one, other in zip(own, others, strict=True)
-            if one.record.cell.trained and not other.record.cell.trained
         ]
-        if shares:
-            share = f"{min(shares):.3g}" + (f" to {max(shares):.3g}" if max(shares) > min(shares) else "")
+        if longer := [pair for pair in shares if pair[0] > ALIKE * pair[1]]:
+            trained, less = map(_percent, zip(*longer, strict=True))
             found.append(
-                f"{own[0].record.cell.label} was trained at each level, for {share} % of the task's own training, and "
-                f"{others[0].record.cell.label} was not: part of the difference is due to training"
+                f"{own[0].record.cell.label} was trained at each level, for {trained} of the task's own training, and "
+                f"{others[0].record.cell.label} {'was not' if less == '0 %' else f'for {less}'}: part of the "
+                "difference is due to training"
             )
     return found
+
+
+def _percent(shares: Sequence[float]) -> str:
+    low, high = 100 * min(shares), 100 * max(shares)
+    return f"{low:.3g}" + (f" to {high:.3g}" if high > low else "") + " %"
 
 
 def _recovered(a: CellInfo, b: CellInfo) -> list[str]:

@@ -45,7 +45,7 @@ def slowdown(pairs: Sequence[Twin], alpha: float) -> Slowdown | str:
     alike = [twin for twin in pairs if same_choices(twin.before.finished.result, twin.after.finished.result)]
     if not alike:
         return "other units were chosen"
-    timed = [twin for twin in alike if all(_is_timed(run.finished) for run in (twin.before, twin.after))]
+    timed = [twin for twin in alike if _is_timed(twin.before.finished, twin.after.finished)]
     if not timed:
         return "scoring takes no time"
     logs = np.array([log(_relative(twin.after.finished) / _relative(twin.before.finished)) for twin in timed])
@@ -70,11 +70,12 @@ def _seconds(record: FinishedRecord) -> tuple[float, float]:
     return measured.scoring_seconds or measured.method_training_seconds, measured.evaluation_seconds
 
 
-def _is_timed(record: FinishedRecord) -> bool:
-    scoring, control = _seconds(record)
-    return scoring >= SHORTEST and control > 0
+def _is_timed(*records: FinishedRecord) -> bool:
+    """Whether one of ``records`` took long enough to be measured."""
+    scoring, control = zip(*map(_seconds, records), strict=True)
+    return max(scoring) >= SHORTEST and min(control) > 0
 
 
 def _relative(record: FinishedRecord) -> float:
     scoring, control = _seconds(record)
-    return scoring / control
+    return max(scoring, SHORTEST) / control

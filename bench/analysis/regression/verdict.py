@@ -72,7 +72,12 @@ def _verdict(label: str, pairs: list[Twin], declared: bool, limits: Limits, alph
         remarks.append(f"{failing} of {len(pairs)} cells fail, as in the baseline")
     unknown = kept is not None and kept.unknown(limits.points)
     moved = any(twin.environment_changes and not _is_equal(twin) for twin in done)
-    status = FAILED if reasons else UNKNOWN if unknown else CHANGED if changed else NO_LOSS if moved else SAME
+    if reasons:
+        status = FAILED
+    elif unknown or not (done or changed):  # in the latter case nothing was compared
+        status = UNKNOWN
+    else:
+        status = CHANGED if changed else NO_LOSS if moved else SAME
     return Verdict(label, status, tuple(reasons), tuple(remarks), len(pairs))
 
 

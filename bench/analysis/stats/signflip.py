@@ -61,12 +61,13 @@ def sign_flip_interval(
         rejected = alpha * (1 + len(sums) // 2) - 1
     if rejected < -ROUNDING:
         return None
+    sums = np.where(np.abs(sums) <= ROUNDING * np.abs(d * w).sum(), 0.0, sums)  # equal to 0, as for the p-value
     some = sizes > ROUNDING * w.sum()  # flipping no sign, the empty subset, counts against every θ
     means = np.divide(sums, sizes, out=np.zeros_like(sums), where=some)
     rank = int(rejected + ROUNDING)
     low = np.partition(np.where(some, means, -np.inf), rank)[rank]
     high = -np.partition(np.where(some, -means, -np.inf), rank)[rank]
-    return (float(low), float(high)) if np.isfinite(low) else None
+    return (float(low) + 0.0, float(high) + 0.0) if np.isfinite(low) else None  # 0.0, not -0.0
 
 
 def samples_needed(alpha: float, tests: int = 1) -> int:

@@ -327,6 +327,15 @@ def test_a_trained_method_against_one_that_is_not(keep):
     assert "Note" not in words(compare(folder, "dsp-joint", "ste"))
 
 
+def test_a_method_that_trains_longer_than_another(keep):
+    reports = {"reports": {0: {"steps": 150.0}}, "passes": {"forward": 1, "backward": 1}}
+    own = {"change": {"options": {"epochs": 1.0}}, "training": {"steps": 300}, "result": {"method_training": reports}}
+    keep("dsp-joint", trained=0.1, **own)
+    folder = keep("ste", trained=0.1)
+    said = "Note that dsp-joint was trained at each level, for 50 % of the task's own training, and ste for 10 %: part"
+    assert said in words(compare(folder, "ste", "dsp-joint"))
+
+
 def test_heads_and_neurons_are_compared_by_parameters(keep):
     """michel removes 0, 25 and 50 % of the parameters, amp 0, 50 and 100 %: they are compared up to 50 %."""
     keep("amp", [0.9, 0.9, 0.5], neurons=True, megabytes=[4.0, 2.0, 0.0])

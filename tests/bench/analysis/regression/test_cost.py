@@ -89,6 +89,13 @@ def test_what_cannot_be_told_is_said(keep, regress, before, after, said):
     assert f"speed not judged: {said}" in regress()[1]
 
 
+def test_a_scorer_that_took_no_time_may_become_slow(keep, regress):
+    keep("before", seeds=SEEDS, scoring=lambda seed: 0.001)
+    keep("after", seeds=SEEDS, scoring=lambda seed: 1.0)
+    code, said = regress()
+    assert code == 1 and "200" in said  # times the least that can be measured
+
+
 @pytest.mark.parametrize(("passes", "code"), [(128, 0), (140, 0), (256, 1)])
 def test_passes_are_exact_and_elsewhere_a_cost(keep, regress, passes, code):
     keep("before")

@@ -88,7 +88,7 @@ def test_failures_that_are_new_are_regressions(keep, regress):
     assert code == 1
     assert "FAILED  michel\n          fails now in 1 of 1 cells (classification, seed 0: KeyError: 'q')" in said
     assert "changed ae\n          failed before" in said
-    assert "1 of 1 cells fail, as in the baseline (gnorm)" in said
+    assert "unknown gnorm\n          1 of 1 cells fail, as in the baseline" in said
     assert regress("--changed", "michel")[0] == 1
 
 
@@ -97,3 +97,11 @@ def test_another_recovery_is_named_by_its_level(keep, regress):
     keep("after", recovery={4: {"recovered": 1.0}, 8: {"recovered": 0.0}})
     code, said = regress()
     assert code == 1 and "recovery in 1 of 1 cells (classification, seed 0: other 4)" in said
+
+
+def test_of_a_method_that_fails_in_both_nothing_is_known(keep, regress):
+    for folder in ("before", "after"):
+        keep(folder)
+        keep(folder, "gnorm", reason="no luck")
+    code, said = regress()
+    assert code == 0 and "not known" in said and "same gnorm" not in said

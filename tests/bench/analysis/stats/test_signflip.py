@@ -162,3 +162,17 @@ def test_random_flips_come_near_all_of_them(monkeypatch, n):
     monkeypatch.setattr(signflip, "EXACT", 0)
     assert sign_flip_p(d, weights) == pytest.approx(exact[0], abs=4 * (exact[0] * (1 - exact[0]) / SAMPLED) ** 0.5)
     assert sign_flip_interval(d, 0.05, weights) == pytest.approx(exact[1], abs=0.02)
+
+
+@given(weighted, any_alpha)
+def test_the_interval_leaves_out_no_difference_exactly_where_the_test_rejects_it(pair, alpha):
+    """Also where an end is 0, which sums of decimal fractions miss by rounding."""
+    d, weights = pair
+    if interval := sign_flip_interval(d, alpha, weights):
+        assert (interval[0] > 0 or interval[1] < 0) == (sign_flip_p(d, weights) <= alpha)
+
+
+def test_an_end_of_0_is_exactly_that():
+    d = np.array([5, -11, -28, -22, -25, -6, 6, -23]) / 1000
+    low, high = sign_flip_interval(d)
+    assert low < 0 and str(high) == "0.0" and sign_flip_p(d) == 14 / 256
