@@ -224,7 +224,7 @@ class Ended:
     def __init__(self, *outcomes: Done) -> None:
         self.outcomes = outcomes
 
-    def run(self, jobs, watch, *, apart: bool = False):
+    def run(self, jobs, watch, say=print, *, apart: bool = False):
         yield from self.outcomes
 
 
