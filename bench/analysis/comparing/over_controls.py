@@ -52,18 +52,22 @@ def over_controls(records: Iterable[FinishedRecord], alpha: float = 0.05) -> dic
     """For each method and each of its controls (``controls_of``) the difference on all tasks of ``records``.
 
     As in ``compare``, quality is averaged over the shares removed, and paired by seed. p-values are adjusted by Holm
-    over the methods of a kind. A control that shares no seed with the method on some task, or was measured there under
-    other settings, is left out.
+    over the methods of a kind. Methods and controls that lack a task are left out, and so is a control that shares no
+    seed with the method on some task, or was measured there under other settings.
     """
     by_label: dict[str, dict[TaskKey, dict[int, Cell]]] = defaultdict(lambda: defaultdict(dict))
     for record in records:
         by_label[record.cell.label][record.task][record.cell.seed] = Cell(record)
     tasks = sorted({task for of_task in by_label.values() for task in of_task})
-    some = {label: next(iter(next(iter(of_task.values())).values())).record for label, of_task in by_label.items()}
+    some = {
+        label: next(iter(of_task[tasks[0]].values())).record
+        for label, of_task in by_label.items()
+        if len(of_task) == len(tasks)
+    }
     families: dict[tuple[str, str], list[tuple[str, str, Samples]]] = defaultdict(list)
-    for label in sorted(by_label):
+    for label in sorted(some):
         for role, control in controls_of(some, label).items():
-            pairs = [_paired(by_label[label].get(task, {}), by_label[control].get(task, {})) for task in tasks]
+            pairs = [_paired(by_label[label][task], by_label[control][task]) for task in tasks]
             samples = [pair for pair in pairs if pair is not None]
             if len(samples) == len(tasks):
                 families[kind(some[label].cell), role].append((label, control, samples))

@@ -83,6 +83,14 @@ def test_a_method_is_compared_on_all_tasks_or_not_at_all(scored, over, keep):
     assert folder
 
 
+def test_a_control_that_lacks_a_task_gives_way_to_one_that_has_all(scored, over, keep):
+    scored(michel=0.08)
+    before = over()["michel"]["random"]
+    change = {"method": "random", "options": {}}
+    keep("ra", data="first", control=True, change=change)  # as like michel as random is, with the shorter label
+    assert before.control == "random" and over()["michel"]["random"] == before
+
+
 def test_records_of_other_settings_are_not_compared(scored, over, keep):
     scored(michel=0.08)
     for data in ("first", "second"):
