@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -111,6 +112,9 @@ RECOVER = Option.of(
     "none",
 )
 
+# Names stand in lists on the command line; the legends of matplotlib show none that begins with an underscore.
+NAME = re.compile(r"[^\W_][\w.-]*")
+
 METHODS: dict[str, Method] = {}
 
 Variants = Mapping[str, Mapping[str, Any]] | None  # presets by name of the variant
@@ -135,8 +139,8 @@ def scorer(
     batch_dependent: options with which the importance of a head depends on how texts are batched, ``{}`` if it always
         does. All other importances must not.
 
-    Raises ValueError if a name is taken, or a parameter is no keyword, OptionError (a ValueError) if a default or a
-    variant is not valid, and TypeError for an option that is not annotated.
+    Raises ValueError if a name is taken or not valid, or a parameter is no keyword, OptionError (a ValueError) if a
+    default or a variant is not valid, and TypeError for an option that is not annotated.
     """
 
     def register(function):
@@ -250,6 +254,11 @@ def _add(base: Method, variants: Variants) -> None:
     named: dict[str, Mapping[str, Any]] = {base.name: {}, **(variants or {})}
     methods = []
     for name, own in named.items():
+        if name == "all" or not NAME.fullmatch(name):
+            raise ValueError(
+                f"method {name!r}: a name consists of letters, digits, '-', '_' and '.', begins with a letter or a "
+                "digit, and is not all"
+            )
         presets = {**base.presets, **{option: base.configure(own)[option] for option in own}}
         methods.append(replace(base, name=name, presets=presets, control=base.is_control(presets)))
     for method in methods:

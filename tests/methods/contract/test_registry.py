@@ -152,6 +152,14 @@ def test_a_name_is_taken_once():
         selector("none", source="nowhere")(example)
 
 
+@pytest.mark.parametrize("name", ["", "all", "_mine", "-mine", "a,b", "a:b", "a b", "a=b", "a/b"])
+def test_a_name_can_be_given_on_the_command_line(name):
+    for wrong in ({"name": name}, {"variants": {name: {"inverse": True}}}):
+        with pytest.raises(ValueError, match=f"method '{name}': a name consists of letters, digits"):
+            register(**wrong)
+    assert not {"example", name} & METHODS.keys()
+
+
 def test_variants_are_presets():
     method = register(variants={"backward": {"inverse": True, "count": "7"}, "other": {"kind": "b"}})
     backward = METHODS["backward"]
