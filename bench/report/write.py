@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.records.schema import TaskKey
 from bench.records.storage.files import folders_above
 from bench.report.board import Board, read_finished, with_results
-from bench.report.figures import lines
+from bench.report.figures.looks import Looks, looks
 from bench.report.files import Files
 from bench.report.output import check_place, put
 from bench.report.pages.budgets import budget_pages
@@ -49,25 +49,27 @@ def report(folder: Path, out: Path) -> Path:
 
 def build(board: Board, out: Path) -> Files:
     """Every file of the report by its path in it, for a report in the folder ``out``."""
-    found, looks = standing(board, board.tasks), lines.looks(board)
+    found, own = standing(board, board.tasks), looks(board)
     published = side_by_side(board.records.values())
     pages = [
-        *(partial(_of_task, board, task, published) for task in board.tasks),
+        *(partial(_of_task, board, task, own, published) for task in board.tasks),
         partial(budget_pages, board),
-        partial(index, board, found, looks, published),
-        *(partial(method_page, board, label, found, looks) for label in board.labels),
+        partial(index, board, found, own, published),
+        *(partial(method_page, board, label, found, own) for label in board.labels),
         partial(published_page, board, published),
         partial(_records, board, out),
     ]
     files: Files = {"page.css": style().encode()}
     for part in made(pages):
+        for name in files.keys() & part.keys():
+            assert files[name] == part[name], f"{name} is made twice, and differs"
         files |= part
     return files
 
 
-def _of_task(board: Board, task: TaskKey, published: Sequence[Comparison]) -> Files:
+def _of_task(board: Board, task: TaskKey, own: Looks, published: Sequence[Comparison]) -> Files:
     heads = heads_page(board, task)
-    return heads | task_page(board, task, lines.looks(board, task), bool(heads), published)
+    return heads | task_page(board, task, own, bool(heads), published)
 
 
 def _records(board: Board, out: Path) -> Files:

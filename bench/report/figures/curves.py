@@ -13,7 +13,8 @@ from bench.analysis.curves import curve, removes
 from bench.analysis.stats.across import performance_profile
 from bench.records.schema import FinishedRecord
 from bench.report.figures.canvas import OTHERS, canvas, legend, short
-from bench.report.figures.lines import GREY, Line, Look
+from bench.report.figures.lines import Line
+from bench.report.figures.looks import GREY, Look
 from bench.report.figures.picture import FAINT, INK, MUTED, PAPER
 from bench.report.figures.quality_axis import QualityAxis
 from bench.report.standing import Standing

@@ -11,7 +11,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from bench.analysis.points import Mean, Point
 from bench.report.figures.canvas import OTHERS, canvas, legend, short
-from bench.report.figures.lines import DASHES
+from bench.report.figures.looks import DASHES
 from bench.report.figures.names import NamedPoint, name_points
 from bench.report.figures.picture import FAINT, MUTED
 from bench.report.figures.ranks import ROLES

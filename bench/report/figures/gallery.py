@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -20,6 +20,7 @@ from bench.report.figures import lines
 from bench.report.figures import ranks as rank_figures
 from bench.report.figures import traces as trace_figures
 from bench.report.figures.head_gallery import LEVEL
+from bench.report.figures.looks import Look, Looks, standing_out
 from bench.report.figures.picture import FORMS, Picture, picture
 from bench.report.figures.quality_axis import QualityAxis
 from bench.report.links import slug, task_slug
@@ -40,7 +41,6 @@ AXES: dict[str, Axis] = {
 }
 # Also by task. (Li et al. 2021 time models at batch 8.)
 TASK_AXES: dict[str, Axis] = AXES | {"latency-b8": (LATENCY.format(8), None, partial(lines.by_speed, batch=8))}
-Looks = Mapping[str, lines.Look]
 
 
 def areas(board: Board, found: Standing) -> Picture:
@@ -59,7 +59,7 @@ def overall_curves(board: Board, looks: Looks) -> list[Picture]:
     for axis, suffix, where, part in _axes(board, AXES):
         what, limits, points = AXES[axis]
         if drawn := lines.overall(part, points):
-            own = lines.looks(board, None, looks, {line.label for line in drawn})
+            own = _of_lines(board, None, looks, drawn)
             only = board.name(part.averaged[0]) if len(part.averaged) == 1 else ""
             draw = partial(curve_figures.curves, drawn, own, only or "Mean over tasks", what, scale, limits)
             caption = f"Quality against {what}{where}: {only or 'mean over tasks'}{_bands(drawn)}."
@@ -74,11 +74,16 @@ def task_curves(board: Board, task: TaskKey, looks: Looks) -> Iterator[Picture]:
     for axis, suffix, where, part in _axes(board, TASK_AXES):
         what, limits, points = TASK_AXES[axis]
         if drawn := lines.of_task(part, task, points):
-            own = lines.looks(board, task, looks, {line.label for line in drawn})
+            own = _of_lines(board, task, looks, drawn)
             draw = partial(curve_figures.curves, drawn, own, name, what, scale, limits)
             caption = f"{name}: {scale.name} against {what}{where}{_bands(drawn)}."
             forms = FORMS if axis == "heads" else ("svg",)
             yield picture(f"{axis}{suffix}-{task_slug(task)}", f"Quality against {what}", caption, draw, forms)
+
+
+def _of_lines(board: Board, task: TaskKey | None, looks: Looks, drawn: Sequence[lines.Line]) -> Looks:
+    """The looks of those lines that stand out among them."""
+    return {label: looks[label] for label in standing_out(board, task, {line.label for line in drawn})}
 
 
 def _bands(drawn: Iterable[lines.Line], what: str = "bands") -> str:
@@ -97,10 +102,11 @@ def _axes(board: Board, axes: Iterable[str]) -> list[tuple[str, str, str, Board]
     return found
 
 
-def profile(found: Standing, looks: Looks) -> Picture:
+def profile(board: Board, found: Standing, looks: Looks) -> Picture:
     """Performance profile."""
+    own = {label: looks[label] for label in standing_out(board)}
     caption = "Share of runs whose area is above each threshold; higher is better."
-    return picture("profile", "Performance profile", caption, partial(curve_figures.profile, found, looks))
+    return picture("profile", "Performance profile", caption, partial(curve_figures.profile, found, own))
 
 
 def pareto(board: Board, found: Standing) -> Picture:
@@ -157,7 +163,7 @@ def critical(found: Standing | None, name: str, blocks: str) -> list[Picture]:
     return [picture(name, "Critical differences", caption, partial(rank_figures.critical_differences, found, blocks))]
 
 
-def traces(board: Board, task: TaskKey) -> list[Picture]:
+def traces(board: Board, task: TaskKey, looks: Looks) -> list[Picture]:
     """The course of each training at the level nearest to ``LEVEL`` that was recorded; none without any."""
     every = {label: trace_figures.course(board.of(task, label), LEVEL) for label in board.labels}
     found = {label: course for label, course in every.items() if course is not None}
@@ -169,11 +175,11 @@ def traces(board: Board, task: TaskKey) -> list[Picture]:
         f"that keep {trace_figures.kept_in_words(found)} units, mean over seeds. Gates of 0.01 and more are open. "
         "Names are without the options that all lines of a method share."
     )
-    draw = partial(trace_figures.courses, found, f"{board.name(task)}: trainings")
+    draw = partial(trace_figures.courses, found, looks, f"{board.name(task)}: trainings")
     return [picture(f"traces-{task_slug(task)}", "Trainings, step by step", caption, draw)]
 
 
-def boxes(board: Board, task: TaskKey, label: str, look: lines.Look, forms: Sequence[str] = FORMS) -> list[Picture]:
+def boxes(board: Board, task: TaskKey, label: str, look: Look, forms: Sequence[str] = FORMS) -> list[Picture]:
     """A method against the random control of its kind; none where one of them is missing."""
     records = board.of(task, label)
     if not records or keeps_all(records[0]):

@@ -24,7 +24,7 @@ from bench.report.figures.canvas import (
     short,
     wrapped,
 )
-from bench.report.figures.lines import MARKERS
+from bench.report.figures.looks import MARKERS
 from bench.report.figures.picture import SERIES
 
 CELL = 0.16  # inches

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.report.figures.canvas import TITLE_ROW, heading, wrapped
-from bench.report.figures.lines import DASHES
+from bench.report.figures.looks import DASHES
 from bench.report.figures.picture import FAINT, MUTED
 from bench.report.figures.ranks import ROLES
 from bench.report.kept import Kept, heads_kept

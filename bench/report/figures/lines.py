@@ -1,28 +1,19 @@
-"""The data of curves: for each method a mean and a band over seeds, and how its line looks."""
+"""The data of curves: for each method a mean and a band over seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
-from bench.analysis.comparing.controls import random_removal
 from bench.analysis.costs import forward_speedups
 from bench.analysis.curves import curve, parameters_removed
-from bench.analysis.excluded_tasks import rows_to_average
-from bench.analysis.kinds import RECOVERED, SCORE, TRAINED, kind
 from bench.analysis.stats.across import normalise
-from bench.analysis.summary import TASK, mean_and_spread
+from bench.analysis.summary import mean_and_spread
 from bench.records.schema import FinishedRecord, TaskKey
-from bench.report.board import Board, keeps_all, removes_heads, role
-from bench.report.figures.picture import FAINT, MUTED, SERIES
+from bench.report.board import Board, keeps_all, removes_heads
 
-MARKERS = ("o", "s", "^", "D", "v", "P")
-MOST = {SCORE: 4, RECOVERED: 1, TRAINED: 2}  # methods of a kind that stand out; all others are thin and grey
-FIRST = {SCORE: 0, RECOVERED: 2, TRAINED: 1}  # colour and marker of a kind, by their place
-DASHES = {SCORE: "-", RECOVERED: "-.", TRAINED: "--"}
 Points = tuple[np.ndarray, np.ndarray]  # x and quality, (levels,)
 
 
@@ -34,69 +25,6 @@ class Line:
     x: np.ndarray
     y: np.ndarray
     spread: np.ndarray
-
-
-@dataclass(frozen=True)
-class Look:
-    """How a method is drawn in every figure: markers and dashes tell methods apart as colours do."""
-
-    colour: str
-    marker: str = ""
-    dashes: str = "-"
-    hollow: bool = False
-    width: float = 1.7
-
-
-GREY = Look(FAINT, width=0.8)
-
-
-def looks(
-    board: Board,
-    task: TaskKey | None = None,
-    usual: Mapping[str, Look] | None = None,
-    drawn: Collection[str] | None = None,
-) -> dict[str, Look]:
-    """Methods that stand out in figures: the best of each kind by mean area, or area on ``task``, and random removal.
-
-    Methods that lack a task come after those that have all, by the mean of the tasks that they have. Where no method
-    removes heads alone, they are the best of those that there are. Of few, all stand out, controls too.
-
-    usual: how methods look in other figures, which they keep. drawn: those that the figure has, where it lacks some, as
-    latency was not measured of all: then the best of these.
-    """
-    by_task = rows_to_average(board.table).pivot_table(index="label", columns=TASK, values="area")
-    if task is not None and tuple(task) in by_task.columns:  # a task at chance is not among them
-        by_task = by_task[[tuple(task)]]
-    areas = by_task.reindex([label for label in board.labels if drawn is None or label in drawn])
-    ranking = pd.DataFrame({"whole": areas.notna().all(axis=1), "mean": areas.mean(axis=1)})
-    by_area = [str(label) for label in ranking.sort_values(["whole", "mean"], ascending=False, kind="stable").index]
-    ranked = [label for label in by_area if removes_heads(board.any_of(label))] or by_area
-    random = control(board)
-    few = [label for label in ranked if label != random]
-    best = {own: [label for label in ranked if role(board.any_of(label)) == own][:most] for own, most in MOST.items()}
-    if len(few) <= len(SERIES):
-        best = {own: [label for label in few if kind(board.any_of(label).cell) == own] for own in MOST}
-    best[SCORE] = best[SCORE][: len(SERIES) - len(best[RECOVERED]) - len(best[TRAINED])]
-    kept = {label: look for label, look in (usual or {}).items() if any(label in labels for labels in best.values())}
-    taken = {SERIES.index(look.colour) for look in kept.values()}
-    firsts = {
-        own: labels[0] for own, labels in best.items() if labels and labels[0] not in kept and FIRST[own] not in taken
-    }
-    left = [number for number in range(len(SERIES)) if number not in taken | {FIRST[own] for own in firsts}]
-    found = {}
-    for own, labels in best.items():
-        for label in labels:  # the best of a kind looks as its kind does in other figures
-            if label in kept:
-                found[label] = kept[label]
-                continue
-            number = FIRST[own] if label == firsts.get(own) else left.pop(0)
-            found[label] = Look(SERIES[number], MARKERS[number], DASHES[own], hollow=own == TRAINED)
-    return found | ({random: Look(MUTED, "x", ":")} if random else {})
-
-
-def control(board: Board) -> str:
-    """The control that removes heads at random, which every method should beat; empty where there is none."""
-    return random_removal(board.some)
 
 
 def by_heads(record: FinishedRecord) -> Points | None:

@@ -11,6 +11,7 @@ from bench.report.board import Board
 from bench.report.figures import lines
 from bench.report.figures.canvas import short
 from bench.report.figures.curves import draw_lines
+from bench.report.figures.looks import looks, standing_out
 from bench.report.figures.picture import MUTED, picture
 from bench.report.figures.quality_axis import QualityAxis
 from bench.report.leaderboard_files import ABOUT
@@ -25,7 +26,8 @@ def overview(board: Board) -> bytes:
 
 
 def _draw(board: Board) -> Figure:
-    looks = lines.looks(board)
+    every = looks(board)
+    own = {label: every[label] for label in standing_out(board)}
     figure = Figure(figsize=(4.2 * len(board.tasks), 7.2), layout="constrained")
     axes = figure.subplots(2, len(board.tasks), squeeze=False)
     entries: dict[str, Any] = {}
@@ -36,7 +38,7 @@ def _draw(board: Board) -> Figure:
             column, ("heads", "parameters"), (lines.by_heads, lines.by_parameters), strict=True
         ):
             drawn = lines.of_task(board, task, points)
-            draw_lines(axis, drawn, looks, scale)
+            draw_lines(axis, drawn, own, scale)
             if not drawn:
                 axis.text(0.5, 0.5, "no method removes heads alone", transform=axis.transAxes, ha="center", color=MUTED)
             axis.set_xlabel(f"share of {what} removed")
@@ -45,7 +47,7 @@ def _draw(board: Board) -> Figure:
             entries |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
         left = scale.name
         column[0].set_title(f"{task.data}\n{task.task}, {task.model}")
-    named = [name for name in (*map(short, looks), "others") if name in entries]
+    named = [name for name in (*map(short, own), "others") if name in entries]
     columns = min(2 * len(board.tasks), len(named))
     figure.legend([entries[name] for name in named], named, loc="outside lower center", ncols=columns)
     return figure

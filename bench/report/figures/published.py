@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from bench.report.figures.canvas import canvas, legend, short
 from bench.report.figures.curves import MARKED
-from bench.report.figures.lines import MARKERS
+from bench.report.figures.looks import MARKERS
 from bench.report.figures.picture import PAPER, SERIES
 
 

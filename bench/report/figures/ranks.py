@@ -16,7 +16,7 @@ from bench.analysis.kinds import KINDS, RECOVERED, TRAINED
 from bench.analysis.naming import count
 from bench.report.board import Board, role
 from bench.report.figures.canvas import canvas, short
-from bench.report.figures.lines import FIRST, MARKERS
+from bench.report.figures.looks import FIRST, MARKERS
 from bench.report.figures.names import NamedPoint, name_points
 from bench.report.figures.picture import FAINT, INK, MUTED, PAPER, SERIES
 from bench.report.standing import Standing

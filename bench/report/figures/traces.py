@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from matplotlib.figure import Figure
 from bench.records.protocol import nearest_count
 from bench.records.schema import FinishedRecord
 from bench.report.figures.canvas import LEGEND_ROW, legend, short, told_apart
-from bench.report.figures.lines import MARKERS
+from bench.report.figures.looks import Looks
 from bench.report.figures.picture import SERIES
 
 DASHES = ("-", "--", "-.", ":")
@@ -64,7 +65,7 @@ def kept_in_words(found: Mapping[str, Course]) -> str:
     )
 
 
-def courses(found: Mapping[str, Course], title: str) -> Figure:
+def courses(found: Mapping[str, Course], looks: Looks, title: str) -> Figure:
     """One line for each method in two panels: accuracy on training batches, or their loss, and open gates.
 
     Names are without the options that a method's lines share. (As Li et al. 2021 show what annealing does.)
@@ -76,16 +77,19 @@ def courses(found: Mapping[str, Course], title: str) -> Figure:
     quality, gates = figure.subplots(1, 2)
     quality.set_title(title, loc="left")
     names = told_apart(list(found))
+    lines: Counter[str] = Counter()  # of each colour
     for number, (label, each) in enumerate(found.items()):
-        turn, place = divmod(number, len(SERIES))
+        own = looks[label]
+        place = SERIES.index(own.colour)
         look = {
-            "color": SERIES[place],
-            "linestyle": DASHES[(place + place // len(DASHES) + 2 * turn) % len(DASHES)],  # not one for both blues
-            "marker": MARKERS[(place + turn) % len(MARKERS)],
+            "color": own.colour,
+            "linestyle": DASHES[(place + place // len(DASHES) + 2 * lines[own.colour]) % len(DASHES)],  # not both blues
+            "marker": own.marker,
             "markersize": 3.5,
             # those of two lines are not at the same steps
             "markevery": (number % len(each.steps), max(6, len(each.steps) // 5)),
         }
+        lines[own.colour] += 1
         name = short(names[label], LONGEST_OF_WIDE)
         quality.plot(each.steps, 100 * each.right if classifies else each.loss, label=name, **look)
         gates.plot(each.steps, each.open, **look)

@@ -11,7 +11,8 @@ from bench.analysis.budgets import evenly
 from bench.analysis.kinds import KINDS
 from bench.records.schema import TaskKey
 from bench.report.board import Board
-from bench.report.figures import head_gallery, head_maps, lines
+from bench.report.figures import head_gallery, head_maps
+from bench.report.figures.looks import control
 from bench.report.files import Files, files_of
 from bench.report.kept import Kept, kept
 from bench.report.links import heads_file, task_slug
@@ -31,7 +32,7 @@ def heads_page(board: Board, task: TaskKey) -> Files:
     if found is None or not found.removed:
         return {}
     slug, levels = task_slug(task), evenly(found.removed, MOST)
-    drawn = head_gallery.layers_by_kind(board, task, found, lines.control(board))
+    drawn = head_gallery.layers_by_kind(board, task, found, control(board))
     each = tables.every_head(found, f"heads-{slug}")
     caption = f"{board.name(task)}: heads kept in each layer, mean over methods that remove heads alone"
     of_kinds = tables.by_kind(found, f"layers-{slug}", caption)

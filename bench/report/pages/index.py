@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from bench.analysis.kinds import RECOVERED, SCORE
@@ -11,6 +11,7 @@ from bench.analysis.quality import CHANCE_ERRORS
 from bench.report.area_orders import area_orders
 from bench.report.board import Board, removes_heads, role
 from bench.report.figures import gallery, head_gallery, lines
+from bench.report.figures.looks import Looks, control
 from bench.report.files import Files, files_of
 from bench.report.left_out import curves_left_out, methods_left_out
 from bench.report.pages.render import render
@@ -26,7 +27,7 @@ UNTRAINED = {SCORE: "leave the weights alone", RECOVERED: "recover weights witho
 def index(
     board: Board,
     found: Standing | None,
-    looks: Mapping[str, lines.Look],
+    looks: Looks,
     published: Sequence[Comparison] = (),
 ) -> Files:
     """The page with its pictures and tables; ``published`` are the comparisons on the page of published figures."""
@@ -35,10 +36,10 @@ def index(
     main, ranks = overall[:1], []
     if found:
         main.insert(0, gallery.areas(board, found))
-        overall.append(gallery.profile(found, looks))
+        overall.append(gallery.profile(board, found, looks))
         ranks += gallery.critical(found, "critical-differences", "task" if len(found.seeds) > 1 else "seed")
         ranks.append(gallery.pareto(board, found))
-        if (random := lines.control(board)) in found.labels:
+        if (random := control(board)) in found.labels:
             others.insert(0, details.improvements(found, random, "across-tasks"))
     gates = head_gallery.gates(board)
     page = render(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from bench.analysis.kinds import KINDS, kind
 from bench.report.board import Board, removes_heads, role
-from bench.report.figures import gallery, head_gallery, lines
+from bench.report.figures import gallery, head_gallery
+from bench.report.figures.looks import GREY, Looks
 from bench.report.files import Files, files_of
 from bench.report.links import slug
 from bench.report.pages.definitions import definition
@@ -18,9 +17,9 @@ from bench.report.tables import details, overview
 CONTROLS = {"random": "random control", "michel": "control with a known choice", "untreated": "control of new weights"}
 
 
-def method_page(board: Board, label: str, found: Standing | None, looks: Mapping[str, lines.Look]) -> Files:
+def method_page(board: Board, label: str, found: Standing | None, looks: Looks) -> Files:
     """The page with its pictures and tables, one folder below the report's."""
-    look, method = looks.get(label, lines.Look(lines.SERIES[0], "o")), board.any_of(label).cell.method
+    look, method = looks.get(label, GREY), board.any_of(label).cell.method
     own = {task: records for task in board.tasks if (records := board.of(task, label)) and removes_heads(records[0])}
     changes = [each for task in own for each in head_gallery.score_changes(board, task, label)]
     table = overview.by_task(board, label, f"method-{slug(label)}")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from bench.analysis.naming import calibration_in_words, of_one_model
 from bench.analysis.quality import quality_name
 from bench.records.schema import TaskKey
 from bench.report.agreement import agreement, pairs
 from bench.report.board import Board
-from bench.report.figures import gallery, head_gallery, lines
+from bench.report.figures import gallery, head_gallery
+from bench.report.figures.looks import Looks, control, standing_out
 from bench.report.files import Files, files_of
 from bench.report.links import heads_file, task_slug
 from bench.report.pages.definitions import task_definition
@@ -26,7 +27,7 @@ OWN_DATA = ("data", "train", "harness_tasks")  # settings that replace the data 
 def task_page(
     board: Board,
     task: TaskKey,
-    looks: Mapping[str, lines.Look],
+    looks: Looks,
     has_heads: bool = False,
     published: Sequence[Comparison] = (),
 ) -> Files:
@@ -38,11 +39,12 @@ def task_page(
     order = "by kind, tier and area" if found else "by kind"
     table = overview.standings(board, [task], found, file, f"{board.name(task)}, {order}", "../")
     metrics = details.sub_tasks(board, task)
-    first = [label for label in looks if label != lines.control(board) and board.of(task, label)][:2]
+    best = standing_out(board, task)
+    first = [label for label in best if label != control(board) and board.of(task, label)][:2]
     drawn = [*gallery.task_curves(board, task, looks)]
     drawn += [each for label in first for each in gallery.boxes(board, task, label, looks[label])]
     drawn += [head_gallery.layers(board, task, label) for label in first if board.of(task, label)[0].result.shape]
-    drawn += gallery.traces(board, task)
+    drawn += gallery.traces(board, task, looks)
     heads = gallery.critical(found, f"critical-differences-{file}", "seed")
     heads += head_gallery.heat_maps(board, task, found.labels) if found else []
     both = agreement(board, task)

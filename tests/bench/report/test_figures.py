@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections import Counter
 from functools import partial
 from itertools import product
 from types import SimpleNamespace
@@ -27,6 +26,7 @@ from bench.report.figures import ranks as rank_figures
 from bench.report.figures.canvas import canvas, short, told_apart
 from bench.report.figures.curves import BOXES, boxes
 from bench.report.figures.heads import BUDGETS, kept_by_layer, kept_shares, layers_by_budget, open_gates
+from bench.report.figures.looks import GREY, MARKERS, Look, looks, standing_out
 from bench.report.figures.picture import PAPER, SERIES, STYLE, picture
 from bench.report.figures.published import PaperCurve, paper_curves
 from bench.report.figures.quality_axis import QualityAxis
@@ -89,7 +89,7 @@ def test_the_course_of_a_training_is_a_mean_over_seeds_with_the_same_steps(run, 
     odd = changed(records[2], result={"method_training": other})
     np.testing.assert_allclose(course([*records[:2], odd], 0.5).open, [8, 4.5])
     assert np.isnan(course([odd], 0.5).right).all()
-    (drawn,) = gallery.traces(board, task)
+    (drawn,) = gallery.traces(board, task, looks(board))
     assert (
         "accuracy on training batches" in drawn.caption and "that keep 4 of 8 units," in drawn.caption and drawn.files
     )
@@ -163,7 +163,7 @@ def test_latency_is_that_of_what_is_really_removed(run, changed, board_of):
 
 def test_a_task_has_curves_against_latency_at_two_batch_sizes(run, undrawn):
     board = read(run(seeds=1, labels=("michel", "random"), data=("alpha",)))
-    drawn = list(gallery.task_curves(board, board.tasks[0], lines.looks(board)))
+    drawn = list(gallery.task_curves(board, board.tasks[0], looks(board)))
     assert [each.title for each in drawn if "latency" in each.title] == [
         f"Quality against latency at batch {batch}, relative to the unpruned model" for batch in (32, 8)
     ]
@@ -171,16 +171,17 @@ def test_a_task_has_curves_against_latency_at_two_batch_sizes(run, undrawn):
 
 def test_methods_that_stand_out_differ_in_more_than_colour(run):
     board = read(run(seeds=1))
-    looks = lines.looks(board)
-    assert set(looks) >= {"michel", "voita", "random"} and "none" not in looks and "amp" not in looks
-    assert len({look.marker for look in looks.values()}) == len(looks)
-    assert max(Counter(look.colour for look in looks.values()).values()) == 1
+    best, every = standing_out(board), looks(board)
+    assert {*best} >= {"michel", "voita", "random"} and not {*best} & {"none", "amp"}
+    assert "none" not in every and "amp" in every  # which removes neurons, and stands out in its page alone
+    own = [every[label] for label in best]
+    assert len({look.marker for look in own}) == len({look.colour for look in own}) == len(best)
 
 
 def test_few_methods_all_stand_out_and_the_inverse_too(run, write):
     run(seeds=1, labels=("michel", "random"), data=("alpha",))
     board = read(write("inverse-ae", 20, control=True))
-    assert set(lines.looks(board)) == {"michel", "inverse-ae", "random"}
+    assert set(standing_out(board)) == {"michel", "inverse-ae", "random"}
 
 
 def test_of_methods_that_lack_a_task_the_best_stand_out_after_those_that_have_all(run, write):
@@ -189,7 +190,7 @@ def test_of_methods_that_lack_a_task_the_best_stand_out_after_those_that_have_al
         write(f"michel:x={place}", 60 + place)
     for place in (1, 2):
         write(f"michel:x={place}", 60 + place, data="beta")
-    assert list(lines.looks(read(folder))) == [f"michel:x={place}" for place in (2, 1, 7, 6)] + ["random"]
+    assert standing_out(read(folder)) == [f"michel:x={place}" for place in (2, 1, 7, 6)] + ["random"]
 
 
 def test_a_task_at_chance_in_some_seeds_does_not_count_for_what_stands_out(make_record, board_of):
@@ -200,7 +201,7 @@ def test_a_task_at_chance_in_some_seeds_does_not_count_for_what_stands_out(make_
         for data, own in (("alpha", 0.5), ("beta", 0.95))
         if (label, data) != ("h", "beta")
     ]
-    assert set(lines.looks(board_of(records))) == set("efgh")
+    assert set(standing_out(board_of(records))) == set("efgh")
 
 
 @pytest.fixture(scope="module")
@@ -213,15 +214,17 @@ def of_each_kind(make_record, board_of):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_methods_stand_out_in_a_colour_each_in_every_figure(of_each_kind, seed):
+def test_methods_look_alike_in_every_figure_and_unlike_each_other(of_each_kind, seed):
     """Whichever are the best on average, on one task, and among the methods that a figure has."""
     draw, labels = np.random.default_rng(seed), of_each_kind.labels
     board = Board(of_each_kind.folder, of_each_kind.records)
     board.__dict__["table"] = of_each_kind.table.assign(area=draw.random(len(of_each_kind.table)))  # as if cached
-    usual = lines.looks(board)
-    drawn = draw.choice(labels, 9, replace=False)
-    for found in (usual, lines.looks(board, board.tasks[0], usual, drawn.tolist())):
-        assert len({look.colour for look in found.values()}) == len(found) >= 4
+    own = looks(board)
+    assert own.keys() == set(labels)
+    assert len({(look.colour, look.marker) for look in own.values()}) == len(own)
+    drawn = draw.choice(labels, 9, replace=False).tolist()
+    overall, few = standing_out(board), standing_out(board, board.tasks[0], drawn)
+    assert len({own[label].colour for label in overall}) == len(overall) >= 4 <= len(few) and {*few} <= {*drawn}
 
 
 def test_in_a_figure_of_latency_the_best_of_those_timed_stand_out(run, write):
@@ -230,15 +233,12 @@ def test_in_a_figure_of_latency_the_best_of_those_timed_stand_out(run, write):
         write(f"michel:x={place}", 60 + place, timed=place in (*range(5), 12))
     board = read(folder)
     (task,) = board.tasks
-    usual = lines.looks(board, task)
+    own = looks(board)
     best, timed = ({f"michel:x={place}" for place in places} for places in ((10, 11, 12, 13), (2, 3, 4, 12)))
-    assert usual.keys() == best | {"voita", "random"}
+    assert {*standing_out(board, task)} == best | {"voita", "random"}
     drawn = {line.label for line in lines.of_task(board, task, partial(lines.by_speed, batch=8))}
-    looks = lines.looks(board, task, usual, drawn)
-    assert looks.keys() == timed | {"voita", "random"}
-    assert all(looks[label] == usual[label] for label in ("michel:x=12", "voita", "random"))
-    assert len({look.colour for look in looks.values()}) == len(looks)
-    pictures = {each.name.partition("-classification")[0]: each for each in gallery.task_curves(board, task, usual)}
+    assert {*standing_out(board, task, drawn)} == timed | {"voita", "random"}
+    pictures = {each.name.partition("-classification")[0]: each for each in gallery.task_curves(board, task, own)}
     for axis, expected in (("heads", best), ("latency", timed), ("latency-b8", timed)):
         assert set(re.findall(r">(michel:x=\d+)<", pictures[axis].inline)) == expected
 
@@ -275,7 +275,7 @@ def test_of_very_many_levels_a_readable_number_is_drawn(make_record):
     assert [tick.get_text() for tick in heads.get_xticklabels()][:: BUDGETS - 1] == ["144", "0"]
     assert len(heads.texts) == BUDGETS * len(shape)
     line = lines.of_method(SimpleNamespace(of=lambda *_: [record]), None, "random", lines.by_heads)
-    drawn = boxes([record], line, lines.GREY, "title", "random", QualityAxis.of(record)).axes[0]
+    drawn = boxes([record], line, GREY, "title", "random", QualityAxis.of(record)).axes[0]
     assert len([patch for patch in drawn.patches if patch.get_facecolor()[3]]) == BOXES
 
 
@@ -417,7 +417,7 @@ def test_names_of_trainings_keep_what_differs_and_stand_within_the_figure():
     paper = "dsp-joint:schedule=paper,start=pretrained"
     constant = "dsp-joint:end_temperature=1.0,schedule=paper,start=pretrained,start_temperature=1.0"
     found = dict.fromkeys((paper, constant, "ste:start=pretrained"), Course((4, 8), *(np.arange(1.0, 7),) * 4))
-    figure = courses(found, "trainings")
+    figure = courses(found, dict.fromkeys(found, Look(SERIES[0], "o")), "trainings")
     figure.canvas.draw()
     (legend_,) = figure.legends
     names = [text.get_text() for text in legend_.get_texts()]
@@ -441,14 +441,15 @@ def test_names_that_tell_apart_are_different_and_have_what_not_all_of_a_method_s
 def test_lines_of_trainings_and_of_papers_differ_in_more_than_colour():
     steps = np.arange(1.0, 41)
     found = {f"m{number}": Course((4, 8), steps, steps, steps / 40, steps) for number in range(8)}
-    for axis in courses(found, "trainings").axes:
-        looks = [(line.get_linestyle(), line.get_marker()) for line in axis.lines]
-        assert len(looks) == 8 and len(set(looks[:4])) == 4
-        assert len(set(looks)) == 8
+    own = {label: Look(SERIES[n % 6], MARKERS[(n + n // 6) % 6]) for n, label in enumerate(found)}
+    for axis in courses(found, own, "trainings").axes:
+        styles = [(line.get_linestyle(), line.get_marker()) for line in axis.lines]
+        assert len(styles) == 8 and len(set(styles[:4])) == 4
+        assert len(set(styles)) == 8
         assert len({line.get_linestyle() for line in axis.lines if line.get_color() in (SERIES[0], SERIES[4])}) == 3
     curves = [
         PaperCurve(name, group, name == "theirs", (0, 1), (1, 0)) for group in "ab" for name in ("theirs", "x", "y")
     ]
     lines_ = paper_curves(curves, "", "x", "y").axes[0].lines
-    looks = [(line.get_linestyle(), line.get_marker(), line.get_markerfacecolor() == PAPER) for line in lines_]
-    assert len(set(looks)) == len(curves)
+    styles = [(line.get_linestyle(), line.get_marker(), line.get_markerfacecolor() == PAPER) for line in lines_]
+    assert len(set(styles)) == len(curves)

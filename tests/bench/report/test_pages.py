@@ -16,7 +16,7 @@ from bench.analysis.stats.across import iqm, mean_of_tasks, seed_bootstrap
 from bench.analysis.stats.tiers import tiers
 from bench.records.storage.current import read_current
 from bench.report.board import Board, read
-from bench.report.figures import lines
+from bench.report.figures.looks import looks
 from bench.report.links import slug
 from bench.report.pages.index import index, main_table
 from bench.report.pages.render import prose, render
@@ -305,7 +305,7 @@ def test_a_method_stands_beside_the_random_control_of_its_own_parts(run, write, 
 def test_what_columns_mean_is_text_beside_a_table_too(run, parse):
     board = read(run(seeds=2, data=("alpha",)))
     found = standing(board, board.tasks)
-    page = parse(index(board, found, lines.looks(board))["index.html"].decode())
+    page = parse(index(board, found, looks(board))["index.html"].decode())
     explained = main_table(board, found).explained
     assert len(explained) > 5
     for shown, help_ in explained:

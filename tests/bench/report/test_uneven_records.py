@@ -13,6 +13,7 @@ from bench.report.board import Board, read
 from bench.report.figures import gallery, lines
 from bench.report.figures.curves import boxes
 from bench.report.figures.heads import heat_maps, layers_by_budget
+from bench.report.figures.looks import looks
 from bench.report.figures.quality_axis import QualityAxis
 from bench.report.leaderboard import markdown, summary
 from bench.report.standing import standing, words
@@ -103,7 +104,7 @@ def test_seeds_that_were_measured_at_other_levels_are_not_drawn_with_the_first(m
     board = board_of([*first, other])
     line = lines.of_method(board, first[0].task, "m", lines.by_heads)
     assert line.x.tolist() == [0, 0.5, 1] and line.y.tolist() == [0.9, 0.7, 0.5]
-    figure = boxes([*first, other], line, lines.looks(board)["m"], "title", "m", QualityAxis.of(other))
+    figure = boxes([*first, other], line, looks(board)["m"], "title", "m", QualityAxis.of(other))
     assert "m (2 draws)" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 

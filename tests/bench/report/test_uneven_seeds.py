@@ -7,6 +7,7 @@ import pytest
 
 from bench.report.board import read
 from bench.report.figures import gallery, lines, ranks
+from bench.report.figures.looks import looks
 from bench.report.left_out import curves_left_out
 from bench.report.pages.budgets import budget_pages
 from bench.report.pages.index import index
@@ -84,7 +85,7 @@ def test_a_task_at_chance_is_in_no_cost_of_a_figure_and_its_caption_speaks_of_th
     ]
     board = board_of(records)
     assert [task.data for task in board.averaged] == ["alpha"]
-    captions = [drawn.caption for drawn in gallery.overall_curves(board, lines.looks(board))]
+    captions = [drawn.caption for drawn in gallery.overall_curves(board, looks(board))]
     only = board.name(board.averaged[0])
     assert captions and all(f": {only}, with bands" in caption for caption in captions)
     assert np.isfinite(ranks._passes(board, standing(board, board.tasks), "michel"))
@@ -92,7 +93,7 @@ def test_a_task_at_chance_is_in_no_cost_of_a_figure_and_its_caption_speaks_of_th
 
 def test_a_name_of_a_task_keeps_its_capital(write):
     board = read(write("michel", 60, data="SST"))
-    captions = [drawn.caption for drawn in gallery.overall_curves(board, lines.looks(board))]
+    captions = [drawn.caption for drawn in gallery.overall_curves(board, looks(board))]
     assert captions and all(caption.endswith(f": {board.name(board.tasks[0])}.") for caption in captions)
 
 
@@ -103,11 +104,11 @@ def test_a_band_is_promised_only_where_one_is_drawn(write):
         write("random", 40, seed, "beta", control=True)
         folder = write("michel", 60, seed, "beta", noise=0.02)
     board = read(folder)
-    looks = lines.looks(board)
+    own = looks(board)
     for task, several in zip(board.tasks, (False, True), strict=True):
-        (drawn,) = gallery.boxes(board, task, "michel", looks["michel"])
+        (drawn,) = gallery.boxes(board, task, "michel", own["michel"])
         assert ("with a band" in drawn.caption) == several
-        assert all(("with bands" in each.caption) == several for each in gallery.task_curves(board, task, looks))
+        assert all(("with bands" in each.caption) == several for each in gallery.task_curves(board, task, own))
 
 
 def test_as_many_other_seeds_are_told_by_their_number(write):
@@ -130,7 +131,7 @@ def test_a_method_without_a_curve_of_means_is_named(write):
     assert drawn == {"michel"}  # ae has one of the tasks, which is said elsewhere
     assert curves_left_out(board, drawn).endswith(": tis.")
     assert not curves_left_out(board, {*drawn, "tis"})
-    page = index(board, standing(board, board.tasks), lines.looks(board))["index.html"].decode()
+    page = index(board, standing(board, board.tasks), looks(board))["index.html"].decode()
     assert curves_left_out(board, drawn) in page
 
 

@@ -1,0 +1,112 @@
+"""How the line of each method looks, the same in every figure of a report, and which methods stand out in a figure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from bench.analysis.comparing.controls import random_removal
+from bench.analysis.excluded_tasks import rows_to_average
+from bench.analysis.kinds import RECOVERED, SCORE, TRAINED, kind
+from bench.analysis.summary import TASK
+from bench.records.schema import TaskKey
+from bench.report.board import Board, keeps_all, removes_heads
+from bench.report.figures.picture import FAINT, MUTED, SERIES
+
+MARKERS = ("o", "s", "^", "D", "v", "P")  # of the first method of each colour
+MORE = ("X", "p", "<", ">", "h", "*")
+MOST = {SCORE: 4, RECOVERED: 1, TRAINED: 2}  # methods of a kind that stand out; all others are thin and grey
+FIRST = {SCORE: 0, RECOVERED: 2, TRAINED: 1}  # colour and marker of a kind, by their place
+DASHES = {SCORE: "-", RECOVERED: "-.", TRAINED: "--"}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a method is drawn in every figure: markers and dashes tell methods apart as colours do."""
+
+    colour: str
+    marker: str = ""
+    dashes: str = "-"
+    hollow: bool = False
+    width: float = 1.7
+
+
+GREY = Look(FAINT, width=0.8)
+Looks = Mapping[str, Look]
+
+
+def control(board: Board) -> str:
+    """The control that removes heads at random, which every method should beat; empty where there is none."""
+    return random_removal(board.some)
+
+
+def standing_out(board: Board, task: TaskKey | None = None, drawn: Collection[str] | None = None) -> list[str]:
+    """Methods that stand out in a figure: the best of each kind, by mean area or area on ``task``, and random removal.
+
+    Of the other controls it is only the best of a kind, where it is above all methods of the kind. Methods that lack a
+    task come after those that have all, by the mean of the tasks that they have. Where no method removes heads alone,
+    they are the best of those that there are. Of few, all stand out, controls too.
+
+    drawn: those that the figure has, where it lacks some, as latency was not measured of all: then the best of these.
+    """
+    ranked = _by_area(board, task, drawn)
+    random = control(board)
+    few = [label for label in ranked if label != random]
+    of_kind = {own: [label for label in few if kind(board.any_of(label).cell) == own] for own in MOST}
+    best = of_kind if len(few) <= len(SERIES) else {own: _best(board, of_kind[own], most) for own, most in MOST.items()}
+    best[SCORE] = best[SCORE][: len(SERIES) - len(best[RECOVERED]) - len(best[TRAINED])]
+    return [label for labels in best.values() for label in labels] + [random] * bool(random)
+
+
+def looks(board: Board) -> dict[str, Look]:
+    """How each method looks: no two have both colour and marker in common (of 72 methods, and random removal).
+
+    Those that stand out on average have a colour each, the first of a kind that of the kind. Those that stand out on a
+    task alone have a colour that is free there, as far as there is one.
+    """
+    found: dict[str, Look] = {}
+    random = control(board)
+    others = [label for label in board.labels if not keeps_all(board.any_of(label))]
+    for labels in (*(standing_out(board, task) for task in (None, *board.tasks)), others):
+        kinds = {label: kind(board.any_of(label).cell) for label in labels if label != random}
+        taken = [SERIES.index(found[label].colour) for label in kinds if label in found]
+        new = [label for label in kinds if label not in found]
+        firsts = {kinds[label]: label for label in reversed(kinds)}
+        new.sort(key=lambda label: label not in firsts.values())
+        for label in new:
+            free = [number for number in range(len(SERIES)) if number not in taken]
+            number = FIRST[kinds[label]] if label == firsts[kinds[label]] else -1
+            if number not in free:
+                uses = Counter(look.colour for look in found.values())
+                number = min(free or range(len(SERIES)), key=lambda each: uses[SERIES[each]])
+            taken.append(number)
+            found[label] = Look(SERIES[number], _marker(number, found), DASHES[kinds[label]], kinds[label] == TRAINED)
+    return found | ({random: Look(MUTED, "x", ":")} if random else {})
+
+
+def _marker(number: int, found: Looks) -> str:
+    """A marker that no method of this colour has yet; the first has one that no other colour begins with."""
+    order = [*MARKERS[number:], *MARKERS[:number]]
+    order[1:1] = [*MORE[number:], *MORE[:number]]
+    used = {look.marker for look in found.values() if look.colour == SERIES[number]}
+    return next((marker for marker in order if marker not in used), order[0])
+
+
+def _by_area(board: Board, task: TaskKey | None = None, drawn: Collection[str] | None = None) -> list[str]:
+    """Methods from the best, those that lack a task last; where some remove heads alone, these are all."""
+    by_task = rows_to_average(board.table).pivot_table(index="label", columns=TASK, values="area")
+    if task is not None and tuple(task) in by_task.columns:  # a task at chance is not among them
+        by_task = by_task[[tuple(task)]]
+    areas = by_task.reindex([label for label in board.labels if drawn is None or label in drawn])
+    ranking = pd.DataFrame({"whole": areas.notna().all(axis=1), "mean": areas.mean(axis=1)})
+    by_area = [str(label) for label in ranking.sort_values(["whole", "mean"], ascending=False, kind="stable").index]
+    return [label for label in by_area if removes_heads(board.any_of(label))] or by_area
+
+
+def _best(board: Board, ranked: Sequence[str], most: int) -> list[str]:
+    """The first so many of a kind that are no controls; a control that is above all of these takes the last place."""
+    methods = [label for label in ranked if not board.any_of(label).cell.control]
+    return methods[:most] if ranked[:1] == methods[:1] else [ranked[0], *methods[: max(1, most - 1)]]
