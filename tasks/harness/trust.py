@@ -24,8 +24,8 @@ PLAIN = {  # tags of YAML that stand for data
 def check_code(folders: Iterable[str | Path]) -> None:
     """Raise TaskError for a task file in ``folders``, or one that it includes, that names code to run.
 
-    That is ``!function`` or another tag for Python objects, and metrics that lm-eval would load as a script of the
-    library ``evaluate``. Files that lm-eval ships are not read.
+    That is ``!function`` or another tag for Python objects, metrics that lm-eval would load as a script of the library
+    ``evaluate``, and a ``custom_generate``, which transformers would run. Files that lm-eval ships are not read.
     """
     seen: set[Path] = set()
     for folder in folders:
@@ -58,6 +58,8 @@ def _check_file(file: Path, seen: set[Path]) -> None:
                 key.value == "metric" and isinstance(value, yaml.ScalarNode) and value.value not in metric_registry
             ):
                 raise _refused(file, line, f"{key.value}: {value.value}, of the library evaluate,")
+            if key.value == "custom_generate":
+                raise _refused(file, key.start_mark.line + 1, f"{key.value}, which transformers loads,")
             if key.value == "include":
                 for path in included(file, key, value):
                     _check_file(path, seen)

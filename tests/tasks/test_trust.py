@@ -92,6 +92,12 @@ def test_functions_of_task_files_are_refused_unless_trusted(folder, ran, more):
     assert not ran.exists()
 
 
+def test_code_that_transformers_would_generate_with_is_refused(folder):
+    write(folder, output_type="generate_until", generation_kwargs={"custom_generate": "elsewhere", "until": ["."]})
+    with pytest.raises(TaskError, match=r"mine.yaml: line \d+: custom_generate, which transformers loads, runs Python"):
+        Harness(["mine"], folders=[folder])
+
+
 def test_trusted_functions_run(folder, ran):
     write(folder, "process_docs: !function code.docs\n")
     assert list(Harness(["mine"], folders=[folder], trust=True).tasks) == ["mine"] and ran.exists()
