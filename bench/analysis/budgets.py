@@ -20,6 +20,7 @@ ALPHA = 0.05
 Number = TypeVar("Number", int, float)
 ROUNDING = 1e-9
 MOST = 8  # budgets of size
+SIZE = "parameters"  # the axis of fronts by size
 ALIKE = 0.01  # share of the parameters by which sizes may differ at most and be one budget
 TIMES = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)  # shares of the unpruned model's time
 LOSSES = (1.0, 2.0, 5.0, 10.0)  # points
@@ -187,6 +188,16 @@ def front(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> l
     return kept
 
 
+def _grouped(values: Sequence[float], alike: float) -> list[float]:
+    """For each of ``values`` the smallest one from which it, and all between, differ by ``alike`` at most."""
+    groups: dict[float, float] = {}
+    first = -inf
+    for value in sorted(values):
+        first = value if value > first + alike + ROUNDING else first
+        groups[value] = first
+    return [groups[value] for value in values]
+
+
 def random_points(found: TradeOffs) -> dict[str, tuple[Point, ...]]:
     """By kind the points of the control that chooses at random or, of several, of the one that loses least."""
     chosen: dict[str, tuple[Point, ...]] = {}
@@ -199,14 +210,19 @@ def random_points(found: TradeOffs) -> dict[str, tuple[Point, ...]]:
 
 
 def fronts_of(found: TradeOffs) -> dict[str, dict[str, list[Point]]]:
-    """By axis (``parameters``, or ``b8`` for the time at batch 8) and kind the points that no other one beats."""
-    axes = {"parameters": Budget("left", inf)} | {f"b{batch}": Budget("time", inf, batch) for batch in found.batches}
+    """By axis (``parameters``, or ``b8`` for the time at batch 8) and kind the points that no other one beats.
+
+    Sizes that differ no more than those of one budget (``size_budgets``) count as the same.
+    """
+    alike = _alike([point.left for label in found.methods for point in found.points[label]])
+    axes = {SIZE: Budget("left", inf)} | {f"b{batch}": Budget("time", inf, batch) for batch in found.batches}
     fronts: dict[str, dict[str, list[Point]]] = {}
     for axis, budget in axes.items():
         for own in KINDS:
             points = [p for label in found.methods if found.kinds[label] == own for p in found.points[label]]
             points = [point for point in points if isfinite(budget.of(point).value)]
-            best = front([round(budget.of(point).value, 6) for point in points], [point.lost.value for point in points])
+            at = [budget.of(point).value for point in points]
+            best = front(_grouped(at, alike if axis == SIZE else 0.0), [point.lost.value for point in points])
             if points:
                 fronts.setdefault(axis, {})[own] = [points[place] for place in best]
     return fronts

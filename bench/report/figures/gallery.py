@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from bench.analysis.budgets import fronts_of, random_points
+from bench.analysis.budgets import SIZE, fronts_of, random_points
 from bench.analysis.comparing.controls import chooses_at_random
 from bench.analysis.curves import curve
 from bench.analysis.naming import count
@@ -122,7 +122,7 @@ def fronts(scope: Scope) -> list[Picture]:
     """Points lost against parameters left and, where that was timed, against time at the largest batch size."""
     found, on_fronts = scope.found, fronts_of(scope.found)
     largest = [batch for batch in found.batches if f"b{batch}" in on_fronts][-1:]  # controls alone may be timed
-    axes: list[tuple[str, str, int | None]] = [("parameters", "parameters left", None)]
+    axes: list[tuple[str, str, int | None]] = [(SIZE, "parameters left", None)]
     axes += [(f"b{batch}", f"time of a forward pass at batch {batch}", batch) for batch in largest]
     points = [point for label in found.methods for point in found.points[label]]
     pictures = []

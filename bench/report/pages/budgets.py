@@ -32,9 +32,8 @@ def budget_pages(board: Board) -> Files:
         pictures = gallery.fronts(scope)
         points = tables.every_point(scope.found, scope.areas, f"points-{scope.slug}", "../")
         sizes = {budget: fits for budget, fits in scope.answers.items() if budget.measure == "left"}
-        best = tables.summary(
-            scope.found, sizes, f"budgets-{scope.slug}", f"{scope.name}: what loses least, by parameters left"
-        )
+        what = f"{scope.name}: what loses least, controls apart, by parameters left"
+        best = tables.summary(scope.found, sizes, f"budgets-{scope.slug}", what)
         page = render(
             "budget.html",
             title=f"Which method fits a budget: {scope.name}",
@@ -64,12 +63,14 @@ def _budget(scope: Scope, budget: Budget, fits: Mapping[str, Sequence[Fit]]) -> 
 
 
 def _said(scope: Scope, budget: Budget, own: str, fits: Sequence[Fit]) -> str:
-    """The best of a kind, how many others the seeds cannot tell from it, and what random choice does."""
+    """The best of a kind, how many others the seeds cannot tell from it, and what controls do."""
     best, others = fits[0].point, tables.untold(scope.found, fits)
     rest = f" ({others})" if others else ""
     random = tables.random_choice(scope.found, budget, own)
     beside = f" Random choice ({random.label}) {_does(random, budget)}." if random else ""
-    return f"{best.label} {_does(best, budget, most=True)}{rest}.{beside}"
+    control = tables.better_control(scope.found, budget, best)
+    better = f" A control does better: {control.label} {_does(control, budget)}." if control else ""
+    return f"{best.label} {_does(best, budget, most=True)}{rest}.{better}{beside if control != random else ''}"
 
 
 def _does(point: Point, budget: Budget, most: bool = False) -> str:

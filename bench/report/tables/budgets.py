@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from bench.analysis.budgets import (
     ALPHA,
@@ -77,12 +77,15 @@ def every_point(found: TradeOffs, areas: Mapping[str, float], file: str, root: s
 
 
 def summary(found: TradeOffs, answers: Mapping[Budget, Answer], file: str, caption: str) -> Table:
-    """For each budget the best method of each kind, with what it loses and how many others cannot be told from it."""
+    """For each budget the best method of each kind, with what it loses and how many others cannot be told from it.
+
+    A control that loses less stands beside it.
+    """
     kinds = [own for own in KINDS if any(own in answer for answer in answers.values())]
     rows = tuple(
         (
             Cell(in_words(found, budget), budget.most),
-            *(_best(found, answer[own]) if own in answer else Cell("–", "") for own in kinds),
+            *(_best(found, budget, answer[own]) if own in answer else Cell("–", "") for own in kinds),
         )
         for budget, answer in answers.items()
     )
@@ -126,10 +129,11 @@ def _needed(found: TradeOffs, fits: Sequence[Fit]) -> int:
     return -(-samples_needed(ALPHA, compared) // len(found.tasks))
 
 
-def _best(found: TradeOffs, fits: Sequence[Fit]) -> Cell:
-    others = untold(found, fits)
+def _best(found: TradeOffs, budget: Budget, fits: Sequence[Fit]) -> Cell:
     best = fits[0].point
-    shown = f" {lost(best)}{'; ' * bool(others)}{others}"
+    control = better_control(found, budget, best)
+    beside = f"the control {control.label} {lost(control)}" if control else ""
+    shown = "; ".join(filter(None, [f" {lost(best)}", beside, untold(found, fits)]))
     return Cell(best.label, best.label, shown, (("lost", best.lost.value), *_estimated(best.lost, 1).more))
 
 
@@ -145,8 +149,20 @@ def _in_words(found: TradeOffs, budget: Budget) -> str:
 
 def random_choice(found: TradeOffs, budget: Budget, own: str) -> Point | None:
     """Of the controls of a kind that choose at random the one that does best within the budget."""
-    within_budget = (within(found.points[label], budget) for label in sorted(found.random) if found.kinds[label] == own)
-    points = [point for point in within_budget if point]
+    return _best_of(found, budget, own, found.random)
+
+
+def better_control(found: TradeOffs, budget: Budget, best: Point) -> Point | None:
+    """The control of the same kind that does best within the budget, where it does better than the ``best`` method."""
+    control = _best_of(found, budget, found.kinds[best.label], found.controls)
+    if control is None or best_first(found, [best, control], budget)[0] is best:
+        return None
+    return control if (control.lost.value, control.left) != (best.lost.value, best.left) else None
+
+
+def _best_of(found: TradeOffs, budget: Budget, own: str, labels: Collection[str]) -> Point | None:
+    of_kind = (label for label in sorted(labels) if label in found.points and found.kinds[label] == own)
+    points = [point for label in of_kind if (point := within(found.points[label], budget))]
     return best_first(found, points, budget)[0] if points else None
 
 

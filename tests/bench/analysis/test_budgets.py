@@ -183,6 +183,14 @@ def test_fronts_are_of_each_kind_without_controls():
                       "b8": {"score": [points[1], points[0]]}}  # fmt: skip
 
 
+def test_on_a_front_sizes_that_are_one_budget_are_one_size():
+    near = [point("a", 0.8, 5), point("b", 0.8004, 1), point("a", 0.4, 9), point("b", 0.4, 8.5)]
+    fronts = fronts_of(trade_offs_of(near))["parameters"]["score"]
+    assert fronts == [near[3], near[1]]  # the smaller of the two of 80 % is no smaller but for a few biases
+    apart = [point("a", 0.8, 5), point("b", 0.83, 1), *near[2:]]
+    assert fronts_of(trade_offs_of(apart))["parameters"]["score"] == [near[3], apart[0], apart[1]]
+
+
 @given(st.lists(st.integers(), max_size=40), st.integers(2, 9))
 def test_values_are_thinned_evenly(values, most):
     found = evenly(values, most)

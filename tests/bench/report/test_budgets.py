@@ -15,7 +15,7 @@ from bench.report.board import read
 from bench.report.pages import budgets as page_of_budgets
 from bench.report.pages.budgets import budget_pages
 from bench.report.scopes import scopes
-from bench.report.tables.budgets import SHOWN, fitting, random_choice, untold
+from bench.report.tables.budgets import SHOWN, better_control, fitting, random_choice, untold
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 ALPHA = "budgets/classification.alpha.model.html"
@@ -210,6 +210,22 @@ def test_random_choice_within_a_budget_of_quality_is_the_smallest(run, write):
     found = random_choice(scope.found, Budget("lost", most), "score")
     assert (found.label, found.removed) == ("random:careful=true", 0.5)
     assert scope.found.points["random"][0].lost.value < found.lost.value < most
+
+
+@pytest.mark.parametrize(("at_half", "better"), [(95, True), (40, False)])
+def test_a_control_that_loses_less_than_the_best_is_named_beside_it(run, write, at_half, better):
+    folder = run(seeds=2, data=("alpha",), labels=("michel", "random"))
+    for seed in range(2):
+        write("inverse-ae", at_half, seed, "alpha", control=True)
+    board = read(folder)
+    (scope,) = scopes(board)
+    of_size = {budget: fits["score"][0].point for budget, fits in scope.answers.items() if budget.measure == "left"}
+    controls = [better_control(scope.found, budget, best) for budget, best in of_size.items()]
+    assert {control.label for control in controls if control} == ({"inverse-ae"} if better else set())
+    pages = budget_pages(board)
+    of_task = next(text.decode() for name, text in pages.items() if name.startswith("budgets/") and "mean" not in name)
+    assert ("A control does better: inverse-ae loses" in of_task) == better and "Random choice (random)" in of_task
+    assert ("the control inverse-ae" in pages["budgets.html"].decode()) == better
 
 
 def test_what_lacks_a_seed_is_named(run, write, page_of):
