@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -111,9 +111,16 @@ class Board:
         """The controls of a method (``bench.analysis.comparing.controls.controls_of``)."""
         return controls_of(self.some, label)
 
-    def over_controls(self, tasks: Sequence[TaskKey]) -> dict[str, dict[str, Over]]:
-        """For each method and each of its controls how much more it keeps on all ``tasks``."""
-        return over_controls(record for task in tasks for record in self.of_task(task))
+    def over_controls(
+        self, tasks: Sequence[TaskKey], seeds: Mapping[TaskKey, Collection[int]] | None = None
+    ) -> dict[str, dict[str, Over]]:
+        """For each method and each of its controls how much more it keeps on all ``tasks``.
+
+        seeds: those that count, of each task for which they are given.
+        """
+        some = seeds or {}
+        records = (record for task in tasks for record in self.of_task(task))
+        return over_controls(r for r in records if r.task not in some or r.cell.seed in some[r.task])
 
     def seeds(self, tasks: Sequence[TaskKey]) -> dict[TaskKey, tuple[int, ...]]:
         """Of each of ``tasks`` the seeds that count, as ``bench.analysis.usual_seeds.usual_seeds`` finds them."""

@@ -187,7 +187,9 @@ def _best(found: Standing) -> list[str]:
 
 def _by_tier(found: Standing) -> list[str]:
     """What the first tier of the kind of the largest area shows."""
-    own = found.kind(found.labels[found.largest(found.labels)])
+    best = found.labels[found.largest(found.labels)]
+    own = found.kind(best)
+    others = {*found.kinds[own]} - {best}
     tiers, of_kind = found.tiers[own], " of its kind" if len(found.kinds) > 1 else ""
     number, needed = sum(tiers.seeds), tiers.needed
     if number < needed:
@@ -197,10 +199,17 @@ def _by_tier(found: Standing) -> list[str]:
             f"methods{' of a kind' if of_kind else ''} are in one tier ({needed} are needed)."
         ]
     alike = len(tiers.members[0]) - 1
-    if not alike and len(found.kinds[own]) == 1:
+    if not others:
         return ["No other ranked method is of its kind."]
     if not alike:
-        return [f"Each other ranked method{of_kind} was shown to keep less, by more than {PRACTICALLY_EQUAL}."]
+        each = f"Each other ranked method{of_kind}"
+        if others <= found.controls:
+            each = (
+                f"The only other ranked method{of_kind} is a control, which"
+                if len(others) == 1
+                else f"{each}, a control,"
+            )
+        return [f"{each} was shown to keep less, by more than {PRACTICALLY_EQUAL}."]
     return [
         f"{count(alike, 'other method')} in its tier {'was' if alike == 1 else 'were'} not shown to keep less by more "
         f"than {PRACTICALLY_EQUAL}, with all pairs{of_kind} tested together."

@@ -62,7 +62,7 @@ def fronts(
             axis.plot(*_xy(control, place), color=colour, linewidth=1, linestyle=":", label=name, zorder=2)
         low, high = lost + [[-1], [1]] * reach
         # The limits have to be told, as what is shifted does not count by itself.
-        axis.update_datalim(np.column_stack([np.tile(at, 2), [*low, *high]]))
+        axis.update_datalim(np.column_stack([(at + [[-1], [1]] * across).ravel(), [*low, *high]]))
         bars = zip(zip(low, high, strict=True), zip(*(at + [[-1], [1]] * across), strict=True), strict=True)
         named += [
             NamedPoint(point.label, *where, colour=colour, shift=shift, bar=bar, across=side)

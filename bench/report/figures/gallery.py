@@ -10,7 +10,6 @@ import numpy as np
 from bench.analysis.budgets import SIZE, fronts_of, random_points
 from bench.analysis.comparing.controls import chooses_at_random
 from bench.analysis.curves import curve
-from bench.analysis.naming import count
 from bench.analysis.points import Point
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board, keeps_all
@@ -48,7 +47,10 @@ def areas(board: Board, found: Standing) -> Picture:
     what = "the standard deviation" if found.area.low is None else "95 % intervals"
     bars = f", with {what} over seeds" if found.fewest_seeds > 1 else ""
     random = any(chooses_at_random(board.any_of(label).cell) for label in found.labels)
-    caption = f"Area by method{bars}; bands part the tiers{', dotted lines mark random choice' * random}."
+    caption = (
+        f"Area by method{bars}; bands part the tiers{', dotted lines mark random choice' * random}. A tier holds what "
+        "was not shown to keep less than its best, so a method whose area is uncertain may stand above a better one."
+    )
     return picture("areas", "Area by method", caption, partial(rank_figures.areas, board, found), MAIN)
 
 
@@ -62,7 +64,7 @@ def overall_curves(board: Board, looks: Looks) -> list[Picture]:
             own = _of_lines(board, None, looks, drawn)
             only = board.name(part.averaged[0]) if len(part.averaged) == 1 else ""
             draw = partial(curve_figures.curves, drawn, own, only or "Mean over tasks", what, scale, limits)
-            caption = f"Quality against {what}{where}: {only or 'mean over tasks'}{_bands(drawn)}."
+            caption = f"Quality against {what}{where}: {only or 'mean over tasks'}{_bands(drawn)}.{_timing(axis)}"
             pictures.append(picture(f"overall-{axis}{suffix}", f"Quality against {what}", caption, draw, MAIN))
     return pictures
 
@@ -76,7 +78,7 @@ def task_curves(board: Board, task: TaskKey, looks: Looks) -> Iterator[Picture]:
         if drawn := lines.of_task(part, task, points):
             own = _of_lines(board, task, looks, drawn)
             draw = partial(curve_figures.curves, drawn, own, name, what, scale, limits)
-            caption = f"{name}: {scale.name} against {what}{where}{_bands(drawn)}."
+            caption = f"{name}: {scale.name} against {what}{where}{_bands(drawn)}.{_timing(axis)}"
             forms = FORMS if axis == "heads" else ("svg",)
             yield picture(f"{axis}{suffix}-{task_slug(task)}", f"Quality against {what}", caption, draw, forms)
 
@@ -84,6 +86,13 @@ def task_curves(board: Board, task: TaskKey, looks: Looks) -> Iterator[Picture]:
 def _of_lines(board: Board, task: TaskKey | None, looks: Looks, drawn: Sequence[lines.Line]) -> Looks:
     """The looks of those lines that stand out among them."""
     return {label: looks[label] for label in standing_out(board, task, {line.label for line in drawn})}
+
+
+def _timing(axis: str) -> str:
+    """What to make of times, in a sentence."""
+    if not axis.startswith("latency"):
+        return ""
+    return " Which heads are removed hardly changes the time: at the same share, times differ mostly by luck of timing."
 
 
 def _bands(drawn: Iterable[lines.Line], what: str = "bands") -> str:
@@ -150,16 +159,14 @@ def _intervals(points: Sequence[Point]) -> str:
 
 
 def critical(found: Standing | None, name: str, blocks: str) -> list[Picture]:
-    """Critical differences; none with fewer than two methods."""
+    """Critical differences; none with fewer than two methods, or too few blocks to show any."""
     ranks = found.ranking if found else None
-    if found is None or ranks is None:
+    if found is None or ranks is None or ranks.blocks < ranks.needed:
         return []
     caption = (
         f"Mean ranks; a bar joins methods not shown to differ (Friedman p = {ranks.friedman:.2g}, then Wilcoxon's test "
         "with Holm's correction, at 5 %)."
     )
-    if ranks.blocks < ranks.needed:
-        caption += f" {count(ranks.blocks, blocks)} cannot show any pair to differ; {ranks.needed} are needed."
     return [picture(name, "Critical differences", caption, partial(rank_figures.critical_differences, found, blocks))]
 
 

@@ -94,7 +94,10 @@ def gates(board: Board) -> list[Picture]:
     for label in board.labels:
         own = {board.name(task): board.of(task, label) for task in board.tasks}
         if reported := {name: records for name, records in own.items() if head_figures.open_gates(records)}:
-            caption = f"Gates that {label} leaves open under each weight of its penalty, mean and range over seeds."
+            caption = (
+                f"Gates that {label} leaves open under each weight of its penalty: mean and range over the seeds in "
+                "which that weight was tried."
+            )
             draw = partial(head_figures.penalties, reported, label)
             pictures.append(picture(f"gates-{slug(label)}", f"Gates that {label} leaves open", caption, draw))
     return pictures

@@ -29,6 +29,7 @@ from bench.report.figures.picture import SERIES
 
 CELL = 0.16  # inches
 BUDGETS = 12  # most columns of the map of layers and budgets
+LONGEST = 55  # characters of a name in a legend of one column
 
 
 def kept_shares(records: Sequence[FinishedRecord], removed: int) -> np.ndarray | None:
@@ -189,7 +190,9 @@ def mean_heads(number: float) -> str:
 
 
 def penalties(records: Mapping[str, Sequence[FinishedRecord]], title: str) -> Figure:
-    """Gates left open against the weight of the penalty, one line per task; bars span the seeds.
+    """Gates left open against the weight of the penalty, points for each task; bars span the seeds.
+
+    There is no line, as most weights are those of the search of one seed.
 
     (Li et al. 2021, Figure 3.)
     """
@@ -200,8 +203,8 @@ def penalties(records: Mapping[str, Sequence[FinishedRecord]], title: str) -> Fi
         mean = np.array([np.mean(by_weight[weight]) for weight in weights])
         reach = [mean - [min(by_weight[w]) for w in weights], [max(by_weight[w]) for w in weights] - mean]
         axis.errorbar(
-            weights, mean, yerr=reach, color=colour, marker=marker, markersize=4.5, linewidth=1.4, elinewidth=0.8,
-            capsize=2, label=short(name),
+            weights, mean, yerr=reach, color=colour, marker=marker, markersize=4.5, linestyle="none", elinewidth=0.8,
+            capsize=2, label=short(name, LONGEST),
         )  # fmt: skip
     axis.set_xscale("log")
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -29,6 +29,7 @@ ROLES = {  # marker, colour, filled: shape and filling tell the roles apart as c
 }
 LINE = 0.19  # inches of a row
 LEGEND = 4  # entries that fit above a figure
+LONGEST = 40  # characters of a name in the figure of areas
 
 
 def areas(board: Board, found: Standing) -> Figure:
@@ -37,7 +38,8 @@ def areas(board: Board, found: Standing) -> Figure:
     In the order of the standing; bands part the tiers, and a dotted line goes through the random controls.
     """
     rows = len(found.labels) + 1.6 * len(found.kinds)
-    left, bottom = 0.25 + 0.075 * max(len(short(label)) for label in found.labels), 0.62
+    names = {label: short(label, LONGEST) for label in found.labels}
+    left, bottom = 0.25 + 0.075 * max(map(len, names.values())), 0.62
     caption = _caption(found)
     wide, tall = max(3.6 + left, 0.2 + 0.062 * len(caption)), 1.0 + LINE * rows
     figure, axis = canvas("", "area: mean normalised quality over all shares removed", "", (wide, tall))
@@ -53,7 +55,7 @@ def areas(board: Board, found: Standing) -> Figure:
         _areas(axis, board, found, members, y)
         ticks |= {label: y + place for place, label in enumerate(members)}
         y += len(members)
-    axis.set_yticks(list(ticks.values()), [short(label) for label in ticks])
+    axis.set_yticks(list(ticks.values()), [names[label] for label in ticks])
     for label, text in zip(ticks, axis.get_yticklabels(), strict=True):
         text.set_color(MUTED if board.any_of(label).cell.control else INK)
     axis.set_ylim(y - 0.4, 0)
@@ -187,8 +189,8 @@ def pareto(board: Board, found: Standing) -> Figure:
     if (cost == 0).any():
         axis.axvline(edge, color=FAINT, linewidth=0.8)
         axis.annotate(
-            "none", (free, 0), xycoords=("data", "axes fraction"), xytext=(0, 3), textcoords="offset points",
-            ha="center", color=MUTED, fontsize=8,
+            "0", (free, 0), xycoords=("data", "axes fraction"), xytext=(0, -4), textcoords="offset points",
+            ha="center", va="top", color=MUTED,
         )  # fmt: skip
         for minor in (False, True):
             axis.set_xticks([tick for tick in axis.get_xticks(minor=minor) if tick > edge], minor=minor)

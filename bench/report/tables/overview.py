@@ -34,7 +34,6 @@ def standings(
     ranked methods over the seeds of the standing alone, and the caption names what this leaves out. The area of a
     ranked method has its 95 % interval where there are seeds enough for one. Each method is compared with its controls.
     """
-    columns = _columns(board)
     table = board.table.set_index(TASK).sort_index()
     part = pd.concat([table.loc[[task]] for task in tasks]).reset_index()
     if found and (spare := _spare(found, part)).any():
@@ -42,11 +41,14 @@ def standings(
         caption += f"; without seeds that most methods lack: {by_seeds(cells)}"
         part = part[~spare]
     means, spreads = over_tasks(part, ["label"], columns_of(board))
+    columns = [name for name in _columns(board) if means[name].notna().any()]
+    if any(name not in columns for name in _columns(board) if name in TIMED):
+        caption += "; speed was not measured on all tasks, and is on the pages of some"
     rest = [label for label in means.index if not found or label not in found.labels]
     rest.sort(key=lambda label: (removes(board.any_of(label)) != "heads", -np.nan_to_num(means["area"].loc[label])))
     shown = [label for label in [*(found.labels if found else ()), *rest] if label in means.index]
     shown.sort(key=lambda label: list(KINDS).index(kind(board.any_of(label).cell)))
-    over = board.over_controls(tasks)
+    over = board.over_controls(tasks, found.seeds if found else None)
     compared = [which for which in OVER if any(which in over.get(label, {}) for label in shown)]
     rows, marks = [], []
     for label in shown:

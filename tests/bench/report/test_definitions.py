@@ -5,6 +5,7 @@ import inspect
 import pytest
 
 from bench.report.board import read
+from bench.report.figures.looks import looks
 from bench.report.pages.definitions import definition, task_definition
 from bench.report.pages.task import task_page
 from bench.suites.plugins import load_plugins
@@ -38,11 +39,9 @@ def test_what_is_built_in_is_said_of_that_alone(name):
 def test_the_page_of_a_task_describes_the_data_that_it_has(run, changed, parse, undrawn, asked):
     board = read(run(seeds=1, data=("alpha",), labels=("michel", "random")))
     records = {path: changed(record, cell={"asked": asked}) for path, record in board.records.items()}
-    (page,) = (
-        content
-        for name, content in task_page(type(board)(board.folder, records), board.tasks[0], {}).items()
-        if name.endswith(".html")
-    )
+    board = type(board)(board.folder, records)
+    files = task_page(board, board.tasks[0], looks(board))
+    (page,) = (content for name, content in files.items() if name.endswith(".html"))
     text = parse(page.decode()).text
     assert "One text, any set of classes" in text and ("built in" in text) != bool(asked)
 

@@ -394,7 +394,7 @@ def test_the_main_figure_parts_trained_methods_from_others_and_controls_from_met
     figure = rank_figures.areas(board, found)
     (axis,) = figure.axes
     names = [text.get_text() for text in axis.get_yticklabels()]
-    assert names == [*(short(each) for each in found.labels if each != "voita"), "voita"]
+    assert names == [*(short(each, rank_figures.LONGEST) for each in found.labels if each != "voita"), "voita"]
     heights = dict(zip(names, axis.get_yticks(), strict=True))
     points = {
         tuple(line.get_xydata()[0]): line.get_markerfacecolor()
@@ -402,7 +402,7 @@ def test_the_main_figure_parts_trained_methods_from_others_and_controls_from_met
         if line.get_marker() in ("o", "s")
     }
     for place, label in enumerate(found.labels):
-        face = points[found.area.value[place], heights[short(label)]]
+        face = points[found.area.value[place], heights[short(label, rank_figures.LONGEST)]]
         assert (face == PAPER) == (label == "random")  # a control is hollow
     ends = [line.get_xdata() for line in axis.lines if line.get_marker() in ("", "None")]
     assert found.area.low is not None and found.area.high is not None

@@ -6,6 +6,7 @@ import csv
 
 import pytest
 
+from bench.report.figures.looks import looks
 from bench.report.pages.task import task_page
 from bench.report.tables.knees import inflections
 
@@ -45,7 +46,7 @@ def test_there_is_no_table_where_other_levels_were_measured(make_record, board_o
 @pytest.mark.usefixtures("undrawn")
 def test_they_are_on_the_page_of_the_task_and_in_a_file(every, board_of, parse):
     board = board_of([every("ae", 5), every("gnorm", 7)])
-    files = task_page(board, board.tasks[0], {})
+    files = task_page(board, board.tasks[0], looks(board))
     (page,) = [parse(content.decode()) for name, content in files.items() if name.endswith(".html")]
     assert "inflections" in page.ids and "farthest from the chord" in page.text
     (file,) = [content.decode() for name, content in files.items() if "/inflections-" in name and name.endswith(".csv")]

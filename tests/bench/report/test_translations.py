@@ -6,6 +6,7 @@ import csv
 
 import pytest
 
+from bench.report.figures.looks import looks
 from bench.report.pages.task import task_page
 from bench.report.tables.translations import translations
 
@@ -57,7 +58,7 @@ def test_a_record_of_other_examples_is_left_out_of_those_it_lacks(translated, bo
 @pytest.mark.usefixtures("undrawn")
 def test_they_are_escaped_on_the_page_and_bare_in_a_file(translated, make_record, board_of, parse, hostile):
     board = board_of([translated("michel"), translated("gnorm")])
-    files = task_page(board, board.tasks[0], {})
+    files = task_page(board, board.tasks[0], looks(board))
     (content,) = [content.decode() for name, content in files.items() if name.endswith(".html")]
     page = parse(content)
     assert "translations" in page.ids and f"{hostile} michel 0" in page.text and hostile not in content
@@ -67,4 +68,4 @@ def test_they_are_escaped_on_the_page_and_bare_in_a_file(translated, make_record
         f"{hostile} michel 0",
     ]
     plain = board_of([make_record("michel")])
-    assert not any("translations" in name for name in task_page(plain, plain.tasks[0], {}))
+    assert not any("translations" in name for name in task_page(plain, plain.tasks[0], looks(plain)))
