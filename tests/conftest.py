@@ -32,6 +32,12 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.import_plugin(name)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Two workers more than there are cores, as the tests spend half of their time waiting for processes they start."""
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 2
+
+
 def pytest_collection_finish() -> None:
     """Look for garbage from now on, but not among what is there before the first test."""
     gc.freeze()
