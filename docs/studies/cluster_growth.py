@@ -28,6 +28,7 @@ from tasks.request import TaskSpec
 
 TABLE, FIGURE = (Path(__file__).with_suffix(suffix) for suffix in (".csv", ".svg"))
 SLOTS = (4, 8, 16, 32, 64, 128, 256, 512)
+HOURS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # on the axis
 OF_A_NODE = 4  # slots
 SEEDS, COST_SLOTS = (1, 3, 10), (4, 32, 128)  # of the table of costs
 TASKS = ("classification", "mnli", "language_id", "harness")
@@ -151,6 +152,7 @@ def main() -> None:
     figure = empty_figure(5, 3)
     axes = figure.add_subplot(xlabel="slots", ylabel="hours", xscale="log", yscale="log", xticks=SLOTS)
     axes.set_xticklabels(SLOTS)
+    axes.set_yticks(HOURS, [f"{hours:g}" for hours in HOURS])
     axes.minorticks_off()
     axes.plot(SLOTS, [each.bound / 3600 for each in found], color="0.6", label="bound")
     axes.plot(SLOTS, [each.makespan / 3600 for each in found], "o", color="C0", label="simulated")

@@ -154,7 +154,7 @@ def draw(rows: list[tuple[str, str, int, float, float]]) -> None:
             right.plot(SEEDS, values, "x:" if old else "o-", color=colour, markersize=4, label=name)
     left.axhline(100 * ALPHA, color="grey", linewidth=0.8)
     left.set(title="False alarms", ylabel="trials with p ≤ 0.05 (%)", ylim=(0, 10))
-    right.set(title="Power, one order against the mean of ten", ylim=(0, 102))
+    right.set(title="Power, one order against the mean of ten", ylabel="differences found (%)", ylim=(0, 102))
     for axis in (left, right):
         axis.set(xlabel="seeds on each of four tasks", xscale="log")
         axis.set_xticks(SEEDS, [str(seeds) for seeds in SEEDS])

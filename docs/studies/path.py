@@ -25,6 +25,7 @@ from torch import Tensor
 from bench.analysis.curves import area
 from bench.measure.cost import counting
 from bench.measure.view import view_of
+from bench.report.figures.names import NamedPoint, name_points
 from bench.suites.plugins import load_plugins
 from methods import METHODS
 from methods.contract.choice import Choice
@@ -50,6 +51,7 @@ class Stage:
 
 
 CHOICE, CONFIRMATION = ("classification", "mnli"), ("language_id", "harness")
+FEWEST = 0.5  # where methods that need no pass stand, on the axis of passes
 COMPARED: tuple[tuple[str, Options], ...] = (
     ("path", {}),
     ("oracle-greedy", {}),
@@ -160,18 +162,19 @@ def draw() -> None:
     """Area against passes, on the tasks of the choice and on those of the confirmation."""
     figure = empty_figure(8, 4)
     for axis, tasks in zip(figure.subplots(1, 2), (CHOICE, CONFIRMATION), strict=True):
+        named = []
         for method, options, value, passes in areas(tasks):
             colour = "#d55e00" if method == "path" else "#667079"
-            axis.plot(max(passes, 0.5), value, "o" if method == "path" else "s", color=colour)
+            axis.plot(max(passes, FEWEST), value, "o" if method == "path" else "s", color=colour)
             label = " ".join(part.rpartition("=")[2] for part in options.split() if not part.startswith("signed"))
-            axis.annotate(
-                f"{method} {label}", (max(passes, 0.5), value), (4, 3), textcoords="offset points", fontsize=7
-            )
+            named.append(NamedPoint(f"{method} {label}".strip(), max(passes, FEWEST), value, colour))
         axis.set_xscale("log")
-        axis.set_xlabel("passes over the calibration set")
+        axis.set_xlabel(f"passes over the calibration set ({FEWEST:g}: none)")
         axis.set_ylabel("area")
         axis.set_title(", ".join(tasks), fontsize=9)
         axis.margins(x=0.25, y=0.1)
+        axis.autoscale_view()
+        name_points(axis, named)
         axis.spines[["top", "right"]].set_visible(False)
     save(figure, FIGURE)
 
