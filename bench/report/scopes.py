@@ -97,8 +97,9 @@ def _untimed(machines: int, found: TradeOffs) -> str:
         return f"{what}, so that nothing is said of speed here."
     slow = [label for label in found.methods if not any(point.speedups for point in found.points[label])]
     if slow:
+        was = "was" if len(slow) == 1 else "were"
         return (
-            f"Of {count(len(slow), 'method')} no latency was measured, nor of others with models of their shapes: "
-            f"budgets of time leave out {', '.join(slow)}."
+            f"{count(len(slow), 'method')} {was} not timed, nor others with models of the same shapes, so budgets of "
+            f"time leave out {', '.join(slow)}."
         )
     return ""

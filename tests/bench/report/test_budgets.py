@@ -159,7 +159,7 @@ def test_methods_that_were_not_timed_are_named_unless_others_with_models_of_thei
         write("amp", 60, seed, "alpha", timed=False, neurons=True)
     (scope,) = scopes(read(folder))
     assert scope.untimed == (
-        "Of 1 method no latency was measured, nor of others with models of their shapes: budgets of time leave out amp."
+        "1 method was not timed, nor others with models of the same shapes, so budgets of time leave out amp."
     )
     assert scope.untimed in page_of(folder).text
     assert [point.speedups for point in scope.found.points["ae"]] == [
