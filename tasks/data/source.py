@@ -26,13 +26,12 @@ def load(data: Data, columns: Sequence[str], label: str, *, labels: Sequence[str
     that cannot be used.
     """
     rows: dict[str, list[Row]] = {}
-    known: list[str] = []
     dropped: Counter[str] = Counter()
     places: dict[str | int, str] = {}
     parts = parts_of(data, mirror, columns, label)
+    known = _declared(parts)
     for part in parts:
         if part.split:
-            known = known or part.classes
             rows.setdefault(part.split, []).extend(_rows(part, columns, label, labels, dropped, places))
     if not known:
         rows, places = as_numbers(rows, places)
@@ -115,6 +114,12 @@ def name_of(data: Data, mirror: str = "") -> str:
 def where_of(data: Data) -> str:
     """``data`` as error messages begin."""
     return data if isinstance(data, str) else " + ".join(data.values())
+
+
+def _declared(parts: Sequence[Part]) -> list[str]:
+    """The classes that ``parts`` name, if any: those of the training split, of which others may have fewer."""
+    named = (part.classes for split in (*SPLITS, "all") for part in parts if part.split == split)
+    return next(filter(None, named), [])
 
 
 def _unlabelled(dropped: Counter[str], classes: Sequence[str]) -> list[str]:

@@ -104,6 +104,14 @@ def test_labels_are_text_or_numbers_and_rows_without_one_are_dropped(tmp_path, l
     assert len(every(data)) == len(left)
 
 
+def declared(path: Path, names: list[str], rows: list[dict]) -> Path:
+    """A Parquet file whose label column names its numbers."""
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=names)})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    datasets.Dataset.from_list(rows, features=features).to_parquet(path)
+    return path
+
+
 def test_names_of_numbers_come_from_the_file_and_order_the_classes(tmp_path):
     feature = datasets.ClassLabel(names=["five", "4", "1", "none of these"])
     features = datasets.Features({"text": datasets.Value("string"), "label": feature})
@@ -122,6 +130,18 @@ def test_numbers_mean_what_the_file_says_even_where_the_task_orders_its_classes_
     fixed = ("entailment", "neutral", "contradiction")
     data = load(str(tmp_path / "c.parquet"), ("text",), "label", labels=fixed)
     assert data.labels == fixed and (("t 0",), "contradiction") in every(data)
+
+
+def test_the_training_split_names_the_classes_of_which_others_may_have_fewer(tmp_path):
+    train = declared(tmp_path / "d" / "train.parquet", ["pos", "neg", "neutral"], labelled(0, 1, 2))
+    rows = [{"text": f"test {number}", "label": number % 2} for number in range(20)]
+    test = declared(tmp_path / "d" / "test.parquet", ["neg", "pos"], rows)
+    for data in (str(tmp_path / "d"), {"train": str(train), "test": str(test)}):
+        found = load(data, ("text",), "label")
+        assert found.labels == ("pos", "neg", "neutral")
+        assert {(each.texts[0], found.labels[each.label]) for each in found.test} == {
+            (row["text"], ["neg", "pos"][row["label"]]) for row in rows
+        }
 
 
 @pytest.mark.parametrize("labels", [(0, 1, 2), ("0", "1", "2"), ("Entailment", "NEUTRAL", " contradiction")])
