@@ -30,6 +30,8 @@ def load(data: Data, columns: Sequence[str], label: str, *, labels: Sequence[str
     places: dict[str | int, str] = {}
     parts = parts_of(data, mirror, columns, label)
     known = _declared(parts)
+    if len(known) == 1 and not labels:  # of which ``disjoint`` makes texts without labels
+        raise TaskError(f"{where_of(data)}: one class only ({known[0]!r}); at least two are needed")
     for part in parts:
         if part.split:
             rows.setdefault(part.split, []).extend(_rows(part, columns, label, labels, dropped, places))

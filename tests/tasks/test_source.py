@@ -144,6 +144,12 @@ def test_the_training_split_names_the_classes_of_which_others_may_have_fewer(tmp
         }
 
 
+def test_one_declared_class_is_too_few(tmp_path):
+    declared(tmp_path / "d.parquet", ["only"], labelled(0))
+    with pytest.raises(TaskError, match=r"d\.parquet: one class only \('only'\); at least two are needed$"):
+        load(str(tmp_path / "d.parquet"), ("text",), "label")
+
+
 @pytest.mark.parametrize("labels", [(0, 1, 2), ("0", "1", "2"), ("Entailment", "NEUTRAL", " contradiction")])
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
 def test_mnli_numbers_mean_entailment_neutral_contradiction(tmp_path, labels, ending):
