@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ SPLIT_NAMES = {
     split: re.compile(rf"(?<![a-z])({words})(set|split|data)?(?![a-z])", re.IGNORECASE)
     for split, words in _WORDS.items()
 }
+PACKED = (".bz2", ".gz", ".xz", ".zip", ".zst")
 SHOWN = 4  # most names in a remark
 Data = str | Mapping[str, str]  # a file, a folder or an id; or a file for each split
 
@@ -78,10 +79,47 @@ def origins(parts: Sequence[Part], rows: Mapping[str, Sequence[Any]]) -> list[st
 
 
 def _data_files(folder: Path) -> list[str]:
-    """Names of the data files in ``folder``, sorted, without hidden ones, which notebooks and file managers leave."""
-    files = [file for file in sorted(folder.rglob("*")) if file.suffix.lower() in SUFFIXES and file.is_file()]
-    names = [file.relative_to(folder) for file in files]
-    return [str(name) for name in names if not any(part.startswith(".") for part in name.parts)]
+    """Names of the data files in ``folder``, sorted, without hidden ones, which notebooks and file managers leave.
+
+    Raises TaskError for what is named as a split and cannot be read, as others would take the place of its texts.
+    """
+    paths = sorted(_below(folder, frozenset()))
+    files = [path for path in paths if path.suffix.lower() in SUFFIXES and path.is_file()]
+    known = {_bare(file) for file in files} | {parent for file in files for parent in file.parents}
+    for path in paths:
+        if _bare(path) in known or not _split_of(str(path.relative_to(folder))):
+            continue
+        if path.is_dir():
+            raise TaskError(f"{path}: cannot be read: Permission denied")
+        if not path.exists() and path.suffix.lower() in ("", *SUFFIXES, *PACKED):
+            raise TaskError(f"{path}: a link that leads nowhere, to {path.readlink()}: mend it, or take it out")
+        if path.suffix.lower() in PACKED:
+            raise TaskError(f"{path}: packed files are not read: unpack it beside, or take it out of the folder")
+    return [str(path.relative_to(folder)) for path in files]
+
+
+def _below(folder: Path, above: frozenset[Path]) -> Iterator[Path]:
+    """What is below ``folder``, nothing hidden, but of folders only those that cannot be looked into.
+
+    Links to folders are followed, except into those that they are in. above: what ``folder`` is in, without links.
+    """
+    above |= {folder.resolve()}
+    try:
+        paths = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    except PermissionError:
+        yield folder
+        return
+    for path in paths:
+        if not path.is_dir():
+            yield path
+        elif path.resolve() not in above:
+            yield from _below(path, above)
+
+
+def _bare(path: Path) -> Path:
+    """``path`` without what its name says of its form: the same for a file and for what it is packed in."""
+    path = path.with_suffix("") if path.suffix.lower() in PACKED else path
+    return path.with_suffix("") if path.suffix.lower() in (".tar", *SUFFIXES) else path
 
 
 def _of_file(split: str | None, file: Path, columns: Sequence[str], label: str) -> Part:

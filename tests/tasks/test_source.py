@@ -307,6 +307,49 @@ def test_hidden_files_and_folders_are_no_data(tmp_path):
     assert not any("checkpoint" in remark or "._" in remark for remark in found.remarks)
 
 
+def test_links_to_folders_are_followed_but_not_round_in_circles(tmp_path):
+    write(tmp_path / "elsewhere" / "part.jsonl", ROWS[60:])
+    write(tmp_path / "d" / "train" / "0.jsonl", ROWS[:60])
+    (tmp_path / "d" / "test").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "d" / "train" / "up").symlink_to(tmp_path / "d")
+    (tmp_path / "elsewhere" / "same").symlink_to(tmp_path / "elsewhere")
+    found = load(str(tmp_path / "d"), ("text",), "label")
+    assert {each.texts[0] for each in found.test} == {row["text"] for row in ROWS[60:]}
+    assert (len(found.train) + len(found.validation), len(found.test)) == (60, 40)
+
+
+@pytest.mark.parametrize("name", ["test.jsonl", "test", "tests/part.csv", "test.parquet.gz"])
+def test_a_split_that_is_a_link_to_nothing_is_not_done_without(tmp_path, name):
+    link = tmp_path / "d" / name
+    write(tmp_path / "d" / "train.jsonl", ROWS)
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(tmp_path / "gone")
+    with pytest.raises(TaskError, match=rf"{name}: a link that leads nowhere, to {tmp_path}/gone: mend it, or take it"):
+        load(str(tmp_path / "d"), ("text",), "label")
+
+
+@pytest.mark.parametrize(
+    "name", ["test.jsonl.gz", "test.zst", "dev.csv.bz2", "test/part.xz", "test.v1.ZIP", "test.tar.gz"]
+)
+def test_a_split_that_is_packed_is_not_done_without(tmp_path, name):
+    write(tmp_path / "d" / "train.jsonl", ROWS)
+    (tmp_path / "d" / name).parent.mkdir(exist_ok=True)
+    (tmp_path / "d" / name).write_bytes(b"packed")
+    with pytest.raises(TaskError, match=rf"{name}: packed files are not read: unpack it beside, or take it out of"):
+        load(str(tmp_path / "d"), ("text",), "label")
+
+
+def test_what_is_packed_beside_its_contents_or_is_no_split_goes_without_saying(tmp_path):
+    write(tmp_path / "d" / "train.jsonl", ROWS[:60])
+    write(tmp_path / "d" / "test" / "part.jsonl", ROWS[60:])
+    for name in ("train.jsonl.gz", "train.zip", "test.tar.gz", "source.zip", ".test.zip"):
+        (tmp_path / "d" / name).write_bytes(b"packed")
+    (tmp_path / "d" / "notes").symlink_to(tmp_path / "gone")
+    (tmp_path / "d" / "test.md").symlink_to(tmp_path / "gone")
+    found = load(str(tmp_path / "d"), ("text",), "label")
+    assert (len(found.train) + len(found.validation), len(found.test)) == (60, 40)
+
+
 def test_what_save_to_disk_wrote_is_read_like_files(tmp_path):
     rows = labelled(0, 1, -1)
     one = load(saved(tmp_path / "one", rows), ("text",), "label")
