@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,11 @@ from tasks.errors import TaskError, first_line
 Split = tuple[str, list[str], Iterable[Located]]  # name ("" if there is only one), names of its integer labels, rows
 
 
-def streamed(data: str, label: str) -> Iterator[Split]:
-    """Splits of ``data`` on the hub, ``ID`` or ``ID:CONFIGURATION``. Raises TaskError."""
+def streamed(data: str, columns: Sequence[str], label: str) -> Iterator[Split]:
+    """Splits of ``data`` on the hub, ``ID`` or ``ID:CONFIGURATION``, with only ``columns`` and ``label`` if it can be.
+
+    Raises TaskError.
+    """
     import datasets  # takes seconds to import, and files do not need it
 
     name, _, configuration = data.partition(":")
@@ -29,7 +32,7 @@ def streamed(data: str, label: str) -> Iterator[Split]:
         yield (
             key,
             _names(found[key], label),
-            _located(found[key], where, f"{where}: cannot be loaded completely from the hub"),
+            _located(_needed(found[key], columns, label), where, f"{where}: cannot be loaded completely from the hub"),
         )
 
 
@@ -41,8 +44,11 @@ def is_saved(path: Path) -> bool:
     )
 
 
-def saved(path: Path, data: str, label: str) -> Iterator[Split]:
-    """Splits in the folder ``path``, written by ``save_to_disk``. Raises TaskError."""
+def saved(path: Path, data: str, columns: Sequence[str], label: str) -> Iterator[Split]:
+    """Splits in the folder ``path``, written by ``save_to_disk``, with only ``columns`` and ``label`` if it can be.
+
+    Raises TaskError.
+    """
     import datasets
 
     refused = "not a complete folder of save_to_disk of datasets; save it again, or with to_parquet"
@@ -54,7 +60,13 @@ def saved(path: Path, data: str, label: str) -> Iterator[Split]:
     for key in sorted(splits):
         where = f"{data} ({key})" if key else data
         rows = splits[key].with_format(None)  # plain values, whatever format was set
-        yield key, _names(rows, label), _located(rows, where, f"{where}: {refused}")
+        yield key, _names(rows, label), _located(_needed(rows, columns, label), where, f"{where}: {refused}")
+
+
+def _needed(rows: Any, columns: Sequence[str], label: str) -> Any:
+    """``rows`` with the columns that are used, if it has them all: others, such as images, would have to be decoded."""
+    wanted = list(dict.fromkeys((*columns, label) if label else columns))
+    return rows.select_columns(wanted) if set(wanted) <= set(rows.column_names or ()) else rows
 
 
 def _names(rows: Any, label: str) -> list[str]:

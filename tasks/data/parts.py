@@ -47,11 +47,12 @@ def parts_of(data: Data, mirror: str, columns: Sequence[str], label: str = "") -
         return [_of_file(split, file_of(file, split, mirror), columns, label) for split, file in data.items()]
     path = local(data, mirror)
     if path is None:
-        parts = [Part(_split_of(split[0]), *split) for split in streamed(data, label)]
+        parts = [Part(_split_of(split[0]), *split) for split in streamed(data, columns, label)]
     elif path.is_file():
         return [_of_file("all", path, columns, label)]
     elif is_saved(path):
-        parts = [Part(_split_of(split[0]) if split[0] else "all", *split) for split in saved(path, data, label)]
+        splits = saved(path, data, columns, label)
+        parts = [Part(_split_of(split[0]) if split[0] else "all", *split) for split in splits]
     else:
         parts = [
             _of_file(_split_of(name), path / name, columns, label)._replace(name=name) for name in _data_files(path)

@@ -490,6 +490,22 @@ def test_a_hub_data_set_gives_its_splits_and_the_names_of_its_label_column(monke
     assert data.name == "name" and data.labels == ("a", "b") and len(data.test) == 9
 
 
+@pytest.mark.parametrize("kind", [datasets.Image, datasets.Audio])
+def test_a_column_that_is_not_used_is_not_decoded(tmp_path, monkeypatch, kind):
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.Value("int64")})
+    rows = datasets.Dataset.from_list(labelled(0, 1), features=features)
+    broken = pyarrow.array([{"bytes": b"broken", "path": None}] * len(rows), kind().pa_type)
+    table = rows.data.table.append_column("scene", broken)
+    rows = datasets.Dataset(table, info=datasets.DatasetInfo(features=datasets.Features(features | {"scene": kind()})))
+    rows.save_to_disk(tmp_path / "d")
+    monkeypatch.setattr(datasets, "load_dataset", lambda *names, **how: {"train": rows.to_iterable_dataset()})
+    for place in (str(tmp_path / "d"), "org/name"):
+        assert len(every(load(place, ("text",), "label"))) == len(rows)
+        assert len(load_texts(place, ("text",), only_train=True).train) == len(rows)
+        with pytest.raises(TaskError):
+            load(place, ("scene",), "label")
+
+
 def test_rows_that_a_missing_package_must_decode_are_one_line(monkeypatch):
     def rows():
         yield {"text": "a", "label": 0}
