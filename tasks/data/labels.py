@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from tasks.data.splits import Row
@@ -62,6 +63,27 @@ def as_numbers(
     number: dict[str | int, int] = {label: _whole(float(label), places[label]) for label in sorted(texts)}
     found = {split: [(row, number.get(label, label)) for row, label in part] for split, part in rows.items()}
     return found, {number.get(label, label): where for label, where in reversed(places.items())}
+
+
+def as_names(rows: list[Row], places: dict[str | int, str], names: Sequence[str]) -> list[Row]:
+    """``rows`` with the name for each label if these are numbers, also written as text, that count ``names`` from 0.
+
+    places: file and line where each label first stands; receives those of the names. Raises TaskError for a number that
+    counts none of them. Where names are numbers too, or some labels are no numbers, nothing is changed.
+    """
+    labels = {label for _, label in rows}
+    if any(NUMBER.fullmatch(str(each)) is None for each in labels) or any(map(NUMBER.fullmatch, names)):
+        return rows
+    name: dict[str | int, str] = {}
+    for label in sorted(labels, key=str):
+        place = _whole(float(label), places[label])
+        if not 0 <= place < len(names):
+            raise TaskError(
+                f"{places[label]}: label {label} is none of the numbers of {', '.join(names)}, 0 to {len(names) - 1}"
+            )
+        name[label] = names[place]
+        places.setdefault(names[place], places[label])
+    return [(texts, name[label]) for texts, label in rows]
 
 
 def is_unicode(text: str) -> bool:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tasks.data.dataset import SPLITS, Dataset
-from tasks.data.labels import as_numbers, is_unicode, label_of, short
+from tasks.data.labels import as_names, as_numbers, is_unicode, label_of, short
 from tasks.data.location import resolve, short_name
-from tasks.data.parts import SHOWN, Data, Part, origins, parts_of
+from tasks.data.parts import SHOWN, Data, Part, listed, origins, parts_of
 from tasks.data.readers import ROW
 from tasks.data.splits import Row, UnknownLabel, disjoint
 from tasks.errors import TaskError
@@ -22,29 +22,41 @@ def load(data: Data, columns: Sequence[str], label: str, *, labels: Sequence[str
 
     ``labels`` fixes the classes and their order. Rows without a label (missing, blank or -1, as number or text; with
     ``labels`` also -, as in MNLI) are dropped; white space around labels is removed, and whole numbers written as text
-    are numbers. The remarks say which files were read and what was dropped. Raises TaskError, in one line, for anything
-    that cannot be used.
+    are numbers: of the classes that another file names, if one does. The remarks say which files were read, what was
+    dropped, and where numbers stand for names. Raises TaskError, in one line, for anything that cannot be used.
     """
     rows: dict[str, list[Row]] = {}
     dropped: Counter[str] = Counter()
     places: dict[str | int, str] = {}
+    numbered: list[str] = []  # parts whose labels are the numbers of classes that another part names
     parts = parts_of(data, mirror, columns, label)
     known = _declared(parts)
     if len(known) == 1 and not labels:  # of which ``disjoint`` makes texts without labels
         raise TaskError(f"{where_of(data)}: one class only ({known[0]!r}); at least two are needed")
     for part in parts:
         if part.split:
-            rows.setdefault(part.split, []).extend(_rows(part, columns, label, labels, dropped, places))
+            found = _rows(part, columns, label, labels, dropped, places)
+            if known and not labels and not part.classes:
+                named = as_names(found, places, known)
+                numbered += [part.name] if named != found else []
+                found = named
+            rows.setdefault(part.split, []).extend(found)
     if not known:
         rows, places = as_numbers(rows, places)
     try:
-        found = disjoint(name_of(data, mirror), rows, labels or known, where_of(data), places=places)
-    except UnknownLabel:
-        raise
+        dataset = disjoint(name_of(data, mirror), rows, labels or known, where_of(data), places=places)
+    except UnknownLabel as error:
+        if labels:  # the classes are the task's, and another task may have these
+            raise
+        raise TaskError(str(error)) from error
     except TaskError as error:
         unlabelled = "; ".join(_unlabelled(Counter({"-1": dropped["-1"]}), ()))
         raise TaskError("; ".join(filter(None, (str(error), unlabelled)))) from error
-    return replace(found, remarks=(*origins(parts, rows), *_unlabelled(dropped, found.labels), *found.remarks))
+    told = [*origins(parts, rows), *_unlabelled(dropped, dataset.labels)]
+    if numbered:
+        meant = listed([f"{number} is {name}" for number, name in enumerate(known)], ", ")
+        told.append(f"labels of {listed(numbered)} are numbers of classes: {meant}")
+    return replace(dataset, remarks=(*told, *dataset.remarks))
 
 
 def load_texts(data: Data, columns: Sequence[str], mirror: str = "", *, only_train: bool = False) -> Dataset:

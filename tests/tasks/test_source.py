@@ -144,6 +144,35 @@ def test_the_training_split_names_the_classes_of_which_others_may_have_fewer(tmp
         }
 
 
+@pytest.mark.parametrize(
+    ("ending", "labels"), [("csv", (0, 1)), ("csv", ("1.0", "0")), ("jsonl", (0, 1)), ("json", "01")]
+)
+def test_numbers_beside_a_file_that_names_them_are_these_classes(tmp_path, ending, labels):
+    declared(tmp_path / "d" / "train.parquet", ["pos", "neg", "other"], labelled(0, 1, 2))
+    rows = [{**row, "text": f"test {row['text']}"} for row in labelled(*labels)]
+    write(tmp_path / "d" / f"test.{ending}", rows)
+    found = load(str(tmp_path / "d"), ("text",), "label")
+    assert found.labels == ("pos", "neg", "other")
+    assert [each.label for each in found.test] == [int(float(row["label"])) for row in rows]
+    assert f"labels of test.{ending} are numbers of classes: 0 is pos, 1 is neg, 2 is other" in found.remarks
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ((1, 2), r"test.csv: line 3: label 2 is none of the numbers of pos, neg, 0 to 1$"),
+        (("pos", "1"), r"test.csv: line 3: label '1' is not one of pos, neg$"),
+        (("0", "0.5"), r"test.csv: line 3: label 0.5 is not a class; expected text or a whole number$"),
+    ],
+)
+def test_labels_that_are_not_the_classes_of_another_file_are_refused(tmp_path, labels, said):
+    declared(tmp_path / "d" / "train.parquet", ["pos", "neg"], labelled(0, 1))
+    write(tmp_path / "d" / "test.csv", [{**row, "text": f"test {row['text']}"} for row in labelled(*labels)])
+    with pytest.raises(TaskError, match=said) as caught:
+        load(str(tmp_path / "d"), ("text",), "label")
+    assert type(caught.value) is TaskError  # of an unknown label, a task would say which other task to use
+
+
 def test_one_declared_class_is_too_few(tmp_path):
     declared(tmp_path / "d.parquet", ["only"], labelled(0))
     with pytest.raises(TaskError, match=r"d\.parquet: one class only \('only'\); at least two are needed$"):
