@@ -96,7 +96,10 @@ def load_pairs(data: Data, columns: Sequence[str], mirror: str = "") -> Dataset:
     for part in parts:
         for where, row in part.rows if part.split else ():
             inside: Any = row.get("translation")
-            if isinstance(inside, dict) and not set(columns) & set(row):
+            nested = "translation" in row and not set(columns) & set(row)
+            if nested and inside is None:
+                raise TaskError(f"{where}: column 'translation' is empty")
+            if nested and isinstance(inside, dict):
                 where, part, row = f"{where}: translation", part._replace(header=""), inside
             _check_columns(part, where, row, {"--text": columns})
             texts = tuple(_text(row[column], column, where) for column in columns)

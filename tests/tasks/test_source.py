@@ -572,6 +572,14 @@ def test_pairs_are_read_from_two_columns_or_from_one_by_language(tmp_path, endin
         assert all(example.texts[0].startswith("sentence") for example in turned.train)
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_a_pair_that_is_missing_is_told_as_such(tmp_path, ending):
+    rows = [{"translation": {"de": row["de"], "en": row["en"]}} for row in pairs()]
+    data = write(tmp_path / f"d.{ending}", [*rows[:20], {"translation": None}, *rows[20:]])
+    with pytest.raises(TaskError, match=rf"d\.{ending}: (line|row) 21: column 'translation' is empty$"):
+        load_pairs(str(data), ("de", "en"))
+
+
 def test_pairs_of_datasets_on_disk(tmp_path):
     nested = [{"translation": {"de": row["de"], "en": row["en"]}} for row in pairs()]
     datasets.DatasetDict({"train": datasets.Dataset.from_list(nested)}).save_to_disk(tmp_path / "saved")
