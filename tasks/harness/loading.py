@@ -15,7 +15,14 @@ from tasks.digest import digest_of
 from tasks.errors import TaskError, first_line
 from tasks.harness import data
 from tasks.harness.files import FOLDER, LOOKED_UP
-from tasks.harness.prepared import ACCURACY, DocumentsMissing, PreparedTask, accuracy_metric, silenced
+from tasks.harness.prepared import (
+    ACCURACY,
+    LIKELIHOODS,
+    DocumentsMissing,
+    PreparedTask,
+    accuracy_metric,
+    silenced,
+)
 from tasks.harness.trust import check_code, confine_templates
 
 OWN = "headbench_own_texts"  # perplexity of the user's texts
@@ -49,6 +56,11 @@ def load(
         tasks = {name: _load(manager, name, mirror, own) for name in names}
     for name, task in tasks.items():
         metrics = list(task.aggregation())
+        if task.is_perplexity and LIKELIHOODS not in metrics:
+            raise TaskError(
+                f"{name}: {LIKELIHOODS} is none of its metrics ({', '.join(metrics)}): add it to metric_list, as texts "
+                "are compared by it"
+            )
         if not task.is_perplexity and not accuracy_metric(metrics):
             raise TaskError(f"{name}: none of its metrics ({', '.join(metrics)}) is one of {', '.join(ACCURACY)}")
     return tasks

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 
 import torch
 
-from tasks.harness.prepared import accuracy_metric, check_right_or_wrong
+from tasks.harness.prepared import LIKELIHOODS, accuracy_metric, check_right_or_wrong
 from tasks.harness.run import Result
 from tasks.outcomes import Outcomes
-
-LIKELIHOODS = "byte_perplexity"  # of each document: log-likelihood, and number of bytes
 
 
 def outcomes(results: Mapping[str, Result]) -> Outcomes:

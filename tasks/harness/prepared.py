@@ -19,6 +19,7 @@ from tasks.errors import TaskError, first_line
 
 FEWSHOT_SEED = 1234  # lm-eval's own default
 ACCURACY = ("acc_norm", "acc", "exact_match")  # metrics that are 0 or 1 for a document, in order of preference
+LIKELIHOODS = "byte_perplexity"  # of each document of a perplexity task: log-likelihood, and number of bytes
 
 
 class DocumentsMissing(Exception):

@@ -16,6 +16,7 @@ from lm_eval.evaluator import evaluate
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from tasks.data.labels import short
 from tasks.digest import digest_of
 from tasks.errors import TaskError, first_line
 from tasks.harness.loading import load
@@ -143,6 +144,10 @@ class Harness:
                         _check_answer(name, request, scorer)
                     elif request.request_type == "loglikelihood":
                         _check_ending(name, request, scorer)
+                    else:
+                        _check_text(name, request)
+                if task.is_perplexity and not any(request.args[0] for request in task.instances):
+                    raise TaskError(f"{name}: all its texts are empty (doc_to_target)")
 
 
 def _check_answer(name: str, request: Any, scorer: Scorer) -> None:
@@ -161,6 +166,14 @@ def _check_ending(name: str, request: Any, scorer: Scorer) -> None:
         raise TaskError(
             f"{name}: document {request.doc_id} has an ending of {length} tokens, the model has {scorer.max_length} "
             "positions: lm-eval cannot score that; leave the task out, or use --limit"
+        )
+
+
+def _check_text(name: str, request: Any) -> None:
+    if not isinstance(text := request.args[0], str):
+        raise TaskError(
+            f"{name}: document {request.doc_id} has {short(text)} in place of a text (doc_to_target): perplexity is of "
+            "texts"
         )
 
 

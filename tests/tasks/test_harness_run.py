@@ -449,6 +449,53 @@ def test_targets_that_are_no_choice_are_refused(tmp_path, language_model, target
         harness.check(model, tokenizer)
 
 
+TEXTS = """\
+task: texts
+dataset_path: json
+dataset_kwargs: {data_files: {test: DATA}}
+test_split: test
+output_type: loglikelihood_rolling
+doc_to_text: ""
+doc_to_target: q
+metric_list: [{metric: word_perplexity}, {metric: byte_perplexity}]
+"""
+
+
+def texts_to_score(folder: Path, texts: list, text: str = TEXTS) -> Harness:
+    write(folder / "data.jsonl", [{"q": each} for each in texts])
+    (folder / "texts.yaml").write_text(text.replace("DATA", str(folder / "data.jsonl")))
+    return Harness(["texts"], folders=[str(folder)])
+
+
+def test_texts_are_scored_though_some_are_empty(tmp_path, language_model):
+    tokenizer, model = language_model
+    harness = texts_to_score(tmp_path, ["the dog", ""])
+    harness.check(model, tokenizer)
+    assert outcomes(harness(model, tokenizer)).text_bytes["texts"].tolist() == [7, 0]
+
+
+def test_texts_without_the_metric_that_compares_them_are_refused(tmp_path):
+    text = TEXTS.replace(", {metric: byte_perplexity}", "")
+    with pytest.raises(TaskError, match=r"^texts: byte_perplexity is none of its metrics \(word_perplexity\): add it"):
+        texts_to_score(tmp_path, ["the dog"], text)
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ([5, 6], r"document 0 has 5 in place of a text \(doc_to_target\)"),
+        (["the dog", None], r"document 1 has None in place of a text"),
+        ([["the", "dog"]], r"document 0 has \['the', 'dog'\] in place of a text"),
+        (["", ""], r"all its texts are empty"),
+    ],
+)
+def test_what_is_no_text_is_refused_before_a_model_is_measured(tmp_path, language_model, texts, said):
+    tokenizer, model = language_model
+    harness = texts_to_score(tmp_path, texts)
+    with pytest.raises(TaskError, match=f"^texts: {said}"):
+        harness.check(model, tokenizer)
+
+
 def test_documents_that_are_right_in_part_are_refused_before_a_model_is_measured(tmp_path, language_model):
     write(tmp_path / "data.jsonl", [{"q": "x", "target": 0}])
     text = WRONG.replace("DATA", str(tmp_path / "data.jsonl")) + "process_results: !function shares.of\n"
