@@ -112,10 +112,10 @@ class Harness:
         """Digest of the definition of each task, of its documents, and of those that examples are drawn from."""
         of_tasks = []
         for name, task in self.tasks.items():
-            docs = [json.dumps(doc) for doc in islice(task.eval_docs, self.limit)]
+            docs = [_as_text(doc) for doc in islice(task.eval_docs, self.limit)]
             of_tasks.append([name, json.dumps(task.definition, sort_keys=True), docs])
             if task.config.num_fewshot:
-                of_tasks[-1].append([json.dumps(doc) for doc in task.fewshot_docs()])
+                of_tasks[-1].append([_as_text(doc) for doc in task.fewshot_docs()])
         return digest_of(of_tasks)
 
     def check(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -148,6 +148,10 @@ class Harness:
                         _check_text(name, request)
                 if task.is_perplexity and not any(request.args[0] for request in task.instances):
                     raise TaskError(f"{name}: all its texts are empty (doc_to_target)")
+
+
+def _as_text(doc: Any) -> str:
+    return json.dumps(doc, default=str)  # of dates, which JSON does not have
 
 
 def _check_answer(name: str, request: Any, scorer: Scorer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 import os
@@ -494,6 +495,17 @@ def test_what_is_no_text_is_refused_before_a_model_is_measured(tmp_path, languag
     harness = texts_to_score(tmp_path, texts)
     with pytest.raises(TaskError, match=f"^texts: {said}"):
         harness.check(model, tokenizer)
+
+
+def test_documents_with_dates_have_a_fingerprint(tmp_path):
+    found = set()
+    for day in (1, 1, 2):
+        rows = [{"q": "x", "target": 0, "asked": datetime.date(2026, 1, day)}]
+        datasets.Dataset.from_list(rows).to_parquet(tmp_path / f"{day}.parquet")
+        text = WRONG.replace("DATA", str(tmp_path / f"{day}.parquet")).replace(": json", ": parquet")
+        (tmp_path / "wrong.yaml").write_text(text)
+        found.add(Harness(["wrong"], folders=[str(tmp_path)]).fingerprint)
+    assert len(found) == 2
 
 
 def test_documents_that_are_right_in_part_are_refused_before_a_model_is_measured(tmp_path, language_model):
