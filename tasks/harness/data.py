@@ -60,8 +60,6 @@ def local(path: str, task: str, **_: Any) -> DatasetDict:
     files = LOCAL[task]
     file = _held_out(Path(path), files.suffix)
     rows = _pages(file) if files.suffix else [_original(row, files, where) for where, row in read(file)]
-    if not rows:
-        raise TaskError(f"{file}: contains no document")
     return _splits(dict.fromkeys(HELD_OUT, rows))
 
 
@@ -171,7 +169,9 @@ def _checked(row: Row, task: Local, where: str) -> Row:
 def _pages(file: Path) -> list[Row]:
     """Articles of a WikiText file: each begins with a line `` = Title = ``, its sections with more equals signs."""
     text = whole_text(file)
-    starts = [found.start() for found in re.finditer(r"^ = [^=].*[^=] = $", text, re.MULTILINE)]
+    starts = [found.start() for found in re.finditer(r"^ = [^=\n](.*[^=\n])? = $", text, re.MULTILINE)]
+    if not starts:
+        raise TaskError(f'{file}: contains no document; one begins with a line such as " = Title = ", spaces and all')
     return [{"page": text[start:end]} for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
 
 

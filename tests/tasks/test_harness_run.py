@@ -254,6 +254,22 @@ def test_articles_begin_with_their_titles(tmp_path):
     assert pages == [" = One = \n \n a b . \n = = Part = = \n c \n \n", " = Two words = \n d \n"]
 
 
+def test_a_title_may_be_one_character(tmp_path):
+    pages = [" = M = \n a \n", " = = = \n b \n = = P = = \n", " = No = \n c \n"]
+    (tmp_path / "test.txt").write_text("".join(pages), encoding="utf-8")
+    found = [row["page"] for row in data.local(str(tmp_path), "wikitext")["test"]]
+    assert found == ["".join(pages[:2]), pages[2]]  # an equals sign by itself is no title
+
+
+@pytest.mark.parametrize("text", ["", " a text \n without titles \n", "= Title =\n a \n"])
+def test_articles_without_titles_are_refused(tmp_path, text):
+    (tmp_path / "test.txt").write_text(text, encoding="utf-8")
+    with pytest.raises(
+        TaskError, match=r'test\.txt: contains no document; one begins with a line such as " = Title = "'
+    ):
+        data.local(str(tmp_path), "wikitext")
+
+
 FILTERED = """\
 task: filtered
 dataset_path: json
