@@ -15,7 +15,7 @@ from datasets import Dataset, DatasetDict
 
 from tasks.builtin.abilities import documents
 from tasks.data.location import resolve
-from tasks.data.parts import SPLIT_NAMES, Data
+from tasks.data.parts import SPLIT_NAMES, Data, listed
 from tasks.data.readers import SUFFIXES, read, whole_text
 from tasks.data.source import load_texts
 from tasks.data.splits import limited
@@ -55,11 +55,13 @@ def own(data: Data, columns: Sequence[str], mirror: str, limit: int, **_: Any) -
 def local(path: str, task: str, **_: Any) -> DatasetDict:
     """Documents of lm-eval's own ``task`` from ``path``, with the columns of the original, for either held-out split.
 
-    ``path`` is a file, or a folder with a file named test or, failing that, validation. Raises TaskError.
+    ``path`` is a file, or a folder with files named test or, failing that, validation. Raises TaskError.
     """
-    files = LOCAL[task]
-    file = _held_out(Path(path), files.suffix)
-    rows = _pages(file) if files.suffix else [_original(row, files, where) for where, row in read(file)]
+    kind = LOCAL[task]
+    files = _held_out(Path(path), kind)
+    rows = (
+        _pages(files) if kind.suffix else [_original(row, kind, where) for file in files for where, row in read(file)]
+    )
     return _splits(dict.fromkeys(HELD_OUT, rows))
 
 
@@ -89,7 +91,7 @@ class Local(NamedTuple):
         """As ``find``, but for a copy of the hub's folder, with its tables in folders there, which datasets reads."""
         path = self.find(task, place, mirror)
         if path is not None and path.is_dir() and path == resolve(place, mirror):
-            return path if _file_of_a_split(path, self.suffix) else None
+            return path if _files_of_a_split(path, self) else None
         return path
 
 
@@ -123,7 +125,13 @@ LOCAL = {
         _hellaswag,
         separator=": ",
     ),
-    "piqa": Local("piqa", ("goal", "sol1", "sol2", "label"), ("goal", "choices", "label"), _piqa, choices=2),
+    "piqa": Local(
+        "piqa",
+        ("goal", "sol1", "sol2", "label"),
+        ("goal", "choices", "label"),
+        _piqa,
+        choices=2,
+    ),
     "arc_easy": _ARC,
     "arc_challenge": _ARC,
     "winogrande": Local(
@@ -166,31 +174,35 @@ def _checked(row: Row, task: Local, where: str) -> Row:
     return {**row, label: number}
 
 
-def _pages(file: Path) -> list[Row]:
-    """Articles of a WikiText file: each begins with a line `` = Title = ``, its sections with more equals signs."""
-    text = whole_text(file)
+def _pages(files: Sequence[Path]) -> list[Row]:
+    """Articles of WikiText files: each begins with a line `` = Title = ``, its sections with more equals signs."""
+    text = "".join(map(whole_text, files))
     starts = [found.start() for found in re.finditer(r"^ = [^=\n](.*[^=\n])? = $", text, re.MULTILINE)]
     if not starts:
-        raise TaskError(f'{file}: contains no document; one begins with a line such as " = Title = ", spaces and all')
+        where = listed([str(file) for file in files])
+        raise TaskError(f'{where}: contains no document; one begins with a line such as " = Title = ", spaces and all')
     return [{"page": text[start:end]} for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
 
 
-def _held_out(path: Path, suffix: str) -> Path:
-    """The file in ``path`` to test on. Raises TaskError."""
+def _held_out(path: Path, kind: Local) -> list[Path]:
+    """The files in ``path`` to test on, at least one. Raises TaskError."""
     if path.is_file():
-        return path
+        return [path]
     if not path.is_dir():
         raise TaskError(f"{path}: no such file or folder")
-    if file := _file_of_a_split(path, suffix):
-        return file
-    raise TaskError(f"{path}: no {suffix or '/'.join(SUFFIXES)} file here is named test or validation")
+    if files := _files_of_a_split(path, kind):
+        return files
+    raise TaskError(f"{path}: no {kind.suffix or '/'.join(SUFFIXES)} file here is named test or validation")
 
 
-def _file_of_a_split(folder: Path, suffix: str) -> Path | None:
-    """The file in ``folder`` itself to test on; None if there is none."""
-    files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in ((suffix,) if suffix else SUFFIXES)]
-    named = (file for split in HELD_OUT for file in files if SPLIT_NAMES[split].search(file.stem))
-    return next(named, None)
+def _files_of_a_split(folder: Path, kind: Local) -> list[Path]:
+    """The files in ``folder`` itself to test on, in order: of one split, and of one form, as copies may be there."""
+    suffixes = (kind.suffix,) if kind.suffix else SUFFIXES
+    files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in suffixes]
+    for split in HELD_OUT:
+        if named := [file for file in files if SPLIT_NAMES[split].search(file.stem)]:
+            return [file for file in named if file.suffix.lower() == named[0].suffix.lower()]
+    return []
 
 
 def _splits(rows: dict[str, list[Row]]) -> DatasetDict:

@@ -247,6 +247,27 @@ def test_plain_files_are_asked_about_as_lm_eval_asks(tmp_path, task, plain, cont
     assert data.local(str(tmp_path), task)["test"][0] == data.local(str(original), task)["validation"][0]
 
 
+def question(goal: str) -> dict:
+    return {"goal": goal, "choices": ["a", "b"], "label": 1}
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_all_files_of_a_split_are_read_in_order_of_their_names(tmp_path, ending):
+    for name in ("test-00001-of-00002", "test-00000-of-00002"):
+        rows = datasets.Dataset.from_list([question(f"{name} {number}") for number in range(3)])
+        (rows.to_parquet if ending == "parquet" else rows.to_json)(tmp_path / f"{name}.{ending}")
+    write(tmp_path / "test.tsv", [])  # a copy of another form
+    found = data.local(str(tmp_path), "piqa")["test"]["goal"]
+    assert list(found) == [f"test-0000{file}-of-00002 {number}" for file in range(2) for number in range(3)]
+
+
+def test_articles_may_go_on_in_the_next_file(tmp_path):
+    (tmp_path / "test-0.txt").write_text(" = One = \n a \n", encoding="utf-8")
+    (tmp_path / "test-1.txt").write_text(" b \n = Two = \n c \n", encoding="utf-8")
+    pages = [row["page"] for row in data.local(str(tmp_path), "wikitext")["test"]]
+    assert pages == [" = One = \n a \n b \n", " = Two = \n c \n"]
+
+
 def test_articles_begin_with_their_titles(tmp_path):
     text = " \n = One = \n \n a b . \n = = Part = = \n c \n \n = Two words = \n d \n"
     (tmp_path / "test.txt").write_text(text, encoding="utf-8")
