@@ -22,6 +22,7 @@ from tasks.data.splits import limited
 from tasks.errors import TaskError
 
 HELD_OUT = ("test", "validation")
+UNLABELLED_TEST = ("validation", "test")  # of tasks whose original test split has no labels
 TEXTS = 100  # whole documents for perplexity
 Row = dict[str, Any]
 
@@ -55,13 +56,13 @@ def own(data: Data, columns: Sequence[str], mirror: str, limit: int, **_: Any) -
 def local(path: str, task: str, **_: Any) -> DatasetDict:
     """Documents of lm-eval's own ``task`` from ``path``, with the columns of the original, for either held-out split.
 
-    ``path`` is a file, or a folder with files named test or, failing that, validation. Raises TaskError.
+    ``path`` is a file, or a folder with files named test or validation, of which those of the split that lm-eval would
+    use are read or, failing these, those of the other. Raises TaskError.
     """
     kind = LOCAL[task]
     files = _held_out(Path(path), kind)
-    rows = (
-        _pages(files) if kind.suffix else [_original(row, kind, where) for file in files for where, row in read(file)]
-    )
+    located = (each for file in files for each in read(file))
+    rows = _pages(files) if kind.suffix else [_original(row, kind, where) for where, row in located]
     return _splits(dict.fromkeys(HELD_OUT, rows))
 
 
@@ -75,6 +76,7 @@ class Local(NamedTuple):
     suffix: str = ""  # of files that are not tables
     separator: str = ""  # of the two parts of a question
     choices: int | None = None  # how many there have to be
+    splits: tuple[str, ...] = HELD_OUT  # to test on: the first that is there
 
     def names(self, task: str) -> tuple[str, ...]:
         """Possible names of a folder with documents of ``task``."""
@@ -124,6 +126,7 @@ LOCAL = {
         ("ctx", "endings", "label"),
         _hellaswag,
         separator=": ",
+        splits=UNLABELLED_TEST,
     ),
     "piqa": Local(
         "piqa",
@@ -131,6 +134,7 @@ LOCAL = {
         ("goal", "choices", "label"),
         _piqa,
         choices=2,
+        splits=UNLABELLED_TEST,
     ),
     "arc_easy": _ARC,
     "arc_challenge": _ARC,
@@ -140,6 +144,7 @@ LOCAL = {
         ("question", "choices", "label"),
         _winogrande,
         choices=2,
+        splits=UNLABELLED_TEST,
     ),
     "wikitext": Local("wikitext", ("page",), (), suffix=".txt"),
 }
@@ -196,10 +201,13 @@ def _held_out(path: Path, kind: Local) -> list[Path]:
 
 
 def _files_of_a_split(folder: Path, kind: Local) -> list[Path]:
-    """The files in ``folder`` itself to test on, in order: of one split, and of one form, as copies may be there."""
+    """The files in ``folder`` itself to test on, in order: those of one split, and of one form, as a copy may be there.
+
+    Hidden ones are left out, which file managers leave.
+    """
     suffixes = (kind.suffix,) if kind.suffix else SUFFIXES
-    files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in suffixes]
-    for split in HELD_OUT:
+    files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in suffixes and file.name[0] != "."]
+    for split in kind.splits:
         if named := [file for file in files if SPLIT_NAMES[split].search(file.stem)]:
             return [file for file in named if file.suffix.lower() == named[0].suffix.lower()]
     return []

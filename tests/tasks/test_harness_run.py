@@ -25,6 +25,7 @@ from methods.heads import HeadMap, remove_heads
 from tasks.builtin import abilities, decoder
 from tasks.errors import TaskError
 from tasks.harness import data, loading
+from tasks.harness.files import LM_EVAL
 from tasks.harness.outcomes import outcomes
 from tasks.harness.prepared import silenced
 from tasks.harness.run import Harness, Result
@@ -40,6 +41,7 @@ REAL = {
     "winogrande": "winogrande",
     "wikitext": "lm_wikitext2",
 }
+LM_EVALS = {task: "arc_easy" if task.startswith("arc") else task for task in REAL} | {"winogrande": "default"}  # files
 
 
 @pytest.fixture(scope="module")
@@ -259,6 +261,28 @@ def test_all_files_of_a_split_are_read_in_order_of_their_names(tmp_path, ending)
     write(tmp_path / "test.tsv", [])  # a copy of another form
     found = data.local(str(tmp_path), "piqa")["test"]["goal"]
     assert list(found) == [f"test-0000{file}-of-00002 {number}" for file in range(2) for number in range(3)]
+
+
+@pytest.mark.parametrize("task", data.LOCAL)
+def test_the_split_is_the_one_that_lm_eval_tests_on_where_both_are_there(tmp_path, task):
+    """The test split of some has no labels. lm-eval takes the test split where its task file names one."""
+    kind = data.LOCAL[task]
+    text = (LM_EVAL / kind.folder / f"{LM_EVALS[task]}.yaml").read_text()
+    expected = "test" if re.search("^test_split: test$", text, re.MULTILINE) else "validation"
+    for split in ("test", "validation"):
+        if task == "wikitext":
+            (tmp_path / f"{split}.txt").write_text(f" = {split} = \n a \n", encoding="utf-8")
+        else:
+            write(tmp_path / f"{split}.jsonl", [dict.fromkeys(kind.columns, split)])
+    (first, *_) = data.local(str(tmp_path), task)["test"]
+    assert expected in first[kind.columns[0]]
+
+
+@pytest.mark.parametrize("name", ["._validation.jsonl", ".test.jsonl"])
+def test_hidden_files_are_no_documents(tmp_path, name):
+    write(tmp_path / "validation.jsonl", [question("seen")])
+    (tmp_path / name).write_bytes(bytes(range(256)))
+    assert list(data.local(str(tmp_path), "piqa")["test"]["goal"]) == ["seen"]
 
 
 def test_articles_may_go_on_in_the_next_file(tmp_path):
