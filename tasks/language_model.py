@@ -27,7 +27,7 @@ from tasks.data import encode
 from tasks.data.dataset import SPLITS, Dataset
 from tasks.data.encode import Batch, Encoded
 from tasks.data.location import short_name
-from tasks.data.source import load_texts, name_of
+from tasks.data.source import load_texts, name_of, where_of
 from tasks.data.splits import limited
 from tasks.digest import digest_of_files, digest_of_source
 from tasks.errors import TaskError
@@ -151,6 +151,8 @@ class LanguageModel(SeededTask):
             raise TaskError(
                 f"{spec.model}: its tokenizer has neither bos_token nor eos_token; lm-eval needs one of them"
             )
+        length = min(LENGTH, tokenizer.model_max_length)
+        matching.check_tokens(self.texts, where_of(spec.source), tokenizer, length, spec.model)
         model = checkpoint.load_language_model(self.folder, self._dtype, spec.device_map)
         matching.check_causal(model, len(tokenizer), spec.model)
         self.harness.check(model, tokenizer)

@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from tasks.data.dataset import SPLITS, Dataset
-from tasks.data.encode import encode
+from tasks.data.encode import CHUNK, encode
 from tasks.errors import TaskError
 
 if TYPE_CHECKING:  # slow to import
@@ -79,6 +79,20 @@ def check_texts(
                     raise TaskError(
                         f"{model}: the tokenizer gives token {given} {largest}, the model has {number} "
                         f"{has}{'s' * (number != 1)}: they do not belong together"
+                    )
+
+
+def check_tokens(data: Dataset, where: str, tokenizer: PreTrainedTokenizerBase, length: int, model: str) -> None:
+    """Raise TaskError for a training or test text of which the tokenizer of a language model makes no token."""
+    for split in ("train", "test"):
+        texts = [example.texts[0] for example in getattr(data, split)]
+        for start in range(0, len(texts), CHUNK):
+            chunk = texts[start : start + CHUNK]
+            for text, ids in zip(chunk, tokenizer(chunk, truncation=True, max_length=length)["input_ids"], strict=True):
+                if not ids:
+                    raise TaskError(
+                        f"{where}: a {split} text has no token that the tokenizer of {model} knows: {text!r}; leave it "
+                        "out"
                     )
 
 

@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 import torch
+from tokenizers.normalizers import Replace
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
@@ -140,6 +141,24 @@ def test_batches_are_small_where_logits_are_large(opened, monkeypatch):
     task, _ = opened
     monkeypatch.setattr(language_model, "LOGITS", 20 * len(task._tokenizer))
     assert max(len(batch.labels) for batch in task.calibration(0, 20, CPU)) == 1
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("tasks", [(), ("headbench_copy",)])
+def test_a_text_without_a_token_is_refused(tmp_path, tiny_language_model, split, tasks):
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("train", "test"):
+        rows = [{"text": f"the king {number} of {name}"} for number in range(20)]
+        rows += [{"text": "\x01"}] if name == split else []
+        (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    tokenizer = AutoTokenizer.from_pretrained(tiny_language_model)
+    tokenizer._tokenizer.normalizer = Replace("\x01", "")
+    model = shutil.copytree(tiny_language_model, tmp_path / "model")
+    tokenizer.save_pretrained(model)
+    spec = TaskSpec(task="harness", data=str(data), model=str(model), harness_tasks=tasks)
+    with pytest.raises(TaskError, match=rf"^{data}: a {split} text has no token that .*: '\\x01'; leave it out$"):
+        LanguageModel(spec).validate()
 
 
 def test_texts_of_several_columns_are_one_text_in_lines(tmp_path, tiny_language_model):
