@@ -139,7 +139,9 @@ class LanguageModel(SeededTask):
         if spec.device_map not in ("", "auto"):
             raise TaskError(f"device map {spec.device_map!r}: expected auto, or leave it out")
         if self.folder is None:
-            return self._small(0)[1]
+            small_tokenizer, small = self._small(0)
+            self.harness.check(small, small_tokenizer)
+            return small
         config = checkpoint.load_config(self.folder)
         if config.is_encoder_decoder:  # transformers would load the decoders of some as language models
             raise TaskError(

@@ -161,6 +161,17 @@ def test_a_text_without_a_token_is_refused(tmp_path, tiny_language_model, split,
         LanguageModel(spec).validate()
 
 
+def test_own_tasks_are_checked_for_the_small_model_too(tmp_path):
+    (tmp_path / "data.jsonl").write_text('{"q": "the", "answer": "cat"}\n')
+    (tmp_path / "wrong.yaml").write_text(
+        "{task: wrong, dataset_path: json, test_split: test, output_type: multiple_choice, doc_to_text: q, "
+        f"dataset_kwargs: {{data_files: {{test: {tmp_path}/data.jsonl}}}}, "
+        "doc_to_choice: [king, dog], doc_to_target: answer, metric_list: [{metric: acc}]}"
+    )
+    with pytest.raises(TaskError, match=r"^wrong: the target of document 0 is none of its choices"):
+        LanguageModel(TaskSpec(task="harness", harness_tasks=(str(tmp_path),))).validate()
+
+
 def test_texts_of_several_columns_are_one_text_in_lines(tmp_path, tiny_language_model):
     rows = [{"ask": f"the king {n}", "more": None if n % 2 else "near", "say": "boys"} for n in range(60)]
     (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
