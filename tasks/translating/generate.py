@@ -15,6 +15,13 @@ from tasks.translating.teacher_forcing import LOGITS
 
 PER_TOKEN, MORE = 2, 10  # a translation ends, at the latest, at so many tokens for each of its source, and so many more
 BATCH = 256
+# Settings in a model's generation_config.json that are not followed: ways to generate that need further arguments or
+# foreign code, a limit by the clock, and what is returned besides one translation of each source.
+UNSET = (
+    *("assistant_early_exit", "constraints", "dola_layers", "force_words_ids", "guidance_scale", "max_time"),
+    *("num_beam_groups", "penalty_alpha", "prompt_lookup_num_tokens", "stop_strings", "token_healing", "use_mtp"),
+)
+ONE_TEXT = {"num_return_sequences": 1, "return_dict_in_generate": False}
 CACHED = 2**28  # numbers in the cache of keys and values of a batch, approximately: 1 GB in float32
 
 
@@ -59,12 +66,14 @@ def translate(
     longest: tokens that the decoder has positions for.
     """
     found: dict[int, str] = {}
-    settings: dict[str, Any] = {"num_beams": beams, "do_sample": False, "use_cache": True, **languages.of_generation}
+    own = model.generation_config
+    settings: dict[str, Any] = {name: None for name in UNSET if getattr(own, name, None) is not None}
+    settings |= {**ONE_TEXT, "num_beams": beams, "do_sample": False, "use_cache": True, **languages.of_generation}
     for batch in batches:
         mask = batch.inputs["attention_mask"]
         limits = (PER_TOKEN * mask.sum(1) + MORE).clamp_max(longest - 1)
         settings["max_new_tokens"] = int(limits.max()) + 1
-        settings["logits_processor"] = [_End(limits.repeat_interleave(beams), model.generation_config.eos_token_id)]
+        settings["logits_processor"] = [_End(limits.repeat_interleave(beams), own.eos_token_id)]
         ids = model.generate(
             input_ids=batch.inputs["input_ids"], attention_mask=mask, **settings, **cache_that_fits(model)
         )

@@ -61,6 +61,34 @@ def test_with_a_cache_as_without(translated, model, monkeypatch):
     assert translated(2) == cached
 
 
+@pytest.mark.parametrize("beams", [1, 2])
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"num_return_sequences": 2, "num_beams": 4},
+        {"num_return_sequences": 3, "do_sample": True},
+        {"return_dict_in_generate": True, "output_scores": True},
+        {"stop_strings": ["the"]},
+        {"prompt_lookup_num_tokens": 3},
+        {"penalty_alpha": 0.6, "top_k": 4},
+        {"max_time": 1e-9},
+        {"num_beam_groups": 2, "diversity_penalty": 0.5},
+        {"force_words_ids": [[5]]},
+        {"token_healing": True},
+        {"guidance_scale": 2.0},
+        {"dola_layers": "low"},
+    ],
+    ids=lambda own: next(iter(own)),
+)
+def test_of_the_models_own_settings_those_that_end_or_change_every_translation_are_unset(
+    translated, model, monkeypatch, beams, own
+):
+    expected = translated(2, beams=beams)
+    for name, value in own.items():
+        monkeypatch.setattr(model.generation_config, name, value, raising=False)
+    assert translated(2, beams=beams) == expected
+
+
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("layers", [1, 2, 4])
 def test_a_decoder_may_have_more_layers_than_its_encoder(beams, layers):
