@@ -54,7 +54,7 @@ def _check_file(file: Path, seen: set[Path]) -> None:
         if node.tag not in PLAIN:
             raise _refused(file, line, f"{node.tag} {node.value if isinstance(node, yaml.ScalarNode) else ''}".strip())
         for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
-            if key.value == "hf_evaluate" or (
+            if (key.value == "hf_evaluate" and not _is_false(value)) or (
                 key.value == "metric" and isinstance(value, yaml.ScalarNode) and value.value not in metric_registry
             ):
                 raise _refused(file, line, f"{key.value}: {value.value}, of the library evaluate,")
@@ -63,6 +63,10 @@ def _check_file(file: Path, seen: set[Path]) -> None:
             if key.value == "include":
                 for path in included(file, key, value):
                     _check_file(path, seen)
+
+
+def _is_false(node: yaml.Node) -> bool:
+    return node.tag == "tag:yaml.org,2002:bool" and str(node.value).lower() in ("false", "no", "off")
 
 
 def _refused(file: Path, line: int, what: str) -> TaskError:

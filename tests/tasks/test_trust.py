@@ -133,7 +133,7 @@ def test_metrics_that_are_scripts_are_refused(folder):
 
 
 def test_files_without_code_and_tasks_of_lm_eval_load(folder):
-    write(folder)
+    write(folder, metric_list=[{"metric": "acc", "hf_evaluate": False}])
     assert list(Harness(["mine", "headbench_copy"], folders=[folder]).tasks) == ["mine", "headbench_copy"]
 
 

@@ -54,11 +54,11 @@ def layers_by_kind(found: Kept, levels: Sequence[int], title: str, random: str) 
             look = {"color": colour, "marker": marker, "linestyle": DASHES[own]}
             handles[own] = _line(axis, found, numbers, markersize=4, linewidth=1.6, **look)
         axis.set_title(f"{found.units - removed} of {found.units} kept", fontsize=8.5, loc="left")
-        axis.set_ylim(0, 1.05 * max(found.shape))
+        axis.set_ylim(0, (1.2 if any(found.parts) else 1.05) * max(found.shape))  # names of parts stand above the lines
         step = 1 + len(x) // 12
         axis.set_xticks(x[::step], [str(number) for _, number in found.modules[::step]])
         for part, modules in found.parts.items():
-            axis.text(x[modules][0], 0.01 * max(found.shape), part, color=MUTED, fontsize=7, va="bottom")
+            axis.text(x[modules][0], 1.2 * max(found.shape), part, color=MUTED, fontsize=7, va="top")
     for axis in grid[:, 0]:
         axis.set_ylabel("heads kept")
     for axis in grid.flat[max(0, len(levels) - across) : len(levels)]:

@@ -32,7 +32,7 @@ def test_only_controls_may_be_timed(write):
     folder = write("random", 40, control=True)
     assert report(folder, folder / "report").exists()
     page = next((folder / "report" / "budgets").glob("*.html")).read_text()
-    assert '<p class="lead">1 method;' in page
+    assert '<p class="lead">1 method, controls apart;' in page
 
 
 @pytest.mark.parametrize(
