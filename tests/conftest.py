@@ -33,9 +33,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int | None:
-    """Two workers more than there are cores, as the tests spend half of their time waiting for processes they start."""
-    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 2
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Two workers more than there are cores, as the tests spend half of their time waiting for processes they start.
+
+    The slow ones start whole clusters, and have the cores to themselves.
+    """
+    chosen = "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ or config.getoption("markexpr") != "not slow"
+    return None if chosen else (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_finish() -> None:
