@@ -13,6 +13,7 @@ from bench.report.figures import gallery, head_gallery
 from bench.report.figures.looks import Looks, control, standing_out
 from bench.report.files import Files, files_of
 from bench.report.links import heads_file, task_slug
+from bench.report.notes import notes
 from bench.report.pages.definitions import task_definition
 from bench.report.pages.published import link
 from bench.report.pages.render import render
@@ -45,8 +46,8 @@ def task_page(
     drawn += [each for label in first for each in gallery.boxes(board, task, label, looks[label])]
     drawn += [head_gallery.layers(board, task, label) for label in first if board.of(task, label)[0].result.shape]
     drawn += gallery.traces(board, task, looks)
-    heads = gallery.critical(found, f"critical-differences-{file}", "seed")
-    heads += head_gallery.heat_maps(board, task, found.labels) if found else []
+    ranks = gallery.critical(found, f"critical-differences-{file}", "seed")
+    heads = head_gallery.heat_maps(board, task, found.labels) if found else []
     both = agreement(board, task)
     agreed = [head_gallery.agreements(board, task, both)] if both else []
     by_pair = [pairs(board, task, both)] if both else []
@@ -61,6 +62,7 @@ def task_page(
         definition=task_definition(task.task, any(name in board.of_task(task)[0].cell.asked for name in OWN_DATA)),
         table=table,
         curves=drawn,
+        ranks=ranks,
         heads=heads,
         heads_file=heads_file(task) if has_heads else "",
         agreement=agreed[0] if both else None,
@@ -70,9 +72,10 @@ def task_page(
         inflections=turns,
         rule=knees.RULE,
         translations=texts,
+        notes=notes(board.of_task(task)),
     )
     tables = [table, *metrics, *by_pair, *(each for each in (turns, texts) if each)]
-    return {f"tasks/{file}.html": page} | files_of([*drawn, *heads, *agreed], tables)
+    return {f"tasks/{file}.html": page} | files_of([*drawn, *ranks, *heads, *agreed], tables)
 
 
 def _facts(board: Board, task: TaskKey) -> list[tuple[str, str]]:

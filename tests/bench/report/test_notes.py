@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+from bench.report.board import read
+from bench.report.figures.looks import looks
 from bench.report.notes import notes
+from bench.report.pages.task import task_page
 
 
 def test_ties_are_told_once_for_each_method(make_record):
@@ -40,6 +45,16 @@ def test_methods_on_models_of_other_weights_are_named(make_record):
     (found,) = [note for note in notes(made) if "other weights" in note]
     assert found.endswith(": x, y: pruned models of other weights than the rest in seeds 0, 1")
     assert not [note for note in notes(made[6:]) if "other weights" in note]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_page_of_a_task_has_the_notes_on_its_records(run, write):
+    run(seeds=2, labels=("michel", "random"))
+    board = read(write("ae", 50, 0, "alpha"))
+    pages = [task_page(board, task, looks(board)) for task in board.tasks]
+    texts = [content.decode() for files in pages for name, content in files.items() if name.endswith(".html")]
+    assert ["of 2 seeds, ae: only seed 0" in text for text in texts] == [task.data == "alpha" for task in board.tasks]
+    assert [">Notes<" in text for text in texts] == [True, False]
 
 
 def test_sub_tasks_of_one_name_on_two_data_sets_are_both_counted(make_record):
