@@ -72,11 +72,11 @@ def areas(board: Board, found: Standing) -> Figure:
 
 def _caption(found: Standing) -> str:
     seeds = sorted({found.fewest_seeds, max(map(len, found.seeds.values()))})
-    tasks = f"; mean over {len(found.seeds)} tasks" if len(found.seeds) > 1 else ""
+    tasks = f"mean over {len(found.seeds)} tasks" if len(found.seeds) > 1 else next(iter(found.seeds)).data
     over = f"{'–'.join(map(str, seeds))} seed{'s' * (seeds != [1])}"
     if seeds[0] > 1:
         over = f"bars: {'standard deviation' if found.area.low is None else '95 % intervals'} over {over}"
-    return f"0 chance, 1 unpruned{tasks}; {over}"
+    return f"0 chance, 1 unpruned; {tasks}; {over}"
 
 
 def _areas(axis: Axes, board: Board, found: Standing, members: Sequence[str], top: float) -> None:
