@@ -39,7 +39,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     The slow ones start whole clusters, and have the cores to themselves.
     """
     chosen = "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ or config.getoption("markexpr") != "not slow"
-    return None if chosen else (os.cpu_count() or 1) + 2
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return None if chosen else cores + 2
 
 
 def pytest_collection_finish() -> None:

@@ -202,14 +202,11 @@ def _by_tier(found: Standing) -> list[str]:
     if not others:
         return ["No other ranked method is of its kind."]
     if not alike:
-        each = f"Each other ranked method{of_kind}"
+        which = f"Each other ranked method{of_kind} was"
         if others <= found.controls:
-            each = (
-                f"The only other ranked method{of_kind} is a control, which"
-                if len(others) == 1
-                else f"{each}, a control,"
-            )
-        return [f"{each} was shown to keep less, by more than {PRACTICALLY_EQUAL}."]
+            one = f"The only other ranked method{of_kind} is a control, and was"
+            which = one if len(others) == 1 else f"All other ranked methods{of_kind} are controls, and were"
+        return [f"{which} shown to keep less, by more than {PRACTICALLY_EQUAL}."]
     return [
         f"{count(alike, 'other method')} in its tier {'was' if alike == 1 else 'were'} not shown to keep less by more "
         f"than {PRACTICALLY_EQUAL}, with all pairs{of_kind} tested together."

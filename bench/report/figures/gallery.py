@@ -47,10 +47,12 @@ def areas(board: Board, found: Standing) -> Picture:
     what = "the standard deviation" if found.area.low is None else "95 % intervals"
     bars = f", with {what} over seeds" if found.fewest_seeds > 1 else ""
     random = any(chooses_at_random(board.any_of(label).cell) for label in found.labels)
-    caption = (
-        f"Area by method{bars}; bands part the tiers{', dotted lines mark random choice' * random}. A tier holds what "
-        "was not shown to keep less than its best, so a method whose area is uncertain may stand above a better one."
-    )
+    caption = f"Area by method{bars}; bands part the tiers{', dotted lines mark random choice' * random}."
+    if any(len(tiers.members) > 1 for tiers in found.tiers.values()):
+        caption += (
+            " A tier holds what was not shown to keep less than its best, so a method whose area is uncertain may "
+            "stand above a better one."
+        )
     return picture("areas", "Area by method", caption, partial(rank_figures.areas, board, found), MAIN)
 
 

@@ -46,9 +46,9 @@ def control(board: Board) -> str:
 def standing_out(board: Board, task: TaskKey | None = None, drawn: Collection[str] | None = None) -> list[str]:
     """Methods that stand out in a figure: the best of each kind, by mean area or area on ``task``, and random removal.
 
-    Of the other controls it is only the best of a kind, where it is above all methods of the kind. Methods that lack a
-    task come after those that have all, by the mean of the tasks that they have. Where no method removes heads alone,
-    they are the best of those that there are. Of few, all stand out, controls too.
+    Of the other controls it is only one that is above all methods of its kind, in the place of the last of these.
+    Methods that lack a task come after those that have all, by the mean of the tasks that they have. Where no method
+    removes heads alone, they are the best of those that there are. Of few, all stand out, controls too.
 
     drawn: those that the figure has, where it lacks some, as latency was not measured of all: then the best of these.
     """
@@ -56,13 +56,16 @@ def standing_out(board: Board, task: TaskKey | None = None, drawn: Collection[st
     random = control(board)
     few = [label for label in ranked if label != random]
     of_kind = {own: [label for label in few if kind(board.any_of(label).cell) == own] for own in MOST}
-    best = of_kind if len(few) <= len(SERIES) else {own: _best(board, of_kind[own], most) for own, most in MOST.items()}
-    best[SCORE] = best[SCORE][: len(SERIES) - len(best[RECOVERED]) - len(best[TRAINED])]
-    return [label for labels in best.values() for label in labels] + [random] * bool(random)
+    if len(few) > len(SERIES):
+        left = len(SERIES)
+        for own in (RECOVERED, TRAINED, SCORE):
+            of_kind[own] = _best(board, of_kind[own], min(MOST[own], left))
+            left -= len(of_kind[own])
+    return [label for labels in of_kind.values() for label in labels] + [random] * bool(random)
 
 
 def looks(board: Board) -> dict[str, Look]:
-    """How each method looks: no two have both colour and marker in common (of 72 methods, and random removal).
+    """How each method looks: no two have both colour and marker in common (of up to 72 methods).
 
     Those that stand out on average have a colour each, the first of a kind that of the kind. Those that stand out on a
     task alone have a colour that is free there, as far as there is one.
@@ -70,18 +73,18 @@ def looks(board: Board) -> dict[str, Look]:
     found: dict[str, Look] = {}
     random = control(board)
     others = [label for label in board.labels if not keeps_all(board.any_of(label))]
-    for labels in (*(standing_out(board, task) for task in (None, *board.tasks)), others):
+    of_panels = [standing_out(board, task) for task in (None, *board.tasks)]
+    for labels in [*of_panels, others]:
         kinds = {label: kind(board.any_of(label).cell) for label in labels if label != random}
         taken = [SERIES.index(found[label].colour) for label in kinds if label in found]
         new = [label for label in kinds if label not in found]
-        firsts = {kinds[label]: label for label in reversed(kinds)}
-        new.sort(key=lambda label: label not in firsts.values())
-        for label in new:
-            free = [number for number in range(len(SERIES)) if number not in taken]
-            number = FIRST[kinds[label]] if label == firsts[kinds[label]] else -1
-            if number not in free:
-                uses = Counter(look.colour for look in found.values())
-                number = min(free or range(len(SERIES)), key=lambda each: uses[SERIES[each]])
+        firsts = {kinds[label]: label for label in reversed(kinds)}.values() if labels is of_panels[0] else ()
+        for label in sorted(new, key=lambda label: label not in firsts):
+            uses = Counter(look.colour for look in found.values())
+            unlike = [number for number, colour in enumerate(SERIES) if uses[colour] < len(MARKERS + MORE)]
+            free = [number for number in unlike if number not in taken] or unlike or range(len(SERIES))
+            least = min(free, key=lambda each: uses[SERIES[each]])
+            number = FIRST[kinds[label]] if label in firsts else least
             taken.append(number)
             found[label] = Look(SERIES[number], _marker(number, found), DASHES[kinds[label]], kinds[label] == TRAINED)
     return found | ({random: Look(MUTED, "x", ":")} if random else {})
@@ -107,6 +110,6 @@ def _by_area(board: Board, task: TaskKey | None = None, drawn: Collection[str] |
 
 
 def _best(board: Board, ranked: Sequence[str], most: int) -> list[str]:
-    """The first so many of a kind that are no controls; a control that is above all of these takes the last place."""
+    """The first so many of a kind that are no controls, one at least; one that is above them stands for the last."""
     methods = [label for label in ranked if not board.any_of(label).cell.control]
-    return methods[:most] if ranked[:1] == methods[:1] else [ranked[0], *methods[: max(1, most - 1)]]
+    return methods[:most] if ranked[:1] == methods[:1] else [*methods[: max(1, most - 1)], ranked[0]]

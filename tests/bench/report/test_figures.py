@@ -213,6 +213,35 @@ def of_each_kind(make_record, board_of):
     )
 
 
+def test_no_two_methods_look_alike_though_many_tasks_have_each_another_best(make_record, board_of):
+    """Each of 26 methods is the best on a task of its own; three others are beside it on all."""
+    others = {f"m{place}": 0.5 for place in range(26)} | {"a": 0.7, "b": 0.69, "c": 0.68}
+    board = board_of(
+        [
+            make_record(label, f"t{place}", quality=((0.9, 0.85 if label == f"m{place}" else half, 0.25),))
+            for place in range(26)
+            for label, half in others.items()
+        ]
+    )
+    found = looks(board)
+    assert found.keys() == others.keys() and len({(look.colour, look.marker) for look in found.values()}) == 29
+    for task in board.tasks:
+        best = standing_out(board, task)
+        assert best[0] == f"m{task.data[1:]}" and {"a", "b", "c"} <= {*best}
+
+
+def test_a_control_above_all_stands_out_in_the_place_of_the_last_method(make_record, board_of):
+    kinds = {"s": {}, "r": {"cell": {"options": {"recover": "lstsq"}}}, "t": {"trained": 0.1}}
+    board = board_of(
+        [
+            make_record(f"{own}{place}", control=not place, quality=((0.9, 0.8 - 0.05 * place, 0.25),), **fields)
+            for own, fields in kinds.items()
+            for place in range(6)
+        ]
+    )
+    assert standing_out(board) == ["s1", "s0", "r1", "r0", "t1", "t0"]
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_methods_look_alike_in_every_figure_and_unlike_each_other(of_each_kind, seed):
     """Whichever are the best on average, on one task, and among the methods that a figure has."""

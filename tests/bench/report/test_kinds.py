@@ -114,7 +114,7 @@ def test_the_figure_of_areas_has_a_part_for_each_kind(board):
 
 def test_the_best_of_each_kind_stands_out_in_curves(board):
     best = standing_out(board)
-    assert best == ["michel", "michel:recover=lstsq", "michel-retrained", "dsp-joint", "random"]  # a control above all
+    assert best == ["michel", "michel:recover=lstsq", "dsp-joint", "michel-retrained", "random"]  # a control above all
     own = {label: looks(board)[label] for label in best}
     assert len({look.colour for look in own.values()}) == len(best)
     assert len({look.dashes for look in own.values()}) == len(best) - 1  # one for each kind, and random removal

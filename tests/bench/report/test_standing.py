@@ -36,7 +36,7 @@ def test_only_ranked_methods_are_said_to_keep_less(run, write):
         for seed in range(5):
             write("ae", 99, seed, data)
     assert said(read(folder)).endswith(
-        "The only other ranked method is a control, which was shown to keep less, by more than 0.5 points of area (of "
+        "The only other ranked method is a control, and was shown to keep less, by more than 0.5 points of area (of "
         "100). Not ranked: ae (no result for seed 5 on classification (alpha, model), classification (beta, model))."
     )
 

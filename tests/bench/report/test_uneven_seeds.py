@@ -84,6 +84,15 @@ def test_times_that_not_all_tasks_have_are_left_out_and_said_so(write):
         assert ("speed was not measured on all tasks" in table.caption) != timed
 
 
+def test_where_no_method_has_all_tasks_nothing_is_said_of_speed(write):
+    write("michel", 60, data="alpha")
+    board = read(write("ae", 60, data="beta"))
+    table = overview.standings(board, board.tasks, None, "t", "t")
+    assert table.caption == "t" and any(heading.key.startswith("speedup") for heading in table.headings)
+    board = read(write("ae", 60, data="beta", timed=False))
+    assert overview.standings(board, board.tasks[1:], None, "t", "t").caption == "t"
+
+
 def test_means_are_not_drawn_over_other_levels(write, changed, board_of):
     for data in ("alpha", "beta"):
         for seed in range(2):
