@@ -69,10 +69,13 @@ def as_names(rows: list[Row], places: dict[str | int, str], names: Sequence[str]
     """``rows`` with the name for each label if these are numbers, also written as text, that count ``names`` from 0.
 
     places: file and line where each label first stands; receives those of the names. Raises TaskError for a number that
-    counts none of them. Where names are numbers too, or some labels are no numbers, nothing is changed.
+    counts none of them. Where names are numbers too, labels stand for these; where some labels are no numbers, nothing
+    is changed.
     """
     labels = {label for _, label in rows}
-    if any(NUMBER.fullmatch(str(each)) is None for each in labels) or any(map(NUMBER.fullmatch, names)):
+    if any(map(NUMBER.fullmatch, names)):
+        return [(texts, str(label) if str(label) in names else label) for texts, label in rows]
+    if any(NUMBER.fullmatch(str(each)) is None for each in labels):
         return rows
     name: dict[str | int, str] = {}
     for label in sorted(labels, key=str):

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tasks.data.dataset import SPLITS
+from tasks.data.folder import data_files, split_of
 from tasks.data.hub import is_saved, saved, streamed
 from tasks.data.location import file_of, local
 from tasks.data.readers import SUFFIXES, Located, class_names, read
 from tasks.errors import TaskError
 
-_WORDS = {
-    "train": "train(ing)?",
-    "validation": "val(id(ate|ation)?)?|dev(el|elopment)?|eval(s|uation)?",
-    "test": "test(s|ing)?",
-}
-# Whole words in a name, so that neither "devices" nor "testimonials" is a split; digits may follow.
-SPLIT_NAMES = {
-    split: re.compile(rf"(?<![a-z])({words})(set|split|data)?(?![a-z])", re.IGNORECASE)
-    for split, words in _WORDS.items()
-}
-PACKED = (".bz2", ".gz", ".xz", ".zip", ".zst")
 SHOWN = 4  # most names in a remark
 Data = str | Mapping[str, str]  # a file, a folder or an id; or a file for each split
 
@@ -47,16 +36,14 @@ def parts_of(data: Data, mirror: str, columns: Sequence[str], label: str = "") -
         return [_of_file(split, file_of(file, split, mirror), columns, label) for split, file in data.items()]
     path = local(data, mirror)
     if path is None:
-        parts = [Part(_split_of(split[0]), *split) for split in streamed(data, columns, label)]
+        parts = [Part(split_of(split[0]), *split) for split in streamed(data, columns, label)]
     elif path.is_file():
         return [_of_file("all", path, columns, label)]
     elif is_saved(path):
         splits = saved(path, data, columns, label)
-        parts = [Part(_split_of(split[0]) if split[0] else "all", *split) for split in splits]
+        parts = [Part(split_of(split[0]) if split[0] else "all", *split) for split in splits]
     else:
-        parts = [
-            _of_file(_split_of(name), path / name, columns, label)._replace(name=name) for name in _data_files(path)
-        ]
+        parts = [_of_file(split_of(name), path / name, columns, label)._replace(name=name) for name in data_files(path)]
         if not any(part.split for part in parts):
             raise TaskError(f"{data}: no {'/'.join(SUFFIXES)} file here is named train, validation (dev) or test")
     if not any(part.split for part in parts):
@@ -79,62 +66,9 @@ def origins(parts: Sequence[Part], rows: Mapping[str, Sequence[Any]]) -> list[st
     return [*remarks, f"not read, as the name is of no split: {listed(unread)}"] if unread else remarks
 
 
-def _data_files(folder: Path) -> list[str]:
-    """Names of the data files in ``folder``, sorted, without hidden ones, which notebooks and file managers leave.
-
-    Raises TaskError for what is named as a split and cannot be read, as others would take the place of its texts.
-    """
-    paths = sorted(_below(folder, frozenset()))
-    files = [path for path in paths if path.suffix.lower() in SUFFIXES and path.is_file()]
-    known = {_bare(file) for file in files} | {parent for file in files for parent in file.parents}
-    for path in paths:
-        if _bare(path) in known or not _split_of(str(path.relative_to(folder))):
-            continue
-        if path.is_dir():
-            raise TaskError(f"{path}: cannot be read: Permission denied")
-        if not path.exists() and path.suffix.lower() in ("", *SUFFIXES, *PACKED):
-            raise TaskError(f"{path}: a link that leads nowhere, to {path.readlink()}: mend it, or take it out")
-        if path.suffix.lower() in PACKED:
-            raise TaskError(f"{path}: packed files are not read: unpack it beside, or take it out of the folder")
-    return [str(path.relative_to(folder)) for path in files]
-
-
-def _below(folder: Path, above: frozenset[Path]) -> Iterator[Path]:
-    """What is below ``folder``, nothing hidden, but of folders only those that cannot be looked into.
-
-    Links to folders are followed, except into those that they are in. above: what ``folder`` is in, without links.
-    """
-    above |= {folder.resolve()}
-    try:
-        paths = [path for path in folder.iterdir() if not path.name.startswith(".")]
-    except PermissionError:
-        yield folder
-        return
-    for path in paths:
-        if not path.is_dir():
-            yield path
-        elif path.resolve() not in above:
-            yield from _below(path, above)
-
-
-def _bare(path: Path) -> Path:
-    """``path`` without what its name says of its form: the same for a file and for what it is packed in."""
-    path = path.with_suffix("") if path.suffix.lower() in PACKED else path
-    return path.with_suffix("") if path.suffix.lower() in (".tar", *SUFFIXES) else path
-
-
 def _of_file(split: str | None, file: Path, columns: Sequence[str], label: str) -> Part:
     header = {".csv": f"{file}: header", ".tsv": f"{file}: header", ".parquet": str(file)}.get(file.suffix.lower(), "")
     return Part(split, file.name, class_names(file, label), read(file, (*columns, label) if label else columns), header)
-
-
-def _split_of(name: str) -> str | None:
-    """The split that a file's name or, if it says nothing, the name of a folder around it stands for."""
-    for word in reversed(Path(name).with_suffix("").parts):
-        for split, pattern in SPLIT_NAMES.items():
-            if pattern.search(word):
-                return split
-    return None
 
 
 def listed(names: Sequence[str], between: str = " + ") -> str:

@@ -36,7 +36,7 @@ def load(data: Data, columns: Sequence[str], label: str, *, labels: Sequence[str
     for part in parts:
         if part.split:
             found = _rows(part, columns, label, labels, dropped, places)
-            if known and not labels and not part.classes:
+            if known and not part.classes:
                 named = as_names(found, places, known)
                 numbered += [part.name] if named != found else []
                 found = named

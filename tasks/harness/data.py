@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from datasets import Dataset, DatasetDict
 
 from tasks.builtin.abilities import documents
+from tasks.data.folder import SPLIT_NAMES
 from tasks.data.location import resolve
-from tasks.data.parts import SPLIT_NAMES, Data, listed
+from tasks.data.parts import Data, listed
 from tasks.data.readers import SUFFIXES, read, whole_text
 from tasks.data.source import load_texts
 from tasks.data.splits import limited
@@ -60,7 +61,7 @@ def local(path: str, task: str, **_: Any) -> DatasetDict:
     use are read or, failing these, those of the other. Raises TaskError.
     """
     kind = LOCAL[task]
-    files = _held_out(Path(path), kind)
+    files = _held_out(Path(path), kind, task)
     located = (each for file in files for each in read(file))
     rows = _pages(files) if kind.suffix else [_original(row, kind, where) for where, row in located]
     return _splits(dict.fromkeys(HELD_OUT, rows))
@@ -93,7 +94,7 @@ class Local(NamedTuple):
         """As ``find``, but for a copy of the hub's folder, with its tables in folders there, which datasets reads."""
         path = self.find(task, place, mirror)
         if path is not None and path.is_dir() and path == resolve(place, mirror):
-            return path if _files_of_a_split(path, self) else None
+            return path if _files_of_a_split(path, self, task) else None
         return path
 
 
@@ -181,7 +182,8 @@ def _checked(row: Row, task: Local, where: str) -> Row:
 
 def _pages(files: Sequence[Path]) -> list[Row]:
     """Articles of WikiText files: each begins with a line `` = Title = ``, its sections with more equals signs."""
-    text = "".join(map(whole_text, files))
+    *others, last = map(whole_text, files)
+    text = "".join([*(other if other.endswith("\n") else f"{other}\n" for other in others), last])
     starts = [found.start() for found in re.finditer(r"^ = [^=\n](.*[^=\n])? = $", text, re.MULTILINE)]
     if not starts:
         where = listed([str(file) for file in files])
@@ -189,28 +191,34 @@ def _pages(files: Sequence[Path]) -> list[Row]:
     return [{"page": text[start:end]} for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
 
 
-def _held_out(path: Path, kind: Local) -> list[Path]:
+def _held_out(path: Path, kind: Local, task: str) -> list[Path]:
     """The files in ``path`` to test on, at least one. Raises TaskError."""
     if path.is_file():
         return [path]
     if not path.is_dir():
         raise TaskError(f"{path}: no such file or folder")
-    if files := _files_of_a_split(path, kind):
+    if files := _files_of_a_split(path, kind, task):
         return files
     raise TaskError(f"{path}: no {kind.suffix or '/'.join(SUFFIXES)} file here is named test or validation")
 
 
-def _files_of_a_split(folder: Path, kind: Local) -> list[Path]:
-    """The files in ``folder`` itself to test on, in order: those of one split, and of one form, as a copy may be there.
+def _files_of_a_split(folder: Path, kind: Local, task: str) -> list[Path]:
+    """The files in ``folder`` itself to test on, in order: the first of a split, and those that are named as it is.
 
-    Hidden ones are left out, which file managers leave.
+    These differ in numbers alone; others may be copies of it, or of another task, as of ARC. Hidden ones are left out,
+    which file managers leave.
     """
     suffixes = (kind.suffix,) if kind.suffix else SUFFIXES
     files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in suffixes and file.name[0] != "."]
     for split in kind.splits:
         if named := [file for file in files if SPLIT_NAMES[split].search(file.stem)]:
-            return [file for file in named if file.suffix.lower() == named[0].suffix.lower()]
+            own = [file for file in named if task.rpartition("_")[2] in file.stem.lower()] or named
+            return [file for file in own if _unnumbered(file) == _unnumbered(own[0])]
     return []
+
+
+def _unnumbered(file: Path) -> str:
+    return re.sub(r"\d+", "0", file.name.lower())
 
 
 def _splits(rows: dict[str, list[Row]]) -> DatasetDict:

@@ -18,8 +18,9 @@ BATCH = 256
 # Settings in a model's generation_config.json that are not followed: ways to generate that need further arguments or
 # foreign code, a limit by the clock, and what is returned besides one translation of each source.
 UNSET = (
-    *("assistant_early_exit", "constraints", "dola_layers", "force_words_ids", "guidance_scale", "max_time"),
-    *("num_beam_groups", "penalty_alpha", "prompt_lookup_num_tokens", "stop_strings", "token_healing", "use_mtp"),
+    *("assistant_early_exit", "constraints", "dola_layers", "force_words_ids", "guidance_scale", "is_assistant"),
+    *("low_memory", "max_time", "num_beam_groups", "penalty_alpha", "prompt_lookup_num_tokens", "stop_strings"),
+    *("token_healing", "use_mtp"),
 )
 ONE_TEXT = {"num_return_sequences": 1, "return_dict_in_generate": False}
 CACHED = 2**28  # numbers in the cache of keys and values of a batch, approximately: 1 GB in float32

@@ -285,6 +285,23 @@ def test_hidden_files_are_no_documents(tmp_path, name):
     assert list(data.local(str(tmp_path), "piqa")["test"]["goal"]) == ["seen"]
 
 
+def test_of_two_tasks_in_one_folder_each_has_its_own_files(tmp_path):
+    for name in ("ARC-Challenge-Test", "ARC-Easy-Test"):
+        write(tmp_path / f"{name}.jsonl", [{"question": name, "choices": ["a", "b"], "label": 1}])
+    asked = {task: data.local(str(tmp_path), task)["test"]["question"] for task in ("arc_easy", "arc_challenge")}
+    assert {task: list(each) for task, each in asked.items()} == {
+        "arc_easy": ["ARC-Easy-Test"],
+        "arc_challenge": ["ARC-Challenge-Test"],
+    }
+
+
+def test_an_article_begins_a_line_though_the_file_before_does_not_end_one(tmp_path):
+    for name in ("One", "Two"):
+        (tmp_path / f"test-{len(name) + ord(name[0])}.txt").write_text(f" = {name} = \n a", encoding="utf-8")
+    pages = [row["page"] for row in data.local(str(tmp_path), "wikitext")["test"]]
+    assert pages == [" = One = \n a\n", " = Two = \n a"]
+
+
 def test_articles_may_go_on_in_the_next_file(tmp_path):
     (tmp_path / "test-0.txt").write_text(" = One = \n a \n", encoding="utf-8")
     (tmp_path / "test-1.txt").write_text(" b \n = Two = \n c \n", encoding="utf-8")

@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from tasks.data.dataset import SPLITS, Dataset
+from tasks.data.folder import data_files
 from tasks.data.location import resolve, short_name
 from tasks.data.source import load, load_pairs, load_texts
 from tasks.data.splits import limited
@@ -142,6 +143,25 @@ def test_the_training_split_names_the_classes_of_which_others_may_have_fewer(tmp
         assert {(each.texts[0], found.labels[each.label]) for each in found.test} == {
             (row["text"], ["neg", "pos"][row["label"]]) for row in rows
         }
+
+
+@pytest.mark.parametrize(("ending", "labels"), [("csv", (0, 2)), ("jsonl", (0, 2))])
+def test_numbers_beside_names_are_classes_of_a_task_that_fixes_them_too(tmp_path, ending, labels):
+    """Whatever the order in which the file declares them."""
+    fixed, names = ("entailment", "neutral", "contradiction"), ["contradiction", "entailment", "neutral"]
+    declared(tmp_path / "d" / "train.parquet", names, labelled(0, 1, 2))
+    write(tmp_path / "d" / f"test.{ending}", [{**row, "text": f"test {row['text']}"} for row in labelled(*labels)])
+    found = load(str(tmp_path / "d"), ("text",), "label", labels=fixed)
+    assert found.labels == fixed
+    assert {found.labels[each.label] for each in found.test} == {names[number] for number in labels}
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_names_of_classes_may_be_numbers(tmp_path, ending):
+    declared(tmp_path / "d" / "train.parquet", ["1", "2", "3"], labelled(0, 1, 2))
+    write(tmp_path / "d" / f"test.{ending}", [{**row, "text": f"test {row['text']}"} for row in labelled(1, 3)])
+    found = load(str(tmp_path / "d"), ("text",), "label")
+    assert {found.labels[each.label] for each in found.test} == {"1", "3"}
 
 
 @pytest.mark.parametrize(
@@ -347,6 +367,20 @@ def test_links_to_folders_are_followed_but_not_round_in_circles(tmp_path):
     assert (len(found.train) + len(found.validation), len(found.test)) == (60, 40)
 
 
+def test_a_file_to_which_several_names_lead_is_read_once(tmp_path):
+    write(tmp_path / "d" / "v1" / "train.jsonl", ROWS[:60])
+    write(tmp_path / "d" / "v1" / "0.jsonl", ROWS[60:])
+    (tmp_path / "d" / "latest").symlink_to(tmp_path / "d" / "v1")
+    (tmp_path / "d" / "test.jsonl").symlink_to(tmp_path / "d" / "v1" / "0.jsonl")  # the name that says what it is
+    for first in range(8):
+        (tmp_path / "d" / f"f{first}").mkdir()
+        for second in range(8):
+            (tmp_path / "d" / f"f{first}" / f"to{second}").symlink_to(tmp_path / "d" / f"f{second}")
+    assert data_files(tmp_path / "d") == ["test.jsonl", "v1/train.jsonl"]
+    found = load(str(tmp_path / "d"), ("text",), "label")
+    assert (len(found.train) + len(found.validation), len(found.test)) == (60, 40)
+
+
 @pytest.mark.parametrize("name", ["test.jsonl", "test", "tests/part.csv", "test.parquet.gz"])
 def test_a_split_that_is_a_link_to_nothing_is_not_done_without(tmp_path, name):
     link = tmp_path / "d" / name
@@ -358,7 +392,8 @@ def test_a_split_that_is_a_link_to_nothing_is_not_done_without(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["test.jsonl.gz", "test.zst", "dev.csv.bz2", "test/part.xz", "test.v1.ZIP", "test.tar.gz"]
+    "name",
+    ["test.jsonl.gz", "test.zst", "dev.csv.bz2", "test/part.xz", "test.v1.ZIP", "test.tar.gz", "test.tgz", "test.7z"],
 )
 def test_a_split_that_is_packed_is_not_done_without(tmp_path, name):
     write(tmp_path / "d" / "train.jsonl", ROWS)
@@ -368,10 +403,35 @@ def test_a_split_that_is_packed_is_not_done_without(tmp_path, name):
         load(str(tmp_path / "d"), ("text",), "label")
 
 
+@pytest.mark.parametrize("closed", [".", "test", "test/part.jsonl", "notes"])
+def test_what_cannot_be_looked_into_is_one_line_if_it_is_a_split(tmp_path, monkeypatch, closed):
+    """As for another user; of a folder that may be listed but not entered, no entry can be looked at."""
+    write(tmp_path / "d" / "train.jsonl", ROWS)
+    write(tmp_path / "d" / "test" / "part.jsonl", ROWS)
+    write(tmp_path / "d" / "notes" / "part.jsonl", ROWS)
+    here, listed, looked = tmp_path / "d" / closed, Path.iterdir, Path.is_dir
+
+    def refused(path: Path, then):
+        if path == here:
+            raise PermissionError(13, "Permission denied", str(path))
+        return then(path)
+
+    monkeypatch.setattr(Path, "iterdir", lambda path: refused(path, listed))
+    monkeypatch.setattr(Path, "is_dir", lambda path: refused(path, looked) if here.suffix else looked(path))
+    if closed == "notes":
+        assert data_files(tmp_path / "d") == ["test/part.jsonl", "train.jsonl"]
+    else:
+        with pytest.raises(TaskError, match=f"{here}: cannot be read: Permission denied"):
+            data_files(tmp_path / "d")
+
+
 def test_what_is_packed_beside_its_contents_or_is_no_split_goes_without_saying(tmp_path):
     write(tmp_path / "d" / "train.jsonl", ROWS[:60])
     write(tmp_path / "d" / "test" / "part.jsonl", ROWS[60:])
-    for name in ("train.jsonl.gz", "train.zip", "test.tar.gz", "source.zip", ".test.zip"):
+    for name in ("raw", "eval", "test/images"):
+        (tmp_path / "d" / name).mkdir()
+    packed = ("train.jsonl.gz", "train.zip", "test.tar.gz", "source.zip", ".test.zip", "raw/train.jsonl.gz")
+    for name in (*packed, "eval/model.zip", "test/images.zip"):
         (tmp_path / "d" / name).write_bytes(b"packed")
     (tmp_path / "d" / "notes").symlink_to(tmp_path / "gone")
     (tmp_path / "d" / "test.md").symlink_to(tmp_path / "gone")

@@ -66,6 +66,8 @@ def test_with_a_cache_as_without(translated, model, monkeypatch):
     "own",
     [
         {"num_return_sequences": 2, "num_beams": 4},
+        {"low_memory": True},
+        {"is_assistant": True},
         {"num_return_sequences": 3, "do_sample": True},
         {"return_dict_in_generate": True, "output_scores": True},
         {"stop_strings": ["the"]},
