@@ -45,11 +45,25 @@ def _gap(model: Any, runner: Runner, inputs: Mapping[str, Tensor]) -> float:
     if not model.can_generate() or model.config.is_encoder_decoder:
         return gap_between(runner.logits(inputs), model(**inputs).logits)
     mask = inputs["attention_mask"]
-    expected = model(**inputs, position_ids=positions(mask), use_cache=False).logits[mask.bool()]
-    found = [runner.logits(inputs)]
+    pairs = [(runner.logits(inputs), model(**inputs, position_ids=positions(mask), use_cache=False).logits)]
     if runner.has_cache and mask.shape[1] > 1:  # without any head there is nothing to keep
-        found.append(runner.logits_in_parts(inputs, mask.shape[1] // 2))
-    return largest([gap_between(each[mask.bool()], expected) for each in found])
+        first = mask.shape[1] // 2
+        pairs.append((runner.logits_in_parts(inputs, first), _in_parts(model, inputs, first)))
+    return largest([gap_between(found[mask.bool()], expected[mask.bool()]) for found, expected in pairs])
+
+
+def _in_parts(model: Any, inputs: Mapping[str, Tensor], first: int) -> Tensor:
+    """Logits of the ``first`` tokens, and of the others with their cache: not those of the whole text for every model.
+
+    With longrope, the frequencies of positions are others once a text is longer than those that the model began with.
+    """
+    mask = inputs["attention_mask"]
+    places = positions(mask)
+    start = {name: value[:, :first] for name, value in inputs.items()}
+    before = model(**start, position_ids=places[:, :first], use_cache=True)
+    rest = {**inputs, "input_ids": inputs["input_ids"][:, first:]}
+    after = model(**rest, position_ids=places[:, first:], past_key_values=before.past_key_values, use_cache=True)
+    return torch.cat([before.logits, after.logits], dim=1)
 
 
 def largest(gaps: Sequence[float]) -> float:

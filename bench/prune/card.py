@@ -139,12 +139,13 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
         for name, kept in pruned.kept.items()
     ]
     neurons = [f"- {name}: {kept} of {whole}" for name, (whole, kept) in pruned.neurons.items()]
+    fewer = ", and fewer neurons" if pruned.neurons else ""
     capitalized = pruned.quality_name[0].upper() + pruned.quality_name[1:]
     guessing = f", where guessing has {100 * pruned.guessing:.1f} %" if pruned.guessing else ""
     exactness = f"to {pruned.gap:.0e} of their scale" if pruned.gap else "exactly"
     return "\n".join(
         [
-            f"# {literal(pruned.model)}, {after} of {unpruned} attention heads kept",
+            f"# {literal(pruned.model)}, {after} of {unpruned} attention heads kept{fewer}",
             "",
             f"Pruned for {literal(pruned.task)} on {literal(pruned.data)} "
             f"by `{pruned.method}` ({pruned.source}), seed {pruned.seed}, "
@@ -183,6 +184,7 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
 def _onnx(pruned: Pruned, onnx: Onnx) -> list[str]:
     """Lines of the section about ONNX files."""
     versions = [" and ".join(f"`onnx/{name}`" for name in names) for names in onnx.names]
+    give = "gives" if len(onnx.names[0]) == 1 else "give"
     rows = [
         ["", "checkpoint", *versions],
         [f"{pruned.quality_name} (%)", *(f"{100 * each:.1f}" for each in onnx.quality)],
@@ -193,7 +195,7 @@ def _onnx(pruned: Pruned, onnx: Onnx) -> list[str]:
     return [
         "## ONNX",
         "",
-        f"{versions[0]} (opset {onnx.opset}) gives the logits of the checkpoint in float32 to {onnx.gap:.0e} of their "
+        f"{versions[0]} (opset {onnx.opset}) {give} the logits of the checkpoint in float32 to {onnx.gap:.0e} of their "
         f"scale. {onnx.inputs} Layers without heads have no attention in it.",
         "",
         aligned(rows),

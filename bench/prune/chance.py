@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.analysis.quality import CHANCE_ERRORS, exceeds_chance
+from bench.analysis.quality import ACCURACY, CHANCE_ERRORS, exceeds_chance
 from tasks.outcomes import Outcomes
 
 
@@ -13,8 +13,9 @@ def warning(before: Outcomes, chance: float, name: str) -> str:
     """
     if exceeds_chance(before.quality, chance, before.parts.values()):
         return ""
+    alike = ", and numbers the classes alike" if name == ACCURACY else ""
     return (
         f"The unpruned model is not better than chance by {CHANCE_ERRORS} standard errors ({name} "
         f"{100 * before.quality:.1f} %, chance {100 * chance:.1f} %), so these figures do not show what pruning costs: "
-        "look whether the model was trained for such data, and numbers the classes alike."
+        f"look whether the model was trained for such data{alike}."
     )

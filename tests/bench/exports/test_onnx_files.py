@@ -146,6 +146,24 @@ def test_a_model_in_half_precision_is_compared_in_float32(uneven, onnx, texts, t
     assert model.dtype == torch.bfloat16
 
 
+def test_a_model_that_says_something_else_of_a_text_in_parts_is_compared_in_the_same_parts(onnx, texts, tmp_path):
+    """With longrope, a text that is longer than those that the model began with changes what came before."""
+    rope = {
+        "rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 16, "short_factor": [1.0] * 8,
+        "long_factor": [4.0] * 8,
+    }  # fmt: skip
+    config = t.Phi3Config(
+        vocab_size=40, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, pad_token_id=0,
+        max_position_embeddings=64, rope_parameters=rope, original_max_position_embeddings=16,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model, inputs = t.Phi3ForCausalLM(config).eval(), texts(2, 24, "right")
+    runner = Runner(write_onnx(model, ("input_ids", "attention_mask"), tmp_path / "onnx"))
+    assert largest_gap(model, runner, inputs) < 1e-5
+    whole, parts = model(**inputs).logits.detach(), runner.logits_in_parts(inputs, 12)
+    assert (whole - parts).abs().max() > 1e-3
+
+
 def not_run(*_, **__):
     raise AssertionError("run in torch")
 
