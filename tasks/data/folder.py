@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from tasks.data.readers import SUFFIXES
@@ -81,7 +81,7 @@ def _below(folder: Path) -> tuple[list[Path], list[Path]]:
     return paths, closed
 
 
-def _check_splits(folder: Path, paths: Iterable[Path], closed: Iterable[Path], files: Iterable[Path]) -> None:
+def _check_splits(folder: Path, paths: Iterable[Path], closed: Collection[Path], files: Collection[Path]) -> None:
     """Raise TaskError if one of ``paths`` would be a split but is closed, packed or a link to nothing.
 
     What is packed may lie beside its contents: ``files`` are read.
