@@ -23,6 +23,7 @@ SPLIT_NAMES = {
 # Endings of one file that is packed, and of archives, which may hold other things than data.
 PACKED = (".bz2", ".gz", ".lz4", ".lzma", ".xz", ".z", ".zst")
 ARCHIVES = (".7z", ".rar", ".tar", ".tbz", ".tbz2", ".tgz", ".txz", ".zip")
+OTHER_TABLES = (".arrow", ".feather", ".h5", ".ods", ".orc", ".pickle", ".pkl", ".xls", ".xlsx")  # which are not read
 
 
 def split_of(name: str) -> str | None:
@@ -82,7 +83,7 @@ def _below(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _check_splits(folder: Path, paths: Iterable[Path], closed: Collection[Path], files: Collection[Path]) -> None:
-    """Raise TaskError if one of ``paths`` would be a split but is closed, packed or a link to nothing.
+    """Raise TaskError if one of ``paths`` would be a split but is closed, packed, not read, or a link to nothing.
 
     What is packed may lie beside its contents: ``files`` are read.
     """
@@ -99,6 +100,9 @@ def _check_splits(folder: Path, paths: Iterable[Path], closed: Collection[Path],
         packed = suffixes and suffixes[-1] in (*PACKED, *ARCHIVES) and not (path.parent / name).is_dir()
         if packed and (_named(name) or suffixes[-1] in PACKED or suffixes[0] in SUFFIXES):
             raise TaskError(f"{path}: packed files are not read: unpack it beside, or take it out of the folder")
+        if path.suffix.lower() in OTHER_TABLES and _named(name):
+            forms = "/".join(SUFFIXES)
+            raise TaskError(f"{path}: such files are not read: save it as {forms}, or take it out of the folder")
 
 
 def _named(word: str) -> str | None:
@@ -108,6 +112,6 @@ def _named(word: str) -> str | None:
 
 def _bare(path: Path) -> str:
     """The name of ``path`` without what it says of its form: the same for a file and for what it is packed in."""
-    while path.suffix.lower() in (*PACKED, *ARCHIVES, *SUFFIXES):
+    while path.suffix.lower() in (*PACKED, *ARCHIVES, *SUFFIXES, *OTHER_TABLES):
         path = path.with_suffix("")
     return path.name

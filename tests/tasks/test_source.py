@@ -425,6 +425,16 @@ def test_what_cannot_be_looked_into_is_one_line_if_it_is_a_split(tmp_path, monke
             data_files(tmp_path / "d")
 
 
+@pytest.mark.parametrize("name", ["test.xlsx", "dev.Arrow"])
+def test_a_split_in_another_form_is_not_done_without(tmp_path, name):
+    write(tmp_path / "d" / "train.jsonl", ROWS)
+    (tmp_path / "d" / name).write_bytes(b"table")
+    with pytest.raises(TaskError, match=rf"{name}: such files are not read: save it as .*csv.*, or take it out of the"):
+        load(str(tmp_path / "d"), ("text",), "label")
+    write(tmp_path / "d" / f"{name.partition('.')[0]}.csv", [{**row, "text": f"new {row['text']}"} for row in ROWS])
+    assert load(str(tmp_path / "d"), ("text",), "label")
+
+
 def test_what_is_packed_beside_its_contents_or_is_no_split_goes_without_saying(tmp_path):
     write(tmp_path / "d" / "train.jsonl", ROWS[:60])
     write(tmp_path / "d" / "test" / "part.jsonl", ROWS[60:])
