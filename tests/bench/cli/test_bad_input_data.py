@@ -211,7 +211,7 @@ def test_one_class_in_the_test_split(refused, tmp_path):
     assert ": the test split has one class only ('a')" in refused(folder)
 
 
-@pytest.mark.parametrize("files", [[], ["foo.jsonl"], ["train.xls"], ["training/readme.md"]])
+@pytest.mark.parametrize("files", [[], ["foo.jsonl"], ["train.pdf"], ["training/readme.md"]])
 def test_a_folder_without_files_of_splits(refused, tmp_path, files):
     for file in ["folder/x", *(f"folder/{name}" for name in files)]:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
