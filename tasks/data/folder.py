@@ -89,20 +89,26 @@ def _check_splits(folder: Path, paths: Iterable[Path], closed: Collection[Path],
     """
     read = {(split_of(str(file.relative_to(folder))), _bare(file)) for file in files}
     for path in sorted(paths):
-        split, name = split_of(str(path.relative_to(folder))), _bare(path)
-        if not split or (split, name) in read or path in files:
+        split = split_of(str(path.relative_to(folder)))
+        if not split or (split, _bare(path)) in read or path in files:
             continue
-        if path in closed:
-            raise TaskError(f"{path}: cannot be read: Permission denied")
-        suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
-        if not path.exists() and (not suffixes or suffixes[-1] in (*SUFFIXES, *PACKED, *ARCHIVES)):
-            raise TaskError(f"{path}: a link that leads nowhere, to {path.readlink()}: mend it, or take it out")
-        packed = suffixes and suffixes[-1] in (*PACKED, *ARCHIVES) and not (path.parent / name).is_dir()
-        if packed and (_named(name) or suffixes[-1] in PACKED or suffixes[0] in SUFFIXES):
-            raise TaskError(f"{path}: packed files are not read: unpack it beside, or take it out of the folder")
-        if path.suffix.lower() in OTHER_TABLES and _named(name):
-            forms = "/".join(SUFFIXES)
-            raise TaskError(f"{path}: such files are not read: save it as {forms}, or take it out of the folder")
+        fault = "cannot be read: Permission denied" if path in closed else _not_read(path)
+        if fault:
+            raise TaskError(f"{path}: {fault}")
+
+
+def _not_read(path: Path) -> str:
+    """Why a path that is named as a split is not read, and what to do; empty if it need not be data."""
+    name, suffixes = _bare(path), [suffix.lower() for suffix in path.suffixes[-2:]]
+    last = suffixes[-1] if suffixes else ""
+    if not path.exists() and last in ("", *SUFFIXES, *PACKED, *ARCHIVES):
+        return f"a link that leads nowhere, to {path.readlink()}: mend it, or take it out"
+    packed = last in (*PACKED, *ARCHIVES) and not (path.parent / name).is_dir()
+    if packed and (_named(name) or last in PACKED or suffixes[0] in SUFFIXES):
+        return "packed files are not read: unpack it beside, or take it out of the folder"
+    if last in OTHER_TABLES and _named(name):
+        return f"such files are not read: save it as {'/'.join(SUFFIXES)}, or take it out of the folder"
+    return ""
 
 
 def _named(word: str) -> str | None:

@@ -19,7 +19,7 @@ from bench.report.figures import lines
 from bench.report.figures import ranks as rank_figures
 from bench.report.figures import traces as trace_figures
 from bench.report.figures.head_gallery import LEVEL
-from bench.report.figures.looks import Look, Looks, standing_out
+from bench.report.figures.looks import Look, Looks, highlighted
 from bench.report.figures.picture import FORMS, Picture, picture
 from bench.report.figures.quality_axis import QualityAxis
 from bench.report.links import slug, task_slug
@@ -63,7 +63,7 @@ def overall_curves(board: Board, looks: Looks) -> list[Picture]:
     for axis, suffix, where, part in _axes(board, AXES):
         what, limits, points = AXES[axis]
         if drawn := lines.overall(part, points):
-            own = _of_lines(board, None, looks, drawn)
+            own = highlighted(board, looks, None, {line.label for line in drawn})
             only = board.name(part.averaged[0]) if len(part.averaged) == 1 else ""
             draw = partial(curve_figures.curves, drawn, own, only or "Mean over tasks", what, scale, limits)
             caption = f"Quality against {what}{where}: {only or 'mean over tasks'}{_bands(drawn)}.{_timing(axis)}"
@@ -78,16 +78,11 @@ def task_curves(board: Board, task: TaskKey, looks: Looks) -> Iterator[Picture]:
     for axis, suffix, where, part in _axes(board, TASK_AXES):
         what, limits, points = TASK_AXES[axis]
         if drawn := lines.of_task(part, task, points):
-            own = _of_lines(board, task, looks, drawn)
+            own = highlighted(board, looks, task, {line.label for line in drawn})
             draw = partial(curve_figures.curves, drawn, own, name, what, scale, limits)
             caption = f"{name}: {scale.name} against {what}{where}{_bands(drawn)}.{_timing(axis)}"
             forms = FORMS if axis == "heads" else ("svg",)
             yield picture(f"{axis}{suffix}-{task_slug(task)}", f"Quality against {what}", caption, draw, forms)
-
-
-def _of_lines(board: Board, task: TaskKey | None, looks: Looks, drawn: Sequence[lines.Line]) -> Looks:
-    """The looks of those lines that stand out among them."""
-    return {label: looks[label] for label in standing_out(board, task, {line.label for line in drawn})}
 
 
 def _timing(axis: str) -> str:
@@ -115,7 +110,7 @@ def _axes(board: Board, axes: Iterable[str]) -> list[tuple[str, str, str, Board]
 
 def profile(board: Board, found: Standing, looks: Looks) -> Picture:
     """Performance profile."""
-    own = {label: looks[label] for label in standing_out(board)}
+    own = highlighted(board, looks)
     caption = "Share of runs whose area is above each threshold; higher is better."
     return picture("profile", "Performance profile", caption, partial(curve_figures.profile, found, own))
 

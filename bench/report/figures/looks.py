@@ -64,6 +64,11 @@ def standing_out(board: Board, task: TaskKey | None = None, drawn: Collection[st
     return [label for labels in of_kind.values() for label in labels] + [random] * bool(random)
 
 
+def highlighted(board: Board, looks: Looks, task: TaskKey | None = None, drawn: Collection[str] | None = None) -> Looks:
+    """The looks of those methods that stand out in a figure (``standing_out``)."""
+    return {label: looks[label] for label in standing_out(board, task, drawn)}
+
+
 def looks(board: Board) -> dict[str, Look]:
     """How each method looks: no two have both colour and marker in common (of up to 72 methods).
 

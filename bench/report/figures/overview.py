@@ -11,7 +11,7 @@ from bench.report.board import Board
 from bench.report.figures import lines
 from bench.report.figures.canvas import short
 from bench.report.figures.curves import draw_lines
-from bench.report.figures.looks import looks, standing_out
+from bench.report.figures.looks import highlighted, looks
 from bench.report.figures.picture import MUTED, picture
 from bench.report.figures.quality_axis import QualityAxis
 from bench.report.leaderboard_files import ABOUT
@@ -26,8 +26,7 @@ def overview(board: Board) -> bytes:
 
 
 def _draw(board: Board) -> Figure:
-    every = looks(board)
-    own = {label: every[label] for label in standing_out(board)}
+    own = highlighted(board, looks(board))
     figure = Figure(figsize=(4.2 * len(board.tasks), 7.2), layout="constrained")
     axes = figure.subplots(2, len(board.tasks), squeeze=False)
     entries: dict[str, Any] = {}

@@ -41,8 +41,9 @@ def standings(
         caption += f"; without seeds that most methods lack: {by_seeds(cells)}"
         part = part[~spare]
     means, spreads = over_tasks(part, ["label"], columns_of(board))
-    columns = [name for name in _columns(board) if means.empty or means[name].notna().any()]
-    if len(tasks) > 1 and any(name not in columns for name in _columns(board) if name in TIMED):
+    every = _columns(board)
+    columns = [name for name in every if means.empty or means[name].notna().any()]
+    if len(tasks) > 1 and any(name in TIMED and name not in columns for name in every):
         caption += "; speed was not measured on all tasks, and is on the pages of some"
     rest = [label for label in means.index if not found or label not in found.labels]
     rest.sort(key=lambda label: (removes(board.any_of(label)) != "heads", -np.nan_to_num(means["area"].loc[label])))
