@@ -17,7 +17,7 @@ from tasks.contract import Task
 
 BATCHES = (1, 8, 32)  # 8 is that of Li, Cotterell & Sachan 2021
 WARM_UPS, REPEATS = 1, 6  # of each cell; figures are medians over its repeats, and means over seeds
-PATIENCE = 20.0  # seconds after which the repeats of slow models end
+PATIENCE = 20.0  # seconds after which the repeats of a batch size end
 
 
 @dataclass(frozen=True)
@@ -37,21 +37,17 @@ def time_forward(
     """Times of a forward pass for each of ``BATCHES``.
 
     groups: models by number of units removed; those of a group are interleaved, and groups, whose models need not be
-    held at the same time, are timed one after another.
+    held at the same time, are timed one after another. So are batch sizes: a large batch leaves the processor's caches
+    without the weights, which the next pass of a single text would pay for, and always that of the same model.
     """
     probes = {size: task.probe(size, device) for size in BATCHES}
     times: dict[int, dict[int, Laps]] = defaultdict(dict)
     timed = 0
     for models in groups:
         timed += 1
-        calls = {
-            (size, removed): partial(task.logits, model, probe)
-            for size, probe in probes.items()
-            for removed, model in models.items()
-        }
-        found = interleaved(calls, device, warm_ups=WARM_UPS, repeats=repeats, patience=PATIENCE)
-        for (size, removed), laps in found.items():
-            times[size][removed] = laps
+        for size, probe in probes.items():
+            calls = {removed: partial(task.logits, model, probe) for removed, model in models.items()}
+            times[size] |= interleaved(calls, device, warm_ups=WARM_UPS, repeats=repeats, patience=PATIENCE)
         dtype = str(next(next(iter(models.values())).parameters()).dtype).removeprefix("torch.")
         del models, calls  # before the next group is made
     length = {size: probe.inputs["input_ids"].shape[1] for size, probe in probes.items()}

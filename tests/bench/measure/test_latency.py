@@ -25,7 +25,7 @@ def test_every_size_is_sampled_equally_often_at_each_batch_size(tiny_task, model
     assert got.length.keys() == {1, 8, 32} and all(2 < length <= 32 for length in got.length.values())
 
 
-def test_repeats_of_all_sizes_are_interleaved(tiny_task, models, monkeypatch):
+def test_repeats_of_all_models_are_interleaved_at_each_batch_size_by_itself(tiny_task, models, monkeypatch):
     seen = []
     names = {id(model): removed for removed, model in models.items()}
     logits = tiny_task.task.logits
@@ -35,8 +35,8 @@ def test_repeats_of_all_sizes_are_interleaved(tiny_task, models, monkeypatch):
         lambda model, batch: seen.append((names[id(model)], len(batch.labels))) or logits(model, batch),
     )
     latency.forward_latency(tiny_task.task, [models], torch.device("cpu"))
-    once = [(removed, size) for size in (1, 8, 32) for removed in (0, 4, 8)]
-    assert seen == once * (latency.WARM_UPS + latency.REPEATS)
+    repeats = range(latency.WARM_UPS + latency.REPEATS)
+    assert seen == [(removed, size) for size in (1, 8, 32) for _ in repeats for removed in (0, 4, 8)]
 
 
 def test_a_slow_model_is_sampled_less_often_but_at_least_five_times_and_equally(tiny_task, models, monkeypatch):
