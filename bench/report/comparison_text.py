@@ -5,6 +5,7 @@ from __future__ import annotations
 from bench.analysis.comparing.comparison import Comparison, TaskComparison
 from bench.analysis.naming import fixed, p_equals, p_in_words
 from bench.analysis.stats.pairs import Difference
+from bench.analysis.stats.signflip import samples_needed
 from bench.report.tables.markdown import aligned, literal
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -103,7 +104,7 @@ def _seed_table(comparison: Comparison) -> str:
         d = task.difference
         row = [literal(task.name), *map(str, d.seeds), f"{task.a:.1f}", f"{task.b:.1f}", *_figures(d), f"{d.beats:.2f}"]
         if several:
-            row.insert(7, "–" if task.holm is None else p_in_words(task.holm))
+            row.insert(7, _needs(d.seeds_needed) if task.holm is None else p_in_words(task.holm))
         rows.append(row)
     if several:
         overall = comparison.overall
@@ -158,7 +159,12 @@ def _order_table(comparison: Comparison) -> str:
 
 def _figures(d: Difference) -> list[str]:
     interval = "–" if d.interval is None else f"{fixed(d.interval[0], 1)} to {fixed(d.interval[1], 1)}"
-    return [fixed(d.mean, 1, "+"), interval, f"needs {d.seeds_needed} seeds" if d.p is None else p_in_words(d.p)]
+    by_itself = -(-samples_needed(d.alpha) // len(d.seeds))
+    return [fixed(d.mean, 1, "+"), interval, _needs(by_itself) if d.p is None else p_in_words(d.p)]
+
+
+def _needs(seeds: int) -> str:
+    return f"needs {seeds} seeds"
 
 
 def _digits(d: Difference) -> int:

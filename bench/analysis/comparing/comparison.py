@@ -16,7 +16,7 @@ from bench.analysis.run_results import FinishedCell, RunResults, SeedPairs
 from bench.analysis.stats.corpus import sentence_bootstrap
 from bench.analysis.stats.documents import Interval, McNemar, document_bootstrap, mcnemar
 from bench.analysis.stats.orders import kendall_tau, overlap, stability
-from bench.analysis.stats.pairs import Difference, difference, holm
+from bench.analysis.stats.pairs import Difference, adjusted, difference, holm
 from bench.records.errors import InputError
 from bench.records.protocol import count_at
 from bench.records.schema import TaskKey
@@ -55,7 +55,7 @@ class TaskComparison:
     a: float  # mean over seeds, points
     b: float
     difference: Difference
-    holm: float | None  # p-value adjusted over tasks
+    holm: float | None  # p-value adjusted over tasks; None with too few seeds
     documents: Documents | None
     agreement: Agreement | None
 
@@ -113,7 +113,6 @@ def compare(
     unlike = _unlike(a, b, both, scope) if by_parameters else ""
     values = {task: _points(pair, scope) for task, pair in pairs.items()}  # (2, seeds)
     differences = [difference([one], [other], alpha, tests=len(pairs)) for one, other in values.values()]
-    adjusted = holm([1.0 if each.p is None else each.p for each in differences])
     of_a, of_b = zip(*values.values(), strict=True)
     return Comparison(
         a=a,
@@ -130,11 +129,11 @@ def compare(
                 a=float(values[task][0].mean()),
                 b=float(values[task][1].mean()),
                 difference=each,
-                holm=None if each.p is None else float(p),
+                holm=p,
                 documents=None if level is None or by_parameters else _documents(pair, level, alpha),
                 agreement=_agreement(pair, 0.5 if level is None or by_parameters else level),
             )
-            for (task, pair), each, p in zip(pairs.items(), differences, adjusted, strict=True)
+            for (task, pair), each, p in zip(pairs.items(), differences, adjusted(differences), strict=True)
         ),
         overall=difference(of_a, of_b, alpha),
         caveats=both.caveats,

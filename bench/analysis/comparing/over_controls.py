@@ -14,7 +14,7 @@ from bench.analysis.comparing.controls import controls_of
 from bench.analysis.curves import area_to, curve
 from bench.analysis.kinds import kind
 from bench.analysis.quality import POINTS
-from bench.analysis.stats.pairs import Difference, difference, holm
+from bench.analysis.stats.pairs import Difference, adjusted, difference
 from bench.records.schema import FinishedRecord, TaskKey
 
 Samples = list[tuple[np.ndarray, np.ndarray]]  # for each task the points of a method and of its control, (seeds,) each
@@ -77,9 +77,8 @@ def over_controls(records: Iterable[FinishedRecord], alpha: float = 0.05) -> dic
             difference([own for own, _ in samples], [control for _, control in samples], alpha, len(members))
             for *_, samples in members
         ]
-        adjusted = holm([1.0 if each.p is None else each.p for each in differences])
-        for (label, control, _), each, p in zip(members, differences, adjusted, strict=True):
-            found[label][role] = Over(control, each, None if each.p is None else float(p))
+        for (label, control, _), each, p in zip(members, differences, adjusted(differences), strict=True):
+            found[label][role] = Over(control, each, p)
     return dict(found)
 
 

@@ -19,10 +19,10 @@ class Difference:
     alpha: float
     seed: int
     mean: float  # over tasks of the mean over the seeds of each
-    p: float | None  # of the sign-flip test; None if so few differences cannot reach the level
+    p: float | None  # of the sign-flip test by itself; None if so few differences cannot reach the level
     beats: float  # share of seeds in which a is above b, ties counted half; tasks have the same weight
     seeds: tuple[int, ...]  # of each task
-    needed: int  # differences with which the test could reach the level
+    needed: int  # differences with which the test could reach the level, corrected for all that are made together
 
     @cached_property
     def interval(self) -> tuple[float, float] | None:
@@ -31,7 +31,7 @@ class Difference:
 
     @property
     def seeds_needed(self) -> int:
-        """Seeds of each task with which the test could reach the level."""
+        """Seeds of each task with which the test could reach the level, corrected for all that are made together."""
         return -(-self.needed // len(self.seeds))
 
 
@@ -44,21 +44,20 @@ def difference(
     nothing is paired, as their models and draws are independent, so the sign of each seed's difference on each task is
     flipped by itself. A task may have more seeds than another; they then weigh less.
 
-    tests: how many such tests are corrected for together; with n differences p cannot go below 2 / 2^n, which has to
-    reach ``alpha / tests``. The interval is for one test. Raises ValueError if a value is missing.
+    tests: how many such tests are corrected for together (``adjusted``); with n differences p cannot go below 2 / 2^n,
+    which has to reach ``alpha / tests``. p and the interval are for one test. Raises ValueError if a value is missing.
     """
     by_task = [_without_rounding(np.subtract(one, other)) for one, other in zip(a, b, strict=True)]
     d, weights = check(np.concatenate(by_task), task_weights([len(each) for each in by_task]))
-    needed = samples_needed(alpha, tests)
     return Difference(
         by_task=tuple(tuple(map(float, each)) for each in by_task),
         alpha=alpha,
         seed=seed,
         mean=_mean(by_task),
-        p=sign_flip_p(d, weights, seed) if len(d) >= needed else None,
+        p=sign_flip_p(d, weights, seed) if len(d) >= samples_needed(alpha) else None,
         beats=_mean([(each > 0) + (each == 0) / 2 for each in by_task]),
         seeds=tuple(map(len, by_task)),
-        needed=needed,
+        needed=samples_needed(alpha, tests),
     )
 
 
@@ -74,6 +73,19 @@ def _without_rounding(d: np.ndarray) -> np.ndarray:
 
 def _mean(by_task: Sequence[np.ndarray]) -> float:
     return float(np.mean([values.mean() for values in by_task]))
+
+
+def adjusted(differences: Sequence[Difference]) -> list[float | None]:
+    """p-values of tests that are made together, adjusted by ``holm``.
+
+    None where too few seeds would have to show the difference by themselves, and the others do not help: a test with
+    ``needed`` differences that rejects leaves fewer to correct the next one for.
+    """
+    p = holm([1.0 if each.p is None else each.p for each in differences]).tolist()
+    return [
+        value if sum(each.seeds) >= each.needed or value <= each.alpha else None
+        for each, value in zip(differences, p, strict=True)
+    ]
 
 
 def holm(p: Sequence[float] | np.ndarray) -> np.ndarray:

@@ -188,7 +188,7 @@ def test_too_few_seeds_are_told_how_many_would_do(three_tasks):
         "but so few cannot show a difference at the 5 % level: two seeds on each of three tasks are needed. "
         "For a single task, seven seeds are needed, corrected for three tasks."
     )
-    assert rows(text(got), "first")[0][5:8] == ["–", "needs 7 seeds", "–"]
+    assert rows(text(got), "first")[0][5:8] == ["–", "needs 6 seeds", "needs 7 seeds"]
     assert rows(text(got), "mean of tasks")[0][5:7] == ["–", "needs 2 seeds"]
     assert "p =" not in words(got) and "*" not in text(got)
 

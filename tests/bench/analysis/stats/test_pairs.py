@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from bench.analysis.stats.pairs import difference, holm
-from bench.analysis.stats.signflip import sign_flip_interval, sign_flip_p
+from bench.analysis.stats.pairs import adjusted, difference, holm
+from bench.analysis.stats.signflip import samples_needed, sign_flip_interval, sign_flip_p
 
 tenths = st.integers(0, 10).map(lambda value: value / 10)
 
@@ -32,7 +32,23 @@ def test_a_difference_of_seeds_on_one_task(pairs, tests):
     assert got.beats == pytest.approx(np.mean([1.0 if x > y else 0.5 if x == y else 0.0 for x, y in pairs]))
     assert got.interval == (pytest.approx(sign_flip_interval(a - b)) if len(pairs) >= 6 else None)
     assert got.needed == got.seeds_needed == {1: 6, 3: 7}[tests] and got.seeds == (len(pairs),)
-    assert got.p == (sign_flip_p(a - b) if len(pairs) >= got.needed else None)
+    assert got.p == (sign_flip_p(a - b) if len(pairs) >= 6 else None)
+
+
+@given(st.lists(st.lists(st.integers(-3, 3), min_size=5, max_size=8), min_size=1, max_size=4))
+def test_tests_that_are_made_together_are_adjusted_by_holm_and_say_where_seeds_are_too_few(values):
+    found = [difference([np.array(d)], [np.zeros(len(d))], tests=len(values)) for d in values]
+    every = [sign_flip_p(np.array(d, dtype=float)) if len(d) >= 6 else 1.0 for d in values]
+    for d, one, own, p in zip(values, found, holm(every).tolist(), adjusted(found), strict=True):
+        enough = 2 / 2 ** len(d) <= 0.05 / len(values)
+        assert p == (own if enough or own <= 0.05 else None) and one.needed == samples_needed(0.05, len(values))
+
+
+def test_a_test_that_rejects_leaves_fewer_to_correct_the_next_one_for():
+    """Six seeds cannot reach 5 % of two tests, but of the one that is left."""
+    ten, six = (difference([np.ones(seeds)], [np.zeros(seeds)], tests=2) for seeds in (10, 6))
+    assert six.needed == 7 and adjusted([ten, six]) == pytest.approx([2 * 2 / 2**10, 2 / 2**6])
+    assert adjusted([six, six]) == [None, None]
 
 
 def test_what_rounding_makes_of_equal_means_is_no_difference():
