@@ -12,8 +12,7 @@ import numpy as np
 
 from bench.analysis.kinds import KINDS
 from bench.analysis.points import Mean, Point
-from bench.analysis.stats.pairs import holm, task_weights
-from bench.analysis.stats.signflip import samples_needed, sign_flip_p
+from bench.analysis.stats.pairs import Difference, adjusted, difference
 from bench.analysis.trade_offs import TradeOffs
 
 ALPHA = 0.05
@@ -69,9 +68,9 @@ class Fit:
 def within(points: Sequence[Point], budget: Budget) -> Point | None:
     """The point of a method, fewest removed first, that it meets a budget with; None where it does not.
 
-    A budget of size or time is met by removing as little as it allows, whatever that does to quality, as a choice by
-    quality on the test data would flatter. A budget of quality is met by removing as much as it allows without
-    exceeding it at a level before.
+    A budget of size or time is met by removing as little as it allows, of the levels that were timed where it is time,
+    whatever that does to quality, as a choice by quality on the test data would flatter. A budget of quality is met by
+    removing as much as it allows without exceeding it at a level before.
     """
     if budget.measure != "lost":
         return next((point for point in points if budget.fits(point)), None)
@@ -121,23 +120,16 @@ def _compared(found: TradeOffs, fitting: Sequence[Point], budget: Budget) -> lis
     best, others = fitting[0], fitting[1:]
     same_size = size_of_smallest(found, fitting)
     at = [within(found.points[each.label], same_size) if budget.measure == "lost" else each for each in others]
-    tested = [place for place, point in enumerate(at) if point is not None]
-    enough = sum(map(len, found.seeds.values())) >= samples_needed(ALPHA, max(1, len(tested)))
-    differences = {place: _more(point, best) for place in tested if (point := at[place])}
-    adjusted = dict(zip(tested, holm([p for _, p in differences.values()]).tolist(), strict=True))
-    fits = [Fit(best)]
-    for place, point in enumerate(others):
-        more, _ = differences.get(place, (None, 1.0))
-        fits.append(Fit(point, more, adjusted.get(place) if enough else None))
-    return fits
+    tests = sum(point is not None for point in at)
+    differences = [point and _more(point, best, tests) for point in at]
+    p = iter(adjusted([each for each in differences if each]))
+    return [Fit(best), *(Fit(o, d.mean, next(p)) if d else Fit(o) for o, d in zip(others, differences, strict=True))]
 
 
 @lru_cache(maxsize=2**14)  # the same two are compared under many budgets
-def _more(point: Point, best: Point) -> tuple[float, float]:
-    """By how many points one loses more, and the p-value of that (as ``bench.analysis.stats.pairs.difference``)."""
-    by_task = [own - of_best for own, of_best in zip(point.losses, best.losses, strict=True)]
-    weights = task_weights([len(each) for each in by_task])
-    return point.lost.value - best.lost.value, sign_flip_p(np.concatenate(by_task), weights)
+def _more(point: Point, best: Point, tests: int) -> Difference:
+    """By how many points one loses more, which is one of so many ``tests``."""
+    return difference(point.losses, best.losses, ALPHA, tests)
 
 
 def size_budgets(found: TradeOffs) -> list[Budget]:
@@ -154,10 +146,10 @@ def size_budgets(found: TradeOffs) -> list[Budget]:
 
 def time_budgets(found: TradeOffs, batch: int) -> list[Budget]:
     """Shares of the unpruned model's time that some method meets, but for those that every point does."""
-    times = [point.time(batch).value for label in found.methods for point in found.points[label]]
-    budgets = [Budget("time", share, batch) for share in TIMES]
-    met = [budget for budget in budgets if any(time <= budget.most for time in times)]
-    return [budget for budget in met if not all(time <= budget.most for time in times)] or met[-1:]
+    points = [point for label in found.methods for point in found.points[label]]
+    timed = [point for point in points if isfinite(point.time(batch).value)]
+    met = [budget for share in TIMES if any((budget := Budget("time", share, batch)).fits(point) for point in timed)]
+    return [budget for budget in met if not all(budget.fits(point) for point in timed)] or met[-1:]
 
 
 def loss_budgets(found: TradeOffs, accuracy: bool) -> list[Budget]:
