@@ -87,18 +87,24 @@ def _no_documents(tasks: Sequence[Sequence[Twin]]) -> str:
 
 
 def _over_documents(tasks: Sequence[Sequence[Twin]], alpha: float) -> tuple[float, float]:
-    """A document is drawn with its outcomes in all seeds, within its task."""
-    # Of each task (N,), averaged over seeds.
-    before, after = ([np.mean([_by_document(run) for run in runs], axis=0) for runs in side] for side in _sides(tasks))
-    sizes = [len(documents) for documents in after]
-    found = document_bootstrap(np.concatenate(after)[None], np.concatenate(before)[None], sizes, alpha)
+    """A document is drawn with its outcomes in all seeds, within its sub-task."""
+    parts = [[*twins[0].after.finished.result.parts.values()] for twins in tasks]
+    sizes = [size for of_task in parts for size in of_task]
+    # The mean over all parts is then that of the tasks, of which one may have more parts than another.
+    weights = [len(sizes) / (len(parts) * len(of_task)) for of_task in parts]
+    before, after = (
+        np.concatenate(
+            [
+                weight * np.mean([_by_document(run) for run in runs], axis=0)  # (N,)
+                for weight, runs in zip(weights, side, strict=True)
+            ]
+        )
+        for side in _sides(tasks)
+    )
+    found = document_bootstrap(after[None], before[None], sizes, alpha)
     return found.low, found.high
 
 
 def _by_document(run: Run) -> np.ndarray:
-    """Area of each document in points, (N,), weighted so that their mean is the mean of the sub-tasks."""
-    result = run.finished.result
-    outcomes = read_outcomes(run.path).mean(0)  # (levels, N)
-    sizes = list(result.parts.values())
-    weights = np.repeat([sum(sizes) / (len(sizes) * size) for size in sizes], sizes)  # (N,)
-    return POINTS * weights * area(curve(run.finished)[0], outcomes.T)
+    """Area of each document in points, (N,)."""
+    return POINTS * area(curve(run.finished)[0], read_outcomes(run.path).mean(0).T)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from bench.analysis.regression.cells import twins
 from bench.analysis.regression.effect import effect
+from bench.analysis.stats.documents import document_bootstrap
 
 HALF = (0.9, 0.7, 0.5)
 ORDER = {"orders": [[1, 0, *range(2, 8)]]}
@@ -93,8 +95,18 @@ def test_sub_tasks_count_alike_over_documents_too(keep, tmp_path, sizes):
     keep("after", parts=parts, quality=(0.5, 0.5, 0.5), shift=150)
     found = effect(list(twins(tmp_path / "before", tmp_path / "after").pairs), 0.05)
     assert found.mean == pytest.approx(-10)  # 25 and 55 % instead of 50 and 50
-    low, high = found.interval
-    assert (low + high) / 2 == pytest.approx(found.mean, abs=0.5)
+    before = np.concatenate([np.arange(size) < size / 2 for size in sizes]).astype(float)[None]  # at every level
+    drawn = document_bootstrap(100 * np.roll(before, 150), 100 * before, sizes)  # within each sub-task
+    assert found.interval == pytest.approx((drawn.low, drawn.high))
+
+
+def test_a_task_with_more_sub_tasks_weighs_no_more(keep, tmp_path):
+    """Of one document each, so that which are drawn changes nothing."""
+    for task, parts, now in (("classification", ["a"], 1.0), ("mnli", ["a", "b", "c"], 0.0)):
+        keep("before", task=task, parts=dict.fromkeys(parts, 1), quality=(1.0, 1.0, 1.0))
+        keep("after", task=task, parts=dict.fromkeys(parts, 1), quality=(now, now, now))
+    found = effect(list(twins(tmp_path / "before", tmp_path / "after").pairs), 0.05)
+    assert found.mean == pytest.approx(-50) and found.interval == pytest.approx((-50, -50))
 
 
 def test_the_documents_interval_is_that_of_the_mean_over_tasks(keep, tmp_path):
