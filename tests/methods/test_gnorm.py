@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -11,6 +13,8 @@ from hypothesis import strategies as st
 
 from methods.checks.tiny import Batch
 from methods.gnorm import gnorm, weight_gradient_norm
+from methods.heads.finding.blocks import find_blocks
+from methods.heads.incremental.graph_segments import GraphSegments
 from methods.heads.surgery.shrink import shrink, working_copy
 from tests.fixtures.slow import slow_cases
 from tests.methods.heads.conftest import Zoo
@@ -115,17 +119,21 @@ def test_both_ways_to_the_norm(shape, seed):
         torch.testing.assert_close(weight_gradient_norm(*values).double(), expected, rtol=2e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(  # nothing of the graph, that of some batches, and all of it
-    ("objective", "graph_bytes"),
-    [("logits", 0), ("logits", 2**11), ("logits", 2**30), ("loss", 2**11), *slow_cases(("loss", 0), ("loss", 2**30))],
+@pytest.mark.parametrize(  # the graph of no batch, of one of them, and of both
+    ("objective", "graph_bytes", "stored"),
+    [
+        *(("logits", 0, 0), ("logits", 90_000, 1), ("logits", 2**30, 2), ("loss", 90_000, 1)),
+        *slow_cases(("loss", 0, 0), ("loss", 2**30, 2)),
+    ],
 )
-def test_what_is_kept_between_steps_changes_nothing(tiny, architecture, objective, graph_bytes, monkeypatch):
+def test_what_is_kept_between_steps_changes_nothing(tiny, architecture, objective, graph_bytes, stored, monkeypatch):
     """Scores of a model that loses units, with the last step's graph and without; with four layers and two batches."""
     monkeypatch.setattr("methods.heads.incremental.graph_segments.GRAPH_BYTES", graph_bytes)
     sentences = tiny.sentences(6, count=5)
     model = working_copy(tiny.model(architecture, dtype=torch.float64, layers=4))
     plain = tiny.view(model, [tiny.batch(sentences[:3]), tiny.batch(sentences[3:])], tiny.unit(architecture))
     view, generator = replace(plain, memory={}), torch.Generator().manual_seed(1)
+    batches = []
     while len(view.heads):
         torch.testing.assert_close(
             gnorm(view, objective=objective),
@@ -133,12 +141,13 @@ def test_what_is_kept_between_steps_changes_nothing(tiny, architecture, objectiv
             rtol=1e-9,
             atol=1e-15,
         )
+        batches.append(len(view.memory))
         keep = view.heads.full_mask()
         keep[torch.randperm(len(keep), generator=generator)[:2]] = False
         heads = shrink(model, keep, view.heads)
         view = replace(view, heads=heads, kept=heads.full_mask())
-    kept = len(view.memory)
-    assert kept == 0 if architecture == "albert" or not graph_bytes else kept <= 2
+    stored = 0 if architecture == "albert" else stored
+    assert batches[0] == min(batches) == stored  # smaller models need less
 
 
 def test_blocks_below_the_change_are_not_run_again(tiny):
@@ -162,6 +171,37 @@ def test_a_model_that_reads_lower_blocks_elsewhere_keeps_nothing(tiny):
     model.bert.encoder.layer[0].register_forward_hook(lambda module, args, output: seen.append(output))
     view = replace(view, forward=lambda model, batch: model(**batch.inputs).logits * seen[-1].mean())
     torch.testing.assert_close(gnorm(replace(view, memory={})), gnorm(view), rtol=1e-9, atol=1e-15)
+    assert_runs_in_full_from_the_second_batch_on(view)
+
+
+def test_a_model_whose_blocks_give_more_than_one_tensor_keeps_nothing(tiny):
+    zoo = Zoo()
+    model = zoo.model("gptj", dtype=torch.float64).requires_grad_(False)
+    view = tiny.view(model, [Batch(zoo.batch("gptj"), torch.zeros(4, dtype=torch.long))])
+    assert find_blocks(model, view.heads)
+    assert_runs_in_full_from_the_second_batch_on(view)
+
+
+def assert_runs_in_full_from_the_second_batch_on(view):
+    """The first batch shows that blocks are no chain: then no graph is left, and nothing runs twice."""
+    model = working_copy(view.model)
+    view = replace(view, model=model, batches=[*view.batches, *view.batches], memory={})
+    ran, graphs, own = [], [], GraphSegments.__init__
+    model.get_input_embeddings().register_forward_hook(lambda *_: ran.append(1))
+
+    def noted(segments, blocks):
+        own(segments, blocks)
+        graphs.append(weakref.ref(segments))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(GraphSegments, "__init__", noted)
+        for passes in (3, 2):
+            ran.clear()
+            gnorm(view)
+            gc.collect()
+            assert len(ran) == passes and [graph() for graph in graphs] == [None]
+            keep = torch.arange(len(view.heads)) != 1
+            view = replace(view, heads=shrink(model, keep, view.heads), kept=keep[keep])
 
 
 def test_queries_that_are_scaled_in_place_of_one_text(tiny):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -31,20 +31,39 @@ def observed_backward(
 ) -> None:
     """Compute ``value()``, a scalar, and its gradients, and call ``gradients`` as ``observed`` does.
 
-    memory: where activations and graph are stored under ``key``, 1 GiB for all keys together. At the next call with
-        this key, ``value`` must run the model on the same inputs and nothing may have changed but that heads were
-        removed; then only the blocks from the lowest one that lost a head are run again. None stores nothing, as does
-        a model that is not one plain stack of blocks.
+    memory: where activations and graph are stored under ``key``, 1 GiB for all keys together; nothing else may be in
+        it. At the next call with this key, ``value`` must run the model on the same inputs and nothing may have changed
+        but that heads were removed; then only the blocks from the lowest one that lost a head are run again. None
+        stores nothing, as does a model that is not one plain stack of blocks. If that shows only when the model runs,
+        what was stored is dropped, and all later calls with this memory run the whole model once.
     """
-    if memory is not None and (blocks := find_blocks(model, heads)):
-        segments: GraphSegments = memory.setdefault(key, GraphSegments(blocks))
-        with suppress(NotAChain):
-            segments.run(value, model, heads, gradients)
-            if sum(each.nbytes for each in memory.values()) > GRAPH_BYTES:
-                del memory[key]
-            return
-    with observed(model, heads, gradients=gradients):
-        value().backward()
+    if memory is None or not _by_segments(value, model, heads, gradients, memory, key):
+        with observed(model, heads, gradients=gradients):
+            value().backward()
+
+
+def _by_segments(
+    value: Callable[[], Tensor],
+    model: nn.Module,
+    heads: HeadMap,
+    gradients: Gradients,
+    memory: dict[Any, Any],
+    key: Any,
+) -> bool:
+    """As ``observed_backward`` with a memory. False, without a call of ``gradients``, where blocks are no chain."""
+    blocks = [] if NotAChain in memory else find_blocks(model, heads)
+    if not blocks:
+        return False
+    segments: GraphSegments = memory.setdefault(key, GraphSegments(blocks))
+    try:
+        segments.run(value, model, heads, gradients)
+    except NotAChain:
+        memory.clear()
+        memory[NotAChain] = True
+        return False
+    if sum(each.nbytes for each in memory.values()) > GRAPH_BYTES:
+        del memory[key]
+    return True
 
 
 class NotAChain(ValueError):
