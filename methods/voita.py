@@ -24,7 +24,11 @@ def voita(
     *,
     weakest: Annotated[float, "smallest weight of the penalty", AtLeast(1e-12)] = 0.003,
     spread: Annotated[float, "largest weight of the penalty, as a multiple of the smallest", AtLeast(1)] = 300.0,
-    weights: Annotated[int, "number of weights tried first, spaced evenly on a log scale", AtLeast(1)] = 3,
+    weights: Annotated[
+        int,
+        "number of weights tried first, but no more than most, spaced evenly on a log scale; 1: the smallest alone",
+        AtLeast(1),
+    ] = 3,
     most: Annotated[int, "most weights tried: more, between the first ones, while a budget is missed", AtLeast(1)] = 6,
     learning_rate: Annotated[float, "initial learning rate of the gates' parameters", AtLeast(0)] = 0.5,
     start: Start = "finetuned",
@@ -34,11 +38,11 @@ def voita(
         loss = task loss + weight * sum over units of P(gate > 0)
 
     Each unit has one gate for the whole batch, with a parameter log_a, (units,). No weight fixes the number of open
-    gates, so the model is trained once for each of several weights: first for those of a coarse grid, then for weights
-    between two that leave too many and too few gates open, until each budget is met within 5 % of the units, or
-    ``most`` weights have been tried, or none lies between. A budget of K takes the training that left closest to K
-    gates open (on a tie, the weaker penalty) and keeps the K largest gates. These count as 1 from then on, as in the
-    comparison by Li, Cotterell & Sachan 2021.
+    gates, so the model is trained once for each of several weights: first for those of a coarse grid, of ``most``
+    weights at most, then for weights between two that leave too many and too few gates open, until each budget is met
+    within 5 % of the units, or ``most`` weights have been tried, or none lies between. A budget of K takes the training
+    that left closest to K gates open (on a tie, the weaker penalty) and keeps the K largest gates. These count as 1
+    from then on, as in the comparison by Li, Cotterell & Sachan 2021.
 
     log_a is initialised uniformly, after Glorot, as in the published code. Li et al. train gates on BERT at a learning
     rate of 0.1 for 36,816 steps, with weights near 0.0015; at 0.1, a hundred steps close hardly any gate.
@@ -53,7 +57,8 @@ def voita(
         return
     view = started(view, start)
     steps, units, seeds = training_of(view).steps, len(view.heads), Seeds.draw(view)
-    grid = [weakest * spread ** (place / max(1, weights - 1)) for place in range(weights)]
+    first = min(weights, most)
+    grid = [weakest * spread ** (place / max(1, first - 1)) for place in range(first)]
     trained: dict[float, tuple[nn.Module, Tensor, Trace]] = {}  # by weight, those that a budget takes so far
     found: dict[float, int] = {}  # gates open
 

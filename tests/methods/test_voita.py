@@ -98,6 +98,14 @@ def test_weights_are_evenly_spaced_in_their_logarithm(tiny):
     assert sorted(opened(found.report)) == [0.01]
 
 
+@pytest.mark.parametrize(
+    ("most", "expected"), [(1, [0.01]), (2, [0.01, 10.0]), (3, [0.01, 10**-0.5, 10.0]), (4, [0.01, 0.1, 1.0, 10.0])]
+)
+def test_the_grid_has_the_whole_spread_also_where_fewer_weights_may_be_tried(tiny, most, expected):
+    (found,) = train(view_with(tiny, 1), [4], weakest=0.01, spread=1e3, weights=4, most=most)
+    assert sorted(opened(found.report)) == pytest.approx(expected, rel=1e-2)  # names have three digits
+
+
 def test_a_training_does_not_depend_on_the_budgets_or_the_other_weights(tiny):
     (alone,) = train(view_with(tiny, 3), [3], weakest=0.1, spread=1, weights=1)
     among = train(view_with(tiny, 3), [6, 3], weakest=0.1, spread=1, weights=2)[1]
