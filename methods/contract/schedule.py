@@ -136,7 +136,10 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
 
 
 def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Schedule) -> Trajectory:
-    """Score again after every ``plan.recompute`` units, on a copy of the model from which they are removed."""
+    """Score again after every ``plan.recompute`` units, on a copy of the model from which they are removed.
+
+    Units that must stay come last, by index. They are never scored without units that may go.
+    """
     order: list[Tensor] = []
     rows: list[Tensor] = []
     units = torch.arange(len(view.heads))  # indices in the whole model of the units left
@@ -144,7 +147,7 @@ def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Sche
     keep, ties = view.kept, 0
     while True:
         units = units[keep]
-        if not len(units):
+        if not len(view.heads.part_removable(units)[0]):  # those left stay: without them there is no model to score
             return Trajectory(torch.cat([*order, units]), scores=torch.stack(rows) if rows else None, ties=ties)
         if not keep.all():
             heads = shrink(now.model, keep, now.heads)
@@ -157,10 +160,8 @@ def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Sche
             raise OptionError(f"a greedy schedule needs one draw, importances of shape (units,), not {len(draws)}")
         rows.append(torch.full((len(view.heads),), torch.nan, dtype=torch.float64).index_copy(0, units, draws[0]))
         ranked = _order(draws[0], now, plan)
-        # Units that must stay end the order together: without them there is no model to score.
-        count = min(plan.recompute, now.heads.removable)
-        ties += _ties(ranked, draws[0], now, plan, count)
-        next_removed = ranked[: count or len(ranked)]
+        next_removed = ranked[: min(plan.recompute, now.heads.removable)]
+        ties += _ties(ranked, draws[0], now, plan, len(next_removed))
         order.append(units[next_removed])
         keep = torch.ones(len(units), dtype=torch.bool)
         keep[next_removed] = False

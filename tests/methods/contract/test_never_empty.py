@@ -76,6 +76,26 @@ def test_an_order_ends_with_the_best_unit_of_each_layer(view, scores, inverse, a
         assert order[:9] == without_the_last(ranked, layers)
 
 
+@pytest.mark.parametrize(("recompute", "scored"), [(1, [*range(12, 3, -1)]), (4, [12, 8, 4]), (9, [12]), (12, [12])])
+def test_units_that_stay_are_not_scored_by_themselves(view, recompute, scored):
+    """Nothing depends on their importance, and they end the order by index."""
+    seen = []
+
+    def score(view: View) -> torch.Tensor:
+        seen.append(len(view.heads))
+        return -torch.arange(len(view.heads)).double()
+
+    (path,) = trajectories(score, view, Schedule(recompute=recompute))
+    assert seen == scored and len(path.scores) == len(scored)
+    assert path.order.tolist() == [11, 10, 9, 7, 6, 5, 3, 2, 1, 0, 4, 8] and path.ties == 0
+
+
+def test_a_model_of_which_nothing_may_go_is_not_scored(view):
+    kept = torch.tensor([1, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0]).bool()
+    (path,) = trajectories(lambda view: 1 / 0, replace(view, kept=kept), Schedule(recompute=1))
+    assert path.order.tolist() == [0, 6, 9] and path.scores is None
+
+
 def _weights(view: View) -> torch.Tensor:
     """The first row of the query projection of each unit that is left, (units, width)."""
     return torch.stack(
