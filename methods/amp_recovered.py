@@ -60,6 +60,9 @@ def recovered(
     ``choice=inverse`` and ``choice=random`` are controls with the same training. With ``parts=neurons`` all units are
     kept.
 
+    ``report``: steps of one training. They are reported even where no linear layer is left and none is taken, as where
+    all heads and neurons are removed. There is no trace of the training.
+
     Source: Mugnaini et al., "Efficient LLMs with AMP", arXiv 2504.21174; Hu et al., "LoRA", arXiv 2106.09685.
     """
     if batch_size:

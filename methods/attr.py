@@ -30,7 +30,7 @@ def attr(
     F is the probability of the right class, or exp(-loss) for other tasks; A holds the attention maps of all heads of
     one layer, (H, T, T), in cross attention (H, T, S); other layers run unchanged. Padded queries and keys do not
     count. Tied layers are attributed one at a time and averaged; a unit has the mean of its heads. Takes ``steps``
-    forward and backward passes per layer. Returns (units,).
+    forward and backward passes per layer, and one more forward pass with eager attention. Returns (units,).
 
     Source: Hao, Dong, Wei & Xu, "Self-Attention Attribution: Interpreting Information Interactions Inside Transformer",
     AAAI 2021.

@@ -17,8 +17,9 @@ def fisher_rearranged(view: View, keep: int) -> Tensor:
 
     for the gates g of one layer at 1: two units that add to the loss together cost more than one by one, and two of
     which one makes up for the other cost less. From the least of the diagonal, units are swapped, each time those two
-    that lower the sum most, until no swap does. All budgets together take one pass forward and backward. Returns
-    (units,).
+    that lower the sum most, until no swap does. Of units with exactly the same diagonal, the one with the lower index
+    counts as more important here, while ``fisher`` removes it first: with such ties across layers, the numbers of units
+    may differ from those of ``fisher``. All budgets together take one pass forward and backward. Returns (units,).
 
     Source: Kwon et al., "A Fast Post-Training Pruning Framework for Transformers", NeurIPS 2022, arXiv 2204.09656. Its
     swaps go over a layer once; these go on until none helps.

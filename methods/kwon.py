@@ -48,7 +48,8 @@ def kwon(
 
     Takes one pass forward and backward for all levels, a second one with neurons, and for each level under three
     forward if the model is one plain stack of blocks. If it is not (T5, DeBERTa, Falcon, GPT-J), up to two for each
-    attention module, and under one more.
+    attention module, and under one more. With neurons and ``budget=flops``, the first batch goes forward once more, for
+    all levels.
 
     Source: Kwon et al., "A Fast Post-Training Pruning Framework for Transformers", NeurIPS 2022, arXiv 2204.09656. Its
     budget is of FLOPs or of measured latency. Its numbers are damped by a constant, as with ``recover=scale-damped``;
@@ -113,12 +114,10 @@ def ranked(view: View, budget: Budget) -> tuple[Ranked, Ranked]:
         if not values.isfinite().all():
             place = int((~values.isfinite()).nonzero()[0])
             raise NonFiniteScore(f"importance {values[place]} for neuron {place} of {name}")
-    units = view.kept.nonzero().flatten()
     of_neurons = torch.cat(list(by_layer.values()))
     cost_of_units, cost_of_neurons = (parameter_costs if budget == "parameters" else multiplication_costs)(view)
     costs = torch.cat([torch.full_like(own, cost_of_neurons[name]) for name, own in by_layer.items()])
-    # Ties as in fisher-rearranged, where the later of two equal units goes.
-    order, _ = view.heads.part_removable(units[of_units[units].argsort(descending=True, stable=True)].flip(0))
+    order, _ = view.heads.removal_order(of_units, view.kept)  # as in fisher-rearranged, also where units are equal
     return Ranked(of_units, cost_of_units, order), Ranked(of_neurons, costs, of_neurons.argsort(stable=True))
 
 

@@ -7,9 +7,9 @@ from typing import Annotated, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from methods import Batch, View, scorer
+from methods import View, scorer
+from methods.calibration.single_texts import single_texts
 from methods.heads import Site
-from methods.heads.incremental import LengthGroup
 from methods.heads.orders.fused import ROLES
 
 COMBINE = {
@@ -81,7 +81,7 @@ def _moments(view: View, weights: Sequence[Tensor], squared: bool) -> tuple[list
     means = [torch.zeros(weight.shape, dtype=torch.float64) for weight in weights]
     squares = [torch.zeros_like(mean) for mean in means]
     with _differentiated(weights):
-        for batch in _texts(view) if squared else view.batches:
+        for batch in single_texts(view.batches) if squared else view.batches:
             # Projections of a layer without heads, and an encoder that no cross attention reads, have no gradient.
             gradients = torch.autograd.grad(view.loss(batch).sum(), weights, materialize_grads=True)
             for place, gradient in enumerate(gradients):
@@ -90,14 +90,6 @@ def _moments(view: View, weights: Sequence[Tensor], squared: bool) -> tuple[list
                 if squared:
                     squares[place] += wide.square() / view.examples
     return means, squares
-
-
-def _texts(view: View) -> Iterator[Batch]:
-    """Each example by itself."""
-    for batch in view.batches:
-        for row in range(len(batch.labels)):
-            one = slice(row, row + 1)
-            yield LengthGroup({name: rows[one] for name, rows in batch.inputs.items()}, batch.labels[one])
 
 
 @contextmanager

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from methods import AtLeast, Trained, View, joint, scorer
 from methods.calibration.products import input_products
 from methods.contract.schedule import Schedule, trajectories
 from methods.heads.finding.linear import transposed
 from methods.heads.surgery.shrink import working_copy
+from methods.recovery.projection import Projection
 
 SOURCE = "Kurtic et al. 2023, ZipLM; Meng et al. 2024, OSSCAR"
 STEP = 1 + 1e-12  # a unit that goes after another of its layer has an importance larger by this factor at least
@@ -70,7 +71,7 @@ def obs_compensated(
         for layer in layers:
             kept = mask[layer.units]
             if not kept.all():
-                _put(model.get_submodule(layer.output), layer.inputs, compensated(layer, kept))
+                Projection(compensated(layer, kept), None).write(model.get_submodule(layer.output), layer.inputs)
         yield Trained(mask, model)
 
 
@@ -153,12 +154,3 @@ def compensated(layer: _Layer, kept: Tensor) -> Tensor:
         factor = torch.linalg.cholesky(layer.damped[stays][:, stays])
         weight[stays] += torch.cholesky_solve(layer.damped[stays][:, ~stays] @ layer.weight[~stays], factor)
     return weight
-
-
-def _put(projection: nn.Module, inputs: Tensor, weight: Tensor) -> None:
-    """Give ``projection`` a new weight, with these rows, (inputs, outputs), for ``inputs``."""
-    old = cast(Tensor, projection.weight)
-    new = old.detach().clone()
-    rows = new.T if isinstance(projection, nn.Linear) else new
-    rows[inputs.to(rows.device)] = weight.to(rows)
-    projection.weight = nn.Parameter(new, requires_grad=old.requires_grad)

@@ -44,11 +44,11 @@ class Projection:
         linear = cast(Linear, module)
         old, trained = Projection.of(linear), linear.weight.requires_grad
         inputs = torch.arange(len(old.weight)) if inputs is None else inputs
-        inputs = inputs.to(old.weight.device)
-        if not torch.equal(old.weight[inputs], self.weight):
+        inputs, new = inputs.to(old.weight.device), self.weight.to(old.weight.device)
+        if not torch.equal(old.weight[inputs], new):
             weight = linear.weight.detach().clone()
             rows = weight.T if isinstance(linear, nn.Linear) else weight  # (inputs, d), the memory of ``weight``
-            rows[inputs] = self.weight.to(rows)
+            rows[inputs] = new.to(rows)
             linear.weight = nn.Parameter(weight, requires_grad=trained)
         if self.bias is not None and not torch.equal(old.offset, self.bias):
             linear.bias = nn.Parameter(self.bias.to(linear.weight), requires_grad=trained)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Literal
 
 import torch
@@ -12,9 +13,9 @@ from torch.nn import functional as F
 
 from methods.calibration.contexts import each_context
 from methods.calibration.padding import real_tokens
+from methods.calibration.single_texts import single_texts
 from methods.contract.choice import Choice
-from methods.contract.view import View
-from methods.heads.incremental import LengthGroup
+from methods.contract.view import Batch, View
 from methods.heads.surgery.shrink import working_copy
 from methods.recovery.least_squares import Moments, best_of, damped_heads, scaled_heads, whole_projections
 from methods.recovery.projection import Projection
@@ -188,19 +189,16 @@ def divergences(view: View, models: Sequence[nn.Module], texts: Tensor) -> list[
     vocabulary may be large. A loss would count what the unpruned model gets wrong: a less certain model has less of it.
     """
     totals = [0.0] * len(models)
-    for batch, indices in zip(view.batches, texts_of(view.batches), strict=True):
-        for row in texts[indices].nonzero().flatten().tolist():
-            inputs = {name: values[row : row + 1] for name, values in batch.inputs.items()}
-            one = LengthGroup(inputs, batch.labels[row : row + 1])
-            wanted = _log_probabilities(view, view.model, one)
-            for place, model in enumerate(models):
-                given = _log_probabilities(view, model, one)
-                divergence = F.kl_div(given, wanted, reduction="none", log_target=True).sum(-1)
-                totals[place] += float(divergence.mean()) / int(texts.sum())
+    for text in compress(single_texts(view.batches), texts.tolist()):
+        wanted = _log_probabilities(view, view.model, text)
+        for place, model in enumerate(models):
+            given = _log_probabilities(view, model, text)
+            divergence = F.kl_div(given, wanted, reduction="none", log_target=True).sum(-1)
+            totals[place] += float(divergence.mean()) / int(texts.sum())
     return totals
 
 
-def _log_probabilities(view: View, model: nn.Module, text: LengthGroup) -> Tensor:
+def _log_probabilities(view: View, model: nn.Module, text: Batch) -> Tensor:
     """What ``model`` gives for one text, in float64: (1, classes), or (T, vocabulary) of its tokens without padding."""
     logits = view.forward(model, text)
     if logits.dim() == 3:

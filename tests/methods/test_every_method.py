@@ -21,8 +21,7 @@ WHATEVER_THE_MODEL = {
     "nan-is-reported",
     "trained-models-are-ready",
 }  # rules of how a method is written, which hardly depends on the model
-OF_PADDING = {"padding-and-batching-do-not-matter", "works-in-bfloat16"}
-WHATEVER_IS_SHARED = {"padding-and-batching-do-not-matter", "works-in-bfloat16"}
+OF_PADDING = {"padding-and-batching-do-not-matter", "works-in-bfloat16"}  # hardly depend on what heads share
 WHATEVER_THE_OPTIONS = {"works-in-bfloat16", "no-side-effects", "no-side-effects-after-an-error"}
 ON_CPU = [case for case in CASES if case.check.name != "works-on-cuda"]
 ON_CUDA = [case for case in CASES if case.check.name == "works-on-cuda"]
@@ -43,10 +42,7 @@ def parameter(case: Case):
     models = {first} if method.base != method.name else {first, "llama-left", "llama-query", "albert"}
     if case.check.name in WHATEVER_THE_MODEL:
         models = {first}
-    if case.check.name in WHATEVER_IS_SHARED:
-        models -= {"llama-query", "albert"}
-    if case.check.name not in OF_PADDING:
-        models -= {"llama-left"}
+    models -= {"llama-query", "albert"} if case.check.name in OF_PADDING else {"llama-left"}
     if method.base != method.name and case.check.name in WHATEVER_THE_OPTIONS:
         models = set()
     slow = case.on.name not in models

@@ -28,8 +28,9 @@ class HeadMap:
     With ``unit="group"`` a unit is one key/value head with all its query heads; with ``unit="query"`` it is the i-th
     query head of every key/value group of a site. If every query head has its own key/value head (MHA), or a site has
     but one key/value head, which goes with the last query head (MQA), both are single heads. A layer whose keys and
-    values others read (Gemma 3n) has the latter, as it keeps all groups. Tied layers (ALBERT) are one site, so a unit
-    is one head index in all of them.
+    values others read (Gemma 3n) keeps all groups: where it has several, its units are those of ``unit="query"``, also
+    if every query head has its own key/value head, which makes one unit of all heads. Tied layers (ALBERT) are one
+    site, so a unit is one head index in all of them.
 
     With ``kinds`` the map has only sites of these kinds. Whatever takes it leaves all other attention as it is: nothing
     of that is removed, gated or observed.
@@ -126,10 +127,19 @@ class HeadMap:
         importance: (units,). left: (units,) bool, the units to choose from, all by default. Each never-empty site that
         has units left keeps its best one, if ``keep`` is as many as there are such sites.
         """
+        order = torch.cat(self.removal_order(importance, left))
+        return torch.zeros(len(self), dtype=torch.bool).index_fill(0, order[len(order) - keep :], True)
+
+    def removal_order(
+        self, importance: torch.Tensor, left: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The units that may go and those that stay, least important first; of equal ones, the higher index first.
+
+        importance, left: as for ``best``. Parted as by ``part_removable``.
+        """
         units = torch.arange(len(self)) if left is None else left.nonzero().flatten()
         ranked = units[importance.detach().cpu()[units].argsort(descending=True, stable=True)].flip(0)
-        order = torch.cat(self.part_removable(ranked))
-        return torch.zeros(len(self), dtype=torch.bool).index_fill(0, order[len(order) - keep :], True)
+        return self.part_removable(ranked)
 
     @property
     def description(self) -> dict[str, Any]:

@@ -85,11 +85,6 @@ class Layout:
         return self.query, self.key, self.value, self.output
 
     @property
-    def fused(self) -> bool:
-        """Whether one module computes several of query, key and value."""
-        return len({self.query, self.key, self.value}) < 3
-
-    @property
     def counts(self) -> dict[str, str]:
         """Attributes in which modules with this layout may store their geometry, with what each counts."""
         return COUNTS | dict.fromkeys(self.totals, "width of all query heads")

@@ -23,7 +23,7 @@ def view_of(tiny):
     return tiny.view(tiny.model("bert").requires_grad_(False), [tiny.batch(tiny.sentences(0, count=9))])
 
 
-@pytest.mark.parametrize("name", ["michel", "minitron"])
+@pytest.mark.parametrize("name", ["michel", "fisher-rearranged"])
 def test_every_choice_that_lacks_something_is_recovered(tiny, name):
     method, view = METHODS[name], view_of(tiny)
     plain = choosing.select(method, method.configure({}), view, REMOVED)
