@@ -95,8 +95,6 @@ def _engine(options: RunOptions, root: Path, estimator: Estimator, stack: ExitSt
     slots = options.jobs or max(1, cores() // options.cluster.cpus)
     if local and options.cluster.gpus:
         slots = min(slots, max(1, int(torch.cuda.device_count() / options.cluster.gpus + 1e-6)))
-    if options.no_cache and not local:
-        raise InputError("--no-cache is for this machine: on a cluster, set HEADBENCH_CACHE on its nodes instead")
     if local and options.dry_run:
         return LocalEngine(slots, fresh=False)
     from bench.run.cluster.connection import connected
@@ -134,8 +132,12 @@ def survey(
         try:
             found[cell] = _find(store, cell, known or {}, learn)
         except CorruptRecord as error:
+            aside = store.set_aside(store.path(cell.name)) if set_aside else None
+            if set_aside and not aside:  # another run has replaced it meanwhile
+                found[cell] = _find(store, cell, {}, learn)
+                continue
             found[cell] = Found("corrupt")
-            where = f"set aside as {store.set_aside(store.path(cell.name)).name}" if set_aside else "would be set aside"
+            where = f"set aside as {aside.name}" if aside else "would be set aside"
             print(f"corrupt record, {where}: {error}", file=sys.stderr)
     return found
 

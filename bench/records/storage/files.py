@@ -11,7 +11,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -96,9 +96,9 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
     """Write several files, each completely or not at all.
 
     The last file refers to the others, so it never exists beside older versions of them. Raises OSError (disk full, no
-    permission), which names the file, after removing its temporary files; the old files are then unchanged.
+    permission), which names the file, after removing its temporary files; the old files are then unchanged. Whoever
+    interrupts it has the old files or the new ones.
     """
-    *others, last = contents
     try:
         for path, content in contents.items():
             with naming(path):
@@ -107,14 +107,32 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())
-        if others:
-            last.unlink(missing_ok=True)
-        for path in contents:
-            temporary(path).replace(path)
     except BaseException:
-        for path in contents:
-            temporary(path).unlink(missing_ok=True)
+        _remove_temporary(contents)
         raise
+    try:
+        _put_in_place(contents)
+    except OSError:
+        _remove_temporary(contents)
+        raise
+    except BaseException:  # Ctrl-C, say, when the last of the old files is gone already
+        _put_in_place(contents)
+        raise
+
+
+def _put_in_place(paths: Iterable[Path]) -> None:
+    """Rename those temporary files that are still there, the last one once the others are in their places."""
+    *others, last = paths
+    if others and temporary(last).exists():
+        last.unlink(missing_ok=True)
+    for path in (*others, last):
+        if temporary(path).exists():
+            temporary(path).replace(path)
+
+
+def _remove_temporary(paths: Iterable[Path]) -> None:
+    for path in paths:
+        temporary(path).unlink(missing_ok=True)
 
 
 @contextmanager

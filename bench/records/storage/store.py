@@ -206,10 +206,11 @@ class Store:
                 "link, or give another folder by --out"
             )
 
-    def set_aside(self, path: Path) -> Path:
+    def set_aside(self, path: Path) -> Path | None:
         """Rename a corrupt record and its arrays, so that they are kept but no longer read; returns its new path.
 
-        Their new names are free ones, with the same number at the end. Raises InputError as ``check_own`` does.
+        Their new names are free ones, with the same number at the end. None if it is gone, or is whole: another
+        run has set it aside or replaced it since it was found. Raises InputError as ``check_own`` does.
         """
         self.check_own(path)
         with locked(self.folder):
@@ -217,14 +218,17 @@ class Store:
             while any(os.path.lexists(_aside(each, number)) for each in (path, beside)):
                 number += 1
             try:
-                self._read(path)  # another run may have replaced it since it was found
+                if not path.exists():
+                    return None
+                self._read(path)
             except OtherProtocol:
-                pass
+                return None
             except CorruptRecord:
                 for each in (path, beside):
                     with suppress(FileNotFoundError):
                         each.replace(_aside(each, number))
-        return _aside(path, number)
+                return _aside(path, number)
+            return None
 
     def clear_temporary(self) -> None:
         """Remove the temporary files of killed writers; a running writer holds the lock while it has any."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -27,6 +28,26 @@ def test_files_that_belong_together_change_together_or_not_at_all(tmp_path, file
     assert (first.read_bytes(), last.read_bytes()) == (b"1", b"1") and len(list(tmp_path.iterdir())) == 2
     write_together({first: b"3", last: b"3"})
     assert (first.read_bytes(), last.read_bytes()) == (b"3", b"3")
+
+
+@pytest.mark.parametrize("done", [0, 1, 2])
+def test_whoever_interrupts_the_writing_of_files_has_all_of_the_new_ones(tmp_path, monkeypatch, done):
+    """Between two renames the last of the old files is gone already."""
+    paths = [tmp_path / name for name in ("first", "second", "last")]
+    write_together(dict.fromkeys(paths, b"old"))
+    replace, calls = Path.replace, []
+
+    def interrupted(path: Path, target: Path) -> Path:
+        calls.append(path)
+        if len(calls) == done + 1:
+            raise KeyboardInterrupt
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_together(dict.fromkeys(paths, b"new"))
+    assert sorted(tmp_path.iterdir()) == sorted(paths)
+    assert {path.read_bytes() for path in paths} == {b"new"}
 
 
 def test_files_that_another_machine_writes_are_left_alone_while_they_may_be(tmp_path, monkeypatch):

@@ -293,12 +293,12 @@ def test_a_failure_leaves_no_outcomes_of_before(store, write, make_record):
 
 def test_setting_aside_spares_a_record_that_is_whole_by_now(store, write):
     path = write()
-    store.set_aside(path)
+    assert store.set_aside(path) is None
     assert quality(store, path) == 0.5
     path.write_text("{")
     assert store.set_aside(path).read_text() == "{"
     assert not path.exists()
-    store.set_aside(path)  # another run was first
+    assert store.set_aside(path) is None  # another run was first
 
 
 def test_records_set_aside_keep_their_arrays_and_one_another(store, write):
