@@ -178,14 +178,12 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
         key=cell.key,
         cell=describe(cell),
         provenance=provenance(),
-        result=result.model_copy(
-            update={
-                "gap": evaluator.gap,
-                "recovery": recovery,
-                "signatures": signatures_of(draws),
-                "translations": translations_of(draws, cell.removed, len(view.heads)),
-                "attention": attention if view.heads.kinds or len(set(attention)) > 1 else [],
-            }
+        result=result.updated(
+            gap=evaluator.gap,
+            recovery=recovery,
+            signatures=signatures_of(draws),
+            translations=translations_of(draws, cell.removed, len(view.heads)),
+            attention=attention if view.heads.kinds or len(set(attention)) > 1 else [],
         ),
         measured=measured,
     )

@@ -50,12 +50,10 @@ def time_cell(
         latency = forward_latency(task, groups(choices), device)
         generation = generation_latency(task, groups(choices), device) if cell.generate else None
         both = {before, alone()}
-        latency = latency.model_copy(update={"alone": False if False in both else None if None in both else True})
+        latency = latency.updated(alone=False if False in both else None if None in both else True)
     seconds = time.perf_counter() - started
-    measured = record.measured.model_copy(
-        update={"latency": latency, "generation": generation, "timing_seconds": seconds}
-    )
-    return record.model_copy(update={"measured": measured})
+    measured = record.measured.updated(latency=latency, generation=generation, timing_seconds=seconds)
+    return record.updated(measured=measured)
 
 
 def _opened(cell: Cell, cache: Cache, device: torch.device) -> nn.Module:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -21,3 +21,7 @@ class Part(BaseModel):
     """A part of a record: immutable, and without numbers that are not finite and fields that are not declared."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
+
+    def updated(self, **values: Any) -> Self:
+        """A copy with other values of some fields, which is validated as a new one is."""
+        return type(self)(**dict(self) | values)

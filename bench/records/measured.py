@@ -25,7 +25,7 @@ class Latency(Part):
     length: dict[int, int] = Field({}, description="tokens of each example, by batch size")
     dtype: str = Field("", description="data type of the weights")
     device: str = Field("", description="cpu, or the name of the GPU")
-    processor: str = Field("", description="name of the machine's processor; empty if it is that of the provenance")
+    processor: str = Field("", description="name of the processor of the machine that it was timed on")
     threads: int | None = Field(None, description="number of torch threads")
     alone: bool | None = Field(None, description="whether no other run of the user was active; null if not known")
 

@@ -23,13 +23,16 @@ VECTORS = ("avx512f", "avx2", "avx", "sve2", "sve", "asimd")  # flags, from the 
 @cache
 def provenance() -> Provenance:
     """Versions, machine and git state of the code, read once per process."""
+    commit = _git("rev-parse", "HEAD") or ""
+    # What git cannot say, as it took too long, may be any code.
+    changed = _git("--no-optional-locks", "status", "--porcelain", "--", "bench", "methods", "tasks") != ""
     return Provenance(
         python=platform.python_version(),
         packages={name: version_of(name) for name in PACKAGES},
         system=f"{platform.system()} {platform.machine()}",
         processor=_processor(),
-        commit=_git("rev-parse", "HEAD"),
-        dirty=bool(_git("--no-optional-locks", "status", "--porcelain", "--", "bench", "methods", "tasks")),
+        commit=commit,
+        dirty=bool(commit) and changed,
     )
 
 
@@ -64,11 +67,11 @@ def described(cpuinfo: str) -> str:
     return f"{name} ({', '.join(more)})" if more else name
 
 
-def _git(*arguments: str) -> str:
-    """The output of git in this checkout; empty outside a checkout or without git."""
+def _git(*arguments: str) -> str | None:
+    """The output of git in this checkout; None outside a checkout, without git, and where it fails."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
-        return ""
+        return None
     # Hooks of git name the repository that they are of, which may be another.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
@@ -76,5 +79,5 @@ def _git(*arguments: str) -> str:
             ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=20, env=environment
         )
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

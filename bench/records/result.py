@@ -92,7 +92,9 @@ class Result(Part):
         description="parts of a composite model, beside its text tower, whose attention is not understood, by path, "
         "and why: their heads are no units and stay",
     )
-    removed: list[Units] = Field(min_length=2, description="units removed at each level, (levels,)")
+    removed: list[Units] = Field(
+        min_length=2, description="units to be removed at each level, (levels,); `kept` or `orders` say what is removed"
+    )
     orders: list[list[Units]] | None = Field(
         None, description="removal order of the units, (draws, units), first removed first; null for chosen masks"
     )

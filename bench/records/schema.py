@@ -67,7 +67,7 @@ class Provenance(Part):
     system: str = Field("", description="operating system and architecture")
     processor: str = Field(description="the processor: its name, family, model and widest vector instructions")
     commit: str = Field(description="git commit of the code; empty outside a checkout")
-    dirty: bool = Field(False, description="whether the checkout had uncommitted changes")
+    dirty: bool = Field(False, description="whether the code had uncommitted changes")
 
 
 class RecordHead(Part):
@@ -98,7 +98,7 @@ class FailedRecord(RecordHead):
 
     status: Literal["failed"] = Field("failed", description="that it has none")
     reason: str = Field(description="what went wrong, in one line")
-    traceback: str | None = Field(None, description="Python traceback")
+    traceback: str | None = Field(None, description="Python traceback, which names folders of that machine")
 
 
 Record = FinishedRecord | FailedRecord

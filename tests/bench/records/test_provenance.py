@@ -24,6 +24,19 @@ def test_the_commit_is_that_of_the_code_also_in_a_hook_of_another_repository(tmp
     assert provenance() == expected
 
 
+def test_code_counts_as_changed_where_git_does_not_say_that_it_is_not(monkeypatch):
+    run = subprocess.run
+
+    def slow(command, **options):
+        if "status" in command:
+            raise subprocess.TimeoutExpired(command, 20)
+        return run(command, **options)
+
+    monkeypatch.setattr(subprocess, "run", slow)
+    found = provenance.__wrapped__()
+    assert found.dirty is bool(found.commit)
+
+
 @pytest.mark.parametrize(
     ("cpuinfo", "name"),
     [
