@@ -51,7 +51,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Runs on one machine measure latency in turn; those of other test processes must not make these wait."""
+    """Runs of other test processes are no runs beside those of this one: their records would say so."""
     folder = str(tmp_path_factory.mktemp("tmp"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", folder)

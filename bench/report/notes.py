@@ -23,6 +23,7 @@ def notes(records: Sequence[Record]) -> list[str]:
         + _ties(done)
         + _fewer_seeds(done)
         + _other_models(done)
+        + _disturbed(done)
         + mixed_settings(done)
     )
     for what, values in (
@@ -69,6 +70,13 @@ def _left_alone(records: Sequence[FinishedRecord]) -> list[str]:
         if (parts := record.result.left_alone)
     }
     return sorted(found)
+
+
+def _disturbed(records: Sequence[FinishedRecord]) -> list[str]:
+    """How many cells were timed while the machine had other work of this user."""
+    timed = [latency for record in records if (latency := record.measured.latency)]
+    beside = sum(latency.alone is False for latency in timed)
+    return [f"{count(beside, 'cell')} timed while another run of the same user was active"] if beside else []
 
 
 CUT = {

@@ -33,6 +33,16 @@ def test_texts_that_the_model_does_not_read_whole_are_counted(make_record):
     ]
 
 
+def test_cells_that_were_timed_beside_another_run_are_counted(make_record):
+    records = [make_record(seed=seed) for seed in range(3)]
+    assert not [note for note in notes(records) if "timed" in note]
+    for seed in (0, 2):
+        latency = records[seed].measured.latency.updated(alone=False)
+        records[seed] = records[seed].updated(measured=records[seed].measured.updated(latency=latency))
+    told = [note for note in notes(records) if "timed" in note]
+    assert told == ["2 cells timed while another run of the same user was active"]
+
+
 def test_methods_on_models_of_other_weights_are_named(make_record):
     """Two processors train models that differ in their last bits from one seed."""
     made = [
