@@ -121,9 +121,9 @@ def _compared(found: TradeOffs, fitting: Sequence[Point], budget: Budget) -> lis
     same_size = size_of_smallest(found, fitting)
     at = [within(found.points[each.label], same_size) if budget.measure == "lost" else each for each in others]
     tests = sum(point is not None for point in at)
-    differences = [point and _more(point, best, tests) for point in at]
-    p = iter(adjusted([each for each in differences if each]))
-    return [Fit(best), *(Fit(o, d.mean, next(p)) if d else Fit(o) for o, d in zip(others, differences, strict=True))]
+    differences = {other: _more(point, best, tests) for other, point in zip(others, at, strict=True) if point}
+    p = dict(zip(differences, adjusted([*differences.values()]), strict=True))
+    return [Fit(best), *(Fit(each, differences[each].mean, p[each]) if each in p else Fit(each) for each in others)]
 
 
 @lru_cache(maxsize=2**14)  # the same two are compared under many budgets
