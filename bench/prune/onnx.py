@@ -29,8 +29,8 @@ CALLED = {
 def export_onnx(task: Task, smaller: Any, pruned: Pruned, folder: Path, int8: bool) -> Onnx:
     """Write ``smaller``, which is on the CPU, to ``folder/onnx``; what the card says of it.
 
-    Raises InputError if torch makes no graph of the model, if ONNX Runtime does not run or quantise the files, or if
-    they do not compute what the model does.
+    Raises InputError if torch makes no graph of the model, if ONNX Runtime does not run or quantise the files, if they
+    do not compute what the model does, or if the quantised ones give logits that are not finite.
     """
     cpu = torch.device("cpu")
     probes = [task.probe(size, cpu).inputs for size in (1, 8)]
@@ -46,6 +46,13 @@ def export_onnx(task: Task, smaller: Any, pruned: Pruned, folder: Path, int8: bo
         versions.append([quantized(file) for file in versions[0]])
         runners.append(Runner(versions[1]))
     twins = [in_place_of(smaller, runner) for runner in runners]
+    quality = [pruned.quality[1], task.evaluate(twins[0]).quality]
+    if int8:
+        try:
+            quality.append(task.evaluate(twins[1]).quality)
+        except FloatingPointError as error:
+            said = "the quantised files give logits that are not finite: use --export onnx"
+            raise InputError(f"--export onnx-int8: {said}") from error
     decoder = "cache" if smaller.can_generate() else "classifier"
     called = "encoder-decoder" if len(versions[0]) > 1 else decoder
     return Onnx(
@@ -53,7 +60,7 @@ def export_onnx(task: Task, smaller: Any, pruned: Pruned, folder: Path, int8: bo
         names=tuple(tuple(file.name for file in files) for files in versions),
         gap=gap,
         inputs=CALLED[called],
-        quality=(pruned.quality[1], *(task.evaluate(twin).quality for twin in twins)),
+        quality=tuple(quality),
         megabytes=(pruned.megabytes[1], *(_megabytes(files) for files in versions)),
         times=times_of(task, [smaller, *twins], cpu),
     )

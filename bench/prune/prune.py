@@ -17,7 +17,7 @@ from bench.analysis.quality import name_of_quality
 from bench.exports.onnx_files import check_installed
 from bench.measure.cost import counting
 from bench.measure.evaluate import evaluate_model
-from bench.measure.exactness import largest_gap
+from bench.measure.exactness import NotExact, largest_gap
 from bench.measure.isolation import same_outputs
 from bench.measure.status import Status
 from bench.measure.view import view_of
@@ -131,7 +131,7 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         left_alone=tuple(seen.left_alone),
         own_number=keep is None,
     )
-    with _one_line(options):  # files of 8 bits may give logits that are not finite
+    with _one_line(options):
         text = save(smaller, task, pruned, out, options)
     print(text.partition("## Load it")[0].rstrip())
     print(f"\nSaved: {options.out}", flush=True)
@@ -185,13 +185,16 @@ def _prepare(task: Task, seed: int, cache: Cache, device: torch.device) -> None:
 
 @contextmanager
 def _one_line(options: PruneOptions) -> Iterator[None]:
-    """Report options that do not fit together, and weights that are not finite, as bad input in one line."""
+    """Report options that do not fit together, and a model that gives no exact numbers, as bad input in one line."""
     try:
         yield
     except OptionError as error:
         raise InputError(f"--method {options.method.label}: {error}") from error
     except (NonFiniteScore, FloatingPointError, SideEffect) as error:
         raise InputError(f"nothing was pruned: {error}") from error
+    except NotExact as error:  # of a large model in half precision, perhaps
+        advice = "" if options.task.dtype in ("", "float32") else ": use --dtype float32"
+        raise InputError(f"nothing was saved: {error}{advice}") from error
 
 
 @contextmanager

@@ -14,8 +14,10 @@ from transformers import AutoTokenizer
 from bench.__main__ import main
 from bench.exports import runner
 from bench.exports.onnx_files import write_onnx
+from bench.exports.runner import in_place_of
 from bench.records.errors import InputError
 from methods.heads import load_pruned
+from tasks.text_classification import TextClassification
 from tasks.translating import scores
 
 DOES_NOT_RUN = "ONNX Runtime does not run the files (RuntimeError: too large): leave"
@@ -139,6 +141,28 @@ def test_what_cannot_be_exported_is_told_in_one_line(broken, by, export, said, p
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
     assert not (tmp_path / "small").exists() and not list(tmp_path.glob(".small*"))
+
+
+@pytest.mark.usefixtures("onnx", "written_once")
+def test_quantised_files_that_overflow_are_told_in_one_line(prune, tmp_path, capsys, monkeypatch):
+    evaluate, twins = TextClassification.evaluate, []
+
+    def kept(model, runner):
+        twins.append(in_place_of(model, runner))
+        return twins[-1]
+
+    def overflows(task, model):
+        if model in twins[1:]:
+            raise FloatingPointError("logits are not finite")
+        return evaluate(task, model)
+
+    monkeypatch.setattr("bench.prune.onnx.in_place_of", kept)
+    monkeypatch.setattr(TextClassification, "evaluate", overflows)
+    assert prune("--method", "magnitude", "--keep", "2", "--export", "onnx-int8") == 2
+    assert capsys.readouterr().err == (
+        "headbench: error: --export onnx-int8: the quantised files give logits that are not finite: use --export onnx\n"
+    )
+    assert len(twins) == 2 and not (tmp_path / "small").exists()
 
 
 def test_files_that_do_not_run_are_told_in_one_line():
