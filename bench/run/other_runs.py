@@ -1,12 +1,14 @@
 """Other runs of this user on this machine: nothing waits for them, but latency is recorded as not measured alone.
 
-A run is known by the machine and the process that it was started on. Processes of one run may be on several machines.
+A run is known by the machine and the process that it was started on, and by a few letters: in containers, several may
+have the same of both. Processes of one run may be on several machines.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import socket
 import stat
 import sys
@@ -17,10 +19,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import TextIO
 
+OWN = secrets.token_hex(4)  # of this process, and of those forked from it
+
 
 def this_run() -> str:
     """The name of the run that this process was started for."""
-    return f"{socket.gethostname()}-{os.getpid()}"
+    return f"{socket.gethostname()}-{os.getpid()}-{OWN}"
 
 
 @contextmanager
@@ -33,9 +37,9 @@ def announced(run: str = "") -> Iterator[None]:
     if folder is None:
         yield
         return
-    path = folder / f"{run or this_run()}.{os.getpid()}.run"
     what = f"for {run}" if run else " ".join(sys.argv[1:]) or "headbench"
-    with _locked_new(path) as file:
+    path, file = _locked_new(folder, run or this_run())
+    with file:
         file.write(f"process {os.getpid()}, since {datetime.now():%H:%M}: {what}")
         file.flush()
         try:
@@ -44,15 +48,20 @@ def announced(run: str = "") -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def _locked_new(path: Path) -> TextIO:
-    """The file at ``path``, empty and locked. Before it is, another run may take it for one left behind."""
+def _locked_new(folder: Path, run: str) -> tuple[Path, TextIO]:
+    """A new file of ``run``, locked. Before it is, another run may take it for one left behind: then it makes another.
+
+    Its name is its own, and it does not wait for the lock: a process that looks at it may have been stopped.
+    """
     while True:
-        file = path.open("w", encoding="utf-8")
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with suppress(FileNotFoundError):
-            if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
-                return file
+        number, name = tempfile.mkstemp(".run", f"{run}.{os.getpid()}.", folder)
+        path, file = Path(name), os.fdopen(number, "w", encoding="utf-8")
+        with suppress(BlockingIOError, FileNotFoundError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.stat().st_ino == os.fstat(number).st_ino:
+                return path, file
         file.close()
+        path.unlink(missing_ok=True)
 
 
 def other_runs(run: str = "") -> list[str] | None:
@@ -63,7 +72,7 @@ def other_runs(run: str = "") -> list[str] | None:
     if folder is None:
         return None
     for path in sorted(folder.glob("*.run")):
-        if path.name.rpartition(".")[0].rpartition(".")[0] == own:
+        if path.name.rsplit(".", 3)[0] == own:  # before the process, what makes the name its own, and the suffix
             continue
         with suppress(FileNotFoundError), path.open(encoding="utf-8") as file:
             try:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import subprocess
 import sys
 
 import pytest
 
 from bench.records.storage.current import finished, read_current
-from bench.run.other_runs import announced, other_runs
+from bench.run.other_runs import announced, other_runs, this_run
 
+CONTAINER = "import os, socket\nos.getpid = lambda: {pid}\nsocket.gethostname = lambda: 'container.local'\n"
 HOLD = "from bench.run.other_runs import announced\nwith announced():\n    print('at work', flush=True)\n    input()"
 
 
@@ -20,9 +22,9 @@ def holding(place):
     """Start processes that are at work until they read a line."""
     started = []
 
-    def start() -> subprocess.Popen[str]:
+    def start(code: str = HOLD) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=place.tree
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=place.tree
         )
         started.append(process)
         assert process.stdout.readline() == "at work\n"
@@ -39,13 +41,44 @@ def test_a_run_is_known_though_another_looked_while_it_was_announced(place, monk
     lock, looked = fcntl.flock, []
 
     def lock_late(file, how):
-        if how == fcntl.LOCK_EX and not looked:
+        if how & fcntl.LOCK_EX and not looked:
             looked.append(other_runs("another-1"))
         return lock(file, how)
 
     monkeypatch.setattr(fcntl, "flock", lock_late)
     with announced():
         assert looked == [[]] and len(other_runs("another-1")) == 1
+
+
+def test_a_run_with_the_name_of_another_neither_waits_nor_takes_its_place(place, holding, monkeypatch):
+    """As in containers, each with a process of the same number on a machine of the same name."""
+    monkeypatch.setattr(socket, "gethostname", lambda: "container.local")
+    first = holding(CONTAINER.format(pid=os.getpid()) + HOLD)
+    with announced():
+        (said,) = other_runs()
+        assert said.startswith(f"process {os.getpid()}, since") and other_runs(this_run()) == [said]
+        with announced(this_run()):  # one of its own on another such node
+            assert other_runs() == [said]
+    first.communicate("\n")
+    assert other_runs() == []
+
+
+def test_a_process_that_was_stopped_while_it_looked_is_not_waited_for(place, monkeypatch):
+    lock, held = fcntl.flock, []
+
+    def held_by_another(file, how):
+        assert how & fcntl.LOCK_NB, "it waits"
+        if how & fcntl.LOCK_EX and not held:
+            (path,) = place.folder.glob("headbench-*/*.run")
+            held.append(path.open())
+            lock(held[0], fcntl.LOCK_SH)
+        return lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", held_by_another)
+    with announced():
+        assert len(other_runs("another-1")) == 1
+        assert len(list(place.folder.glob("headbench-*/*.run"))) == 1
+    held[0].close()
 
 
 def test_another_process_is_known_while_it_is_at_work_also_if_it_is_killed(place, holding):
