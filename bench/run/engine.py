@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Generator, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from typing import Any, Protocol
@@ -26,7 +27,7 @@ class Packed(Protocol):
 
 
 # A piece of work that can be sent to another process. One with a ``timeout``, in seconds, is ended after it. One that
-# ``needs`` another of the jobs, which comes before it, is not started while that one is running.
+# ``needs`` another of the jobs, which comes before it, is not started while that one is running, nor if it fails.
 Job = Callable[[], Any] | Packed
 
 
@@ -41,9 +42,9 @@ def run_jobs(
     """Run ``jobs`` in order on ``workers`` processes of one thread each; yield their outcomes as they finish.
 
     ``start`` is called first in every process. A job whose process dies is reported as such, and a new process
-    replaces it. When the caller stops iterating, the processes are ended. A pool of the standard library would not do:
-    one dead process breaks a whole ``ProcessPoolExecutor``, and ``multiprocessing.Pool`` waits forever for the job
-    that died.
+    replaces it. Jobs that need one that fails are not run: see ``given_up``. When the caller stops iterating, the
+    processes are ended. A pool of the standard library would not do: one dead process breaks a whole
+    ``ProcessPoolExecutor``, and ``multiprocessing.Pool`` waits forever for the job that died.
 
     Args:
         fresh: start processes that import everything anew, as CUDA needs; elsewhere than on Linux they always do.
@@ -52,6 +53,7 @@ def run_jobs(
     """
     context = get_context("spawn" if fresh or sys.platform != "linux" else "fork")
     waiting = list(range(len(jobs)))[::-1]
+    following = followers(jobs)
     crew: list[Worker] = []
     again: set[int] = set()
 
@@ -89,11 +91,37 @@ def run_jobs(
                         waiting.append(done.index)
                         assign()
                         continue
+                without = given_up(jobs, following.pop(done.index, ()), done)
+                for each in without:
+                    waiting.remove(each.index)
                 assign()
                 yield done
+                yield from without
     finally:
         for worker in crew:
             worker.end()
+
+
+def followers(jobs: Sequence[Any]) -> dict[int, list[int]]:
+    """The places of the jobs that need another one of ``jobs``, by the place of that one."""
+    place = {id(job): index for index, job in enumerate(jobs)}
+    found: dict[int, list[int]] = defaultdict(list)
+    for index, job in enumerate(jobs):
+        if (before := place.get(id(getattr(job, "needs", None)))) is not None:
+            found[before].append(index)
+    return found
+
+
+def given_up(jobs: Sequence[Any], places: Collection[int], done: Done) -> list[Done]:
+    """The outcomes of the jobs at ``places``, which need the one that is ``done``, if that has failed; else none.
+
+    Each of them would else do in its own time what has failed, such as training a model, and most likely fail too.
+    """
+    if not places or done.error is not None:
+        return []
+    job = jobs[done.index]
+    report = job.died(done.died) if done.died else done.value
+    return [Done(place, 0.0, jobs[place].without(report)) for place in places] if job.failed(report) else []
 
 
 def packed(job: Job) -> Callable[[], Any]:

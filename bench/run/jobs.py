@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,10 +39,7 @@ class TrainJob:
         return f"training {self.cell.where}"
 
     def __call__(self) -> dict[str, Any]:
-        """The report of the training; a failure is reported by each cell that needs the model.
-
-        Raises OSError as ``run_cell`` does.
-        """
+        """The report of the training, or of its failure. Raises OSError as ``run_cell`` does."""
         try:
             with Status(self.name) as status, steps_told_to(status.now):
                 return open_task(self.cell.task).prepare(
@@ -50,14 +48,15 @@ class TrainJob:
         except Exception as error:
             if of_the_machine(error):
                 raise
-            return {"failure": reason_of(error)}
+            trace = traceback.format_exc().encode("utf-8", "backslashreplace").decode("utf-8")
+            return {"failure": reason_of(error), "traceback": trace}
 
     def died(self, reason: str) -> dict[str, Any]:
         """The report where its process ended."""
         return {"failure": reason}
 
     def failed(self, report: dict[str, Any]) -> bool:
-        """Whether there is no model, so that the seconds tell nothing of other trainings."""
+        """Whether there is no model, so that no cell that needs it is run, and the seconds tell nothing of others."""
         return "failure" in report
 
 
@@ -83,6 +82,11 @@ class CellJob:
         """The record of a cell whose process ended, and no arrays."""
         return failed_record(self.cell, reason), {}
 
+    def without(self, report: dict[str, Any]) -> tuple[Record, Arrays]:
+        """The record of a cell whose model was not trained, as ``report`` says, and no arrays."""
+        reason, trace = report["failure"], report.get("traceback")
+        return failed_record(self.cell, reason if trace else f"its model was not trained: {reason}", trace), {}
+
     def failed(self, made: tuple[Record, Arrays]) -> bool:
         """Whether there is no result, so that the seconds tell nothing of other cells."""
         return not isinstance(made[0], FinishedRecord)
@@ -93,7 +97,7 @@ class CellJob:
         What it says of the cell is what this process knows: another may have read copies of the user's files.
         """
         record, arrays = made
-        record = record.model_copy(update={"cell": describe(self.cell)})
+        record = record.updated(cell=describe(self.cell))
         try:
             store.write(self.cell.name, record, arrays)
         except (OSError, InputError):

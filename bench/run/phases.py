@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from bench.run.other_runs import other_runs
 from bench.run.progress import Progress
 from bench.run.worker import Done
 from bench.suites.cells import Cell
+from tasks.request import TaskSpec
 
 PER_JOB = 0.001  # seconds, for each job that is left, for which what was said of the time left stays good
 PER_SECOND = 20  # the same, for each second that it took to find out
@@ -92,32 +93,53 @@ def run_cells(
     engine: Engine,
     estimator: Estimator,
     out: Path,
-) -> None:
-    """Train models and run cells, with a line and, of a cell, a record for each. timing: the jobs that will follow."""
+) -> dict[tuple[TaskSpec, int], str]:
+    """Train models and run cells, with a line and, of a cell, a record for each. timing: the jobs that will follow.
+
+    Returns why models were not trained, by task and seed.
+    """
     phase = Phase(jobs, engine, estimator, timing)
     store = Store(out)
     first_seed = _first_seed(jobs)
+    untrained: dict[tuple[TaskSpec, int], str] = {}
     with closing(phase.outcomes()) as outcomes:
         for number, (job, done) in enumerate(outcomes, 1):
             value: Any = job.died(done.died) if done.died else done.value
-            told = _trained(job, value) if isinstance(job, TrainJob) else _outcome(job.cell, job.write(value, store))
+            if isinstance(job, TrainJob):
+                told = _trained(job, value)
+                if job.failed(value):
+                    untrained[job.cell.task, job.cell.seed] = value["failure"]
+            else:
+                told = _outcome(job.cell, job.write(value, store))
             left = f", {text}" if number < len(jobs) and (text := phase.left()) else ""
             phase.say(f"[{number}/{len(jobs)}] {told} ({duration(done.seconds)}{left})")
             if job in first_seed:
                 first_seed.discard(job)
                 if not first_seed:
                     phase.say(f"\nAfter seed {job.cell.seed} of all tasks:\n\n{leaderboard.summary(out)}\n")
+    return untrained
 
 
-def time_cells(jobs: Sequence[TimingJob], engine: Engine, estimator: Estimator, out: Path) -> dict[Cell, str]:
-    """Time cells, one by one on each machine, and add that to their records; why not, for those that cannot be."""
+def time_cells(
+    jobs: Sequence[TimingJob],
+    engine: Engine,
+    estimator: Estimator,
+    out: Path,
+    untrained: Mapping[tuple[TaskSpec, int], str],
+) -> dict[Cell, str]:
+    """Time cells, one by one on each machine, and add that to their records; why not, for those that cannot be.
+
+    untrained: why models were not trained, by task and seed.
+    """
+    models = {job: untrained.get((job.cell.task, job.cell.seed)) for job in jobs}
+    failed = {job.cell: f"its model was not trained: {why}" for job, why in models.items() if why}
+    jobs = [job for job, why in models.items() if not why]
     if not jobs:
-        return {}
+        return failed
     phase = Phase(jobs, engine, estimator, apart=True)
     store = Store(out)
     beside = "".join(f"; another run is at work, and may slow it down ({each})" for each in other_runs() or ())
     phase.say(f"timing the smaller models of {count(len(jobs), 'cell')}, one by one{beside}")
-    failed: dict[Cell, str] = {}
     with closing(phase.outcomes()) as outcomes:
         for number, (job, done) in enumerate(outcomes, 1):
             if reason := done.died or _write_timed(job.cell, done.value, store):
@@ -150,7 +172,7 @@ def _first_seed(jobs: Sequence[Job]) -> set[Job]:
 
 
 def _trained(job: TrainJob, report: dict) -> str:
-    if "failure" in report:
+    if job.failed(report):
         return f"{job.name}: failed: {report['failure']}"
     accuracy, target = report.get("validation_accuracy"), report.get("target")
     reached = "" if accuracy is None else f": validation accuracy {accuracy:.3f}"  # not of every adapter's tasks

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 
 from bench import signals
-from bench.records.errors import CorruptRecord, InputError, OtherProtocol
+from bench.records.errors import CorruptRecord, OtherProtocol
 from bench.records.schema import FailedRecord, Record
 from bench.records.storage.files import check_writable
 from bench.records.storage.store import Store
@@ -37,6 +37,10 @@ def run(suite: Suite, options: RunOptions) -> int:
 
     Cells run side by side; then, with nothing of the run beside them, their smaller models are timed one by one.
     """
+    if options.cluster and (options.cluster.address or not options.dry_run):
+        from bench.run.cluster.connection import check
+
+        check(options.cluster.address)
     start_process()
     with ExitStack() as stack:
         root = default_root(options.device)
@@ -68,10 +72,10 @@ def run(suite: Suite, options: RunOptions) -> int:
             return 0
         store.clear_temporary()
         stack.enter_context(announced())
-        run_cells(jobs, timing, engine, estimator, options.out)
+        untrained = run_cells(jobs, timing, engine, estimator, options.out)
         found |= survey(store, left)
         left_to_time = [job for job in timing if found[job.cell].state == "untimed"]
-        not_timed = time_cells(left_to_time, engine, estimator, options.out)
+        not_timed = time_cells(left_to_time, engine, estimator, options.out, untrained)
         store.clear_temporary()  # of processes that were ended while they wrote
     found |= survey(store, left)
     undone = {cell: each for cell, each in found.items() if each.state not in ("done", "untimed")}
@@ -152,7 +156,8 @@ def _set_aside_others(store: Store, cells: Sequence[Cell]) -> None:
         except OtherProtocol:
             continue
         except CorruptRecord as error:
-            print(f"corrupt record, set aside as {store.set_aside(path).name}: {error}", file=sys.stderr)
+            if aside := store.set_aside(path):
+                print(f"corrupt record, set aside as {aside.name}: {error}", file=sys.stderr)
 
 
 def _find(

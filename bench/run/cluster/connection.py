@@ -27,6 +27,7 @@ OUTSIDE = "ray://"  # before the address for a driver on no node of the cluster
 # Whether a process sends a token, and answers only those who send it. Ray does not ask the cluster which it is.
 MODE = "RAY_AUTH_MODE"
 PATIENCE = 5.0  # seconds in which the head of a cluster must answer
+LAST_PORT = 2**16 - 1
 ASKING = 30.0  # seconds in which Ray must say whether it asks for a token
 
 
@@ -34,11 +35,13 @@ ASKING = 30.0  # seconds in which Ray must say whether it asks for a token
 def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
     """Inside, this process is connected to the cluster at the address; without one, to one of ``jobs`` slots here.
 
-    A local cluster listens on 127.0.0.1 only and ends with this process. Raises InputError where there is no Ray, or no
-    cluster.
+    A local cluster listens on 127.0.0.1 only and ends with this process. Raises InputError where there is no cluster.
     """
     address = options.address
-    _check(address)
+    try:
+        _knock(address)
+    except OSError as error:
+        raise InputError(f"{_silent(address)}: {first_line(error)}") from error
     with _environment(address):
         ray = _connect(options, jobs)
         try:
@@ -47,17 +50,17 @@ def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
             ray.shutdown()
 
 
-def _check(address: str) -> None:
-    """Raise InputError where Ray is missing, or nothing listens at the address."""
+def check(address: str) -> None:
+    """Raise InputError where Ray is missing, or nothing can be at the address. Asks nobody."""
     if importlib.util.find_spec("ray") is None:
         raise InputError("--engine ray needs Ray: python -m pip install 'headbench[cluster]'")
     if address.startswith(OUTSIDE) and importlib.util.find_spec("grpc") is None:  # Ray says it in many lines
         ray = importlib.metadata.version("ray")
         raise InputError(f"--address {address} needs Ray's client: python -m pip install 'ray[client]=={ray}'")
-    try:
-        _knock(address)
-    except (OSError, ValueError, OverflowError) as error:  # the last for a port with many digits
-        raise InputError(f"{_silent(address)}: {first_line(error)}") from error
+    host, port = _host_and_port(address)
+    known = address in ("", "auto") or (host and port.isdecimal() and 0 < int(port) <= LAST_PORT)
+    if not known:
+        raise InputError(f"--address {address}: expected auto, HOST:PORT or ray://HOST:PORT")
 
 
 @contextmanager
@@ -129,11 +132,15 @@ def _has_token() -> bool:
 
 def _knock(address: str) -> None:
     """Raise OSError where nothing listens at ``HOST:PORT``. Ray would try for minutes."""
-    host, _, port = address.removeprefix(OUTSIDE).rpartition(":")
-    if host and port.isdecimal():
+    host, port = _host_and_port(address)
+    if host:
         socket.create_connection((host, int(port)), PATIENCE).close()
-    elif address not in ("", "auto"):
-        raise ValueError("expected auto, HOST:PORT or ray://HOST:PORT")
+
+
+def _host_and_port(address: str) -> tuple[str, str]:
+    """The parts of ``HOST:PORT``; no host where there is none."""
+    host, _, port = address.removeprefix(OUTSIDE).rpartition(":")
+    return host, port
 
 
 def first_line(error: BaseException) -> str:

@@ -29,7 +29,7 @@ from bench.run.cluster.nodes import GONE, Nodes, failed_on
 from bench.run.cluster.placement import Node, free, in_turn
 from bench.run.cluster.shipments import Shipments
 from bench.run.cluster.waiting import IN_A_ROW, Waiting
-from bench.run.engine import packed
+from bench.run.engine import given_up, packed
 from bench.run.engines import Say, Watch
 from bench.run.jobs import Job, TrainJob
 from bench.run.options import ClusterOptions
@@ -78,9 +78,11 @@ class ClusterPhase:
             watch([flight for flight in self._flights if flight.seconds])
             for flight in self._flights.ended():
                 if (done := self._outcome(flight)) is not None:
-                    self.waiting.ended(flight.index, flight.node, well=not done.died)
-                    self.shipments.used(flight.job)
-                    yield done
+                    without = given_up(self.jobs, self.waiting.followers(flight.index), done)
+                    self.waiting.ended(flight.index, flight.node, well=not done.died, failed=bool(without))
+                    for each in (done, *without):
+                        self.shipments.used(self.jobs[each.index])
+                        yield each
 
     def cancel(self) -> None:
         """End what is still in flight, and wait until it has."""

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.run.engine import followers
+
 ALIKE = 0.5  # a job that takes at least this share of the longest one's time may go ahead of it
 
 
@@ -33,12 +35,7 @@ class Queue:
         self, jobs: Sequence[Any], lengths: Sequence[float], model: Callable[[Any], Hashable | None] = lambda job: None
     ):
         self._models = [model(job) for job in jobs]
-        place = {id(job): index for index, job in enumerate(jobs)}
-        self._followers: dict[int, list[int]] = defaultdict(list)
-        needed = [place.get(id(getattr(job, "needs", None))) for job in jobs]
-        for index, before in enumerate(needed):
-            if before is not None:
-                self._followers[before].append(index)
+        self._followers = followers(jobs)
         # What a training holds back counts as part of it: the longest chain is to begin first.
         self._lengths = [
             length + max((lengths[after] for after in self._followers.get(index, ())), default=0.0)
@@ -47,9 +44,10 @@ class Queue:
         self._ready: list[tuple[float, int]] = []
         self._of_model: dict[Hashable, list[tuple[float, int]]] = defaultdict(list)
         self._waiting: set[int] = set()
-        self._held = sum(before is not None for before in needed)
-        for index, before in enumerate(needed):
-            if before is None:
+        held = set().union(*self._followers.values())
+        self._held = len(held)
+        for index in range(len(jobs)):
+            if index not in held:
                 self.add(index)
 
     def __len__(self) -> int:
@@ -64,11 +62,16 @@ class Queue:
         if self._models[index] is not None:
             heapq.heappush(self._of_model[self._models[index]], entry)
 
-    def ended(self, index: int) -> None:
-        """The job at ``index`` has ended: those that need it wait from now on."""
+    def followers(self, index: int) -> Collection[int]:
+        """The jobs that are held back until the one at ``index`` has ended."""
+        return self._followers.get(index, ())
+
+    def ended(self, index: int, failed: bool = False) -> None:
+        """The job at ``index`` has ended: those that need it wait from now on or, if it has ``failed``, never will."""
         for follower in self._followers.pop(index, ()):
             self._held -= 1
-            self.add(follower)
+            if not failed:
+                self.add(follower)
 
     def take(self, models: Collection[Hashable] = ()) -> int | None:
         """Take the next job for a node that has ``models`` out of the queue; its place, or None if none may start."""

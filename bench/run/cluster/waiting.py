@@ -51,9 +51,16 @@ class Waiting:
                 jobs.discard(index)
         return had
 
-    def ended(self, index: int, node: str, well: bool) -> None:
-        """The job at ``index`` has ended on ``node``. well: not because its process did, or was ended."""
-        self._queue.ended(index)
+    def followers(self, index: int) -> Collection[int]:
+        """The jobs that are held back until the one at ``index`` has ended."""
+        return self._queue.followers(index)
+
+    def ended(self, index: int, node: str, well: bool, failed: bool = False) -> None:
+        """The job at ``index`` has ended on ``node``. well: not because its process did, or was ended.
+
+        failed: so that those that need it are not run.
+        """
+        self._queue.ended(index, failed)
         if well:
             self._doubts.pop(node, None)
 

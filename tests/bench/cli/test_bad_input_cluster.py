@@ -11,6 +11,12 @@ import torch
 RUN = ("run", "--tasks", "mnli", "--methods", "none", "--seeds", "1")
 
 
+@pytest.fixture
+def unplanned(monkeypatch):
+    """What plans a run must not be reached."""
+    monkeypatch.setattr("bench.run.runner.look_for", None)
+
+
 @pytest.mark.parametrize(
     "flags, said",
     [
@@ -35,7 +41,7 @@ RUN = ("run", "--tasks", "mnli", "--methods", "none", "--seeds", "1")
         ),
     ],
 )
-def test_flags_that_do_not_go_together(complaint, flags, said):
+def test_flags_that_do_not_go_together(complaint, unplanned, flags, said):
     assert said in complaint(*RUN, *flags)
 
 
@@ -47,13 +53,25 @@ def test_gpus_are_asked_for_where_there_are_none(complaint, flags, dry):
     assert said == "--engine ray with 1 GPU for a cell: no CUDA device is available here"
 
 
-def test_ray_is_asked_for_where_it_is_not_installed(complaint, monkeypatch):
+@pytest.mark.parametrize("flags", [(), ("--address", "auto"), ("--address", "auto", "--dry-run")], ids=" ".join)
+def test_ray_is_asked_for_where_it_is_not_installed(complaint, unplanned, monkeypatch, flags):
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert complaint(*RUN, "--engine", "ray") == ("--engine ray needs Ray: python -m pip install 'headbench[cluster]'")
+    said = complaint(*RUN, "--engine", "ray", *flags)
+    assert said == "--engine ray needs Ray: python -m pip install 'headbench[cluster]'"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: headbench[cluster]")
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nonsense"])
+@pytest.mark.parametrize(
+    "address",
+    ["nonsense", "ray://nonsense", "127.0.0.1", ":6379", "127.0.0.1:x", "127.0.0.1:0", f"127.0.0.1:{'9' * 20}"],
+)
+def test_an_address_that_can_be_none(complaint, unplanned, address):
+    said = complaint(*RUN, "--engine", "ray", "--address", address)
+    assert said == f"--address {address}: expected auto, HOST:PORT or ray://HOST:PORT"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: headbench[cluster]")
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
 def test_an_address_without_a_cluster(complaint, address):
     said = complaint(*RUN, "--engine", "ray", "--address", address)
     assert said.startswith(f"--address {address}: no cluster answers there: ")

@@ -6,7 +6,9 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
@@ -36,9 +38,50 @@ def test_jobs_start_in_their_order():
 def test_a_job_waits_for_the_one_that_it_needs(workers):
     slow, other = partial(time.sleep, 0.5), partial(pow, 2, 2)
     needing = partial(pow, 2, 1)
-    needing.needs = slow
+    needing.needs, slow.failed = slow, bool
     order = list(values([slow, needing, other], workers))
     assert order == ([0, 1, 2] if workers == 1 else [2, 0, 1])
+
+
+@dataclass
+class Training:
+    """A job that others need."""
+
+    work: Callable[[], object]
+
+    def __call__(self) -> object:
+        return self.work()
+
+    def died(self, reason: str) -> str:
+        return reason
+
+    def failed(self, report: object) -> bool:
+        return bool(report)
+
+
+@dataclass
+class Needing:
+    """A job that needs another."""
+
+    needs: Training
+
+    def __call__(self) -> str:
+        return "done"
+
+    def without(self, report: object) -> str:
+        return f"without: {report}"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a worker must know this module")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_job_is_not_run_if_the_one_that_it_needs_fails(workers):
+    well, fails, dies = (Training(partial(work, code)) for work, code in ((int, 0), (int, 3), (os._exit, 7)))
+    jobs = [well, fails, Needing(fails), Needing(well), dies, Needing(dies), Needing(fails), partial(pow, 2, 2)]
+    found = values(jobs, workers)
+    ended = "without: its process ended with exit code 7"
+    assert found == {0: 0, 1: 3, 2: "without: 3", 3: "done", 4: None, 5: ended, 6: "without: 3", 7: 4}
+    places = list(found)
+    assert places[places.index(1) + 1 :][:2] == [2, 6]  # at once, while others are at work
 
 
 def test_what_a_job_raises_comes_back():
@@ -94,7 +137,7 @@ def test_no_job_goes_to_a_process_that_ends_as_an_earlier_one_left_something_beh
     """Nor is one that waits until such processes have ended."""
     slow = partial(time.sleep, 1.0)
     needing = partial(pow, 2, 1)
-    needing.needs = slow
+    needing.needs, slow.failed = slow, bool
     for jobs in (
         [leave_something_behind] * 3 + [slow],
         [leave_something_behind, leave_something_behind, slow, needing],

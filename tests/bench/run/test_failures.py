@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 
 import pytest
 import torch
@@ -264,15 +265,62 @@ def test_a_training_that_fails_is_reported_by_every_cell_that_needs_it(place, mo
 
 
 @pytest.mark.parametrize("error", [RuntimeError("out of memory"), RuntimeError(), TimeoutError("no answer")])
-def test_a_training_that_raises_does_not_end_the_run(place, monkeypatch, error):
+def test_a_training_that_raises_is_tried_once_and_does_not_end_the_run(place, monkeypatch, error):
+    tries = place.folder / "tries"
+
     def breaks(*_, **__):
+        with tries.open("a") as file:
+            file.write("x")
         raise error
 
+    with monkeypatch.context() as patch:
+        patch.setattr("tasks.models.train.train", breaks)
+        assert place.run("--methods", "none,random,michel", "--finetune", "--jobs", "2") == 1
+        assert tries.read_text() == "x"
+        for record in place.records().values():
+            assert record["reason"] == f"{type(error).__name__}: {str(error) or 'no message'}"
+            assert "in breaks\n" in record["traceback"]
+        assert not any(path.is_dir() for path in place.cache.iterdir())
+        assert place.run("--methods", "none,random,michel", "--finetune", "--retry-failed") == 1
+        assert tries.read_text() == "xx" and len(place.records()) == 3
+    assert place.run("--methods", "none,random,michel", "--finetune", "--retry-failed") == 0
+
+
+def test_a_training_that_ends_its_process_is_tried_once(place, monkeypatch, capsys):
+    tries = place.folder / "tries"
+
+    def dies(*_, **__):
+        with tries.open("a") as file:
+            file.write("x")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr("tasks.models.train.train", dies)
+    assert place.run("--methods", "none,random", "--finetune", "--jobs", "2") == 1
+    ended = "its process ended with signal SIGKILL, as when memory runs out"
+    assert [record["reason"] for record in place.records().values()] == [f"its model was not trained: {ended}"] * 2
+    assert tries.read_text() == "x"
+    said = capsys.readouterr().out
+    assert f"training tiny-bert, tiny, seed 0: failed: {ended}" in said
+    assert said.index("[1/3] training") < said.index("[2/3] none") < said.index("[3/3] random")
+
+
+def test_cells_whose_model_cannot_be_trained_again_are_not_timed(place, monkeypatch, capsys):
+    flags = "--methods", "none,random", "--finetune"
+    assert place.run(*flags) == 0
+    shutil.rmtree(place.cache)
+    place.timed, tries = True, place.folder / "tries"
+
+    def breaks(*_, **__):
+        with tries.open("a") as file:
+            file.write("x")
+        raise RuntimeError("out of memory")
+
     monkeypatch.setattr("tasks.models.train.train", breaks)
-    assert place.run("--methods", "none", "--finetune") == 1
-    (record,) = place.records().values()
-    assert record["reason"] == f"{type(error).__name__}: {str(error) or 'no message'}"
-    assert not any(path.is_dir() for path in place.cache.iterdir())
+    before = place.files()
+    assert place.run(*flags) == 1
+    assert tries.read_text() == "x" and place.files().items() >= before.items()
+    said = capsys.readouterr().out
+    assert said.count("seed0: its model was not trained: RuntimeError: out of memory") == 2
 
 
 LOST = [ConnectionResetError(errno.ECONNRESET, "reset"), TimeoutError("no answer"), FileNotFoundError(2, "gone")]

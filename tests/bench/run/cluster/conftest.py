@@ -29,6 +29,18 @@ PLUGIN = """
 import ctypes, faulthandler, os, pathlib, time
 import torch
 from methods import scorer
+from tasks.models import train
+
+train_well = train.train
+
+def train_badly(*given, **named):
+    here = pathlib.Path(__file__).parent
+    if not (here / "untrainable").exists():
+        return train_well(*given, **named)
+    (here / f"{time.time_ns()}.trained").touch()
+    raise RuntimeError("out of memory")
+
+train.train = train_badly
 
 @scorer("crashes", source="test")
 def crashes(view):

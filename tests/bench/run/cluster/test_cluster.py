@@ -50,6 +50,20 @@ def test_records_are_those_of_one_machine_and_models_are_trained_once(place, nod
 
 
 @pytest.mark.slow
+def test_a_training_that_fails_is_tried_once_and_fails_the_cells_of_its_model(place, nodes):
+    (nodes.site / "untrainable").touch()
+    try:
+        run = nodes.run(place, "--methods", "none,random,michel", "--seeds", "2", "--finetune")
+        assert run.result() == 1, run.output.read_text()
+    finally:
+        (nodes.site / "untrainable").unlink()
+    assert [record["reason"] for record in place.records().values()] == ["RuntimeError: out of memory"] * 6
+    assert len(list(nodes.site.glob("*.trained"))) == 2 and strays(place) == []
+    run = nodes.run(place, "--methods", "none,random,michel", "--seeds", "2", "--finetune", "--retry-failed")
+    assert run.result() == 0, run.output.read_text()
+
+
+@pytest.mark.slow
 def test_a_token_that_the_cluster_does_not_ask_for_is_not_used(place, nodes, peace, monkeypatch):
     """A driver that sends one asks for one, so that nodes without could not fetch from it, nor it from them."""
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)

@@ -58,6 +58,18 @@ def test_each_job_is_taken_once_after_what_it_needs(seed, number):
     assert ended == set(range(number))
 
 
+def test_what_needs_a_job_that_failed_is_not_taken():
+    well, fails = Job(0, "a"), Job(1, "b")
+    jobs = [well, fails, Job(2, "b", fails), Job(3, "a", well), Job(4, "b", fails)]
+    queue = Queue(jobs, [5.0, 4.0, 3.0, 2.0, 1.0])
+    assert (queue.take(), queue.take(), queue.take()) == (0, 1, None) and len(queue) == 3
+    assert list(queue.followers(1)) == [2, 4]
+    queue.ended(1, failed=True)
+    assert len(queue) == 1 and queue.take() is None and not queue.followers(1)
+    queue.ended(0)
+    assert drained(queue) == [3]
+
+
 def test_a_training_counts_with_the_longest_cell_that_it_holds_back():
     training = Job(0, "a")
     queue = Queue([training, Job(1), Job(2, "a", training)], [1.0, 5.0, 6.0])
