@@ -24,7 +24,6 @@ from tasks.models.seeded import SeededTask
 from tasks.models.train import Recipe, fine_tuning
 from tasks.request import TaskSpec
 
-EPOCHS = 3  # that the task trains its own model for
 BOTH = 3  # a pass forward and backward, in passes forward
 COPIES = 4  # of the weights that training needs: gradients, two of the optimizer, and the best so far
 MB = 2**20
@@ -106,7 +105,7 @@ class Expectation:
         if not (self.models or by_method):
             return found
         weights_too = bool(self.models) or any(map(trains_weights, methods))
-        trained = min(self._recipe.batch_size, len(data_of(self.task).train) - self.task.held_out)
+        trained = min(self._recipe.batch_size, self._trained_on)
         return found._replace(
             copies=(COPIES * weights_too + by_method) * shape.weights,
             trained_texts=trained,
@@ -132,8 +131,8 @@ class Expectation:
         removed, heads = self.cells[0].removed, self.shape.heads
         passes = over_calibration(method, self.shape, removed)
         recipe, number = self._recipe, trainings(method, removed, len(heads))
-        epochs = method.options.get("epochs") or EPOCHS * self.cells[0].training
-        steps = recipe.shortened(epochs / EPOCHS).max_steps if number else 0
+        epochs = method.options.get("epochs") or self._epochs * self.cells[0].training
+        steps = recipe.shortened(epochs / self._epochs).max_steps if number else 0
         batch = method.options.get("batch_size") or recipe.batch_size
         return Work(passes, number, round(steps * recipe.batch_size / batch), batch, over_test(method, removed))
 
@@ -204,8 +203,19 @@ class Expectation:
 
     @cached_property
     def _recipe(self) -> Recipe:
-        batch = 8 if isinstance(self.task, LanguageModel) else 32
-        return fine_tuning(len(data_of(self.task).train) - self.task.held_out, epochs=EPOCHS, batch_size=batch)
+        """That of the task's own training, but for the length of texts."""
+        language = isinstance(self.task, LanguageModel)
+        return fine_tuning(self._trained_on, batch_size=8) if language else fine_tuning(self._trained_on)
+
+    @property
+    def _trained_on(self) -> int:
+        """Texts that the task trains its own model on."""
+        return len(data_of(self.task).train) - self.task.held_out
+
+    @property
+    def _epochs(self) -> float:
+        """That the task trains its own model for."""
+        return self._recipe.max_steps / -(-self._trained_on // self._recipe.batch_size)
 
     @property
     def _to_train(self) -> float:

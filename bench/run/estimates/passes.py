@@ -10,6 +10,7 @@ from bench.suites.parse import MethodSpec
 from methods import METHODS
 from methods.contract.registry import RECOVER
 from methods.heads import HeadMap
+from methods.recovery.recover import HELD_OUT
 
 # Passes over the calibration set, forward and backward, of methods that score units once.
 ONCE = {
@@ -18,7 +19,6 @@ ONCE = {
     **dict.fromkeys(("fisher", "fisher-rearranged", "gnorm", "kwon", "llm-pruner", "michel", "tis"), (1, 1)),
     **dict.fromkeys(("cahp", "hies"), (2, 1)),
 }
-HELD_OUT = 0.25  # of the calibration texts, on which a recovery compares three models
 SHARED = 2  # levels at which all methods have the same model: with all units, and with none
 
 
@@ -58,8 +58,9 @@ def over_calibration(spec: MethodSpec, shape: Shape, removed: Sequence[int]) -> 
         if shape.by_blocks is None:
             return None
         walk = 2 if shape.by_blocks else 2 * len(heads.sites)  # fewer where the lowest modules lose nothing
-        # Where no layer has new weights, the three are not compared.
-        total += Calibration(levels * (walk + 3 * HELD_OUT * (how != "scale-damped")), 0, exact=False)
+        # On texts held out, three models are compared, unless no layer has new weights.
+        compared = 0.0 if how == "scale-damped" else 3 / HELD_OUT
+        total += Calibration(levels * (walk + compared), 0, exact=False)
     return total
 
 
