@@ -37,9 +37,6 @@ class Fault(NamedTuple):
     kind: str  # method or task
     message: str  # one line that names the package
 
-    def __str__(self) -> str:
-        return self.message
-
 
 def quiet_libraries() -> None:
     """Keep progress bars and warnings of libraries out of our own output."""

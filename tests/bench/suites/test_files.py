@@ -199,6 +199,7 @@ def test_one_seed_in_a_list_is_that_seed(toml):
         ("[[tasks]]\ntask = 'mnli'\nlimit = 'x'", "task key limit = 'x': expected a whole number"),
         ("[[tasks]]\ntask = 'mnli'\nlimit = -1", "task key limit = -1: expected a whole number"),
         ("[[tasks]]\ntask = 'mnli'\nlimit = true", "task key limit = True: expected a whole number"),
+        ("[[tasks]]\ntask = 'mnli'\nfinetune = true", "--finetune is for a model of your own: add --model (in a suite"),
         ("[[tasks]]\ntask = 'mnli'\nfinetune = 1", "task key finetune = 1: expected true or false"),
         ("[[tasks]]\ntask = 'mnli'\ntext = [1]", "task key text = [1]: expected text, or a list of texts"),
         ("[[tasks]]\ntask = 'mnli'\ndata = ''", "task key data = '': expected text"),
