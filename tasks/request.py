@@ -13,6 +13,11 @@ CalibrationSource = Literal["held-out", "train"]
 AttentionKind = Literal["encoder", "decoder", "cross"]
 
 
+def flag_of(name: str) -> str:
+    """The flag of the command line for the field ``name``."""
+    return f"--{name.replace('_', '-')}"
+
+
 def _split_list(value: Any, info: ValidationInfo) -> Any:
     """``"a,b"`` or a list as a tuple; a name with a comma is in double quotes."""
     if not isinstance(value, str):
@@ -61,7 +66,11 @@ class TaskSpec(BaseModel):
         description="model folder, hub id, or pypi:PACKAGE for one in an installed package (default: a small model, "
         "trained on the data)",
     )
-    text: Names = Field((), title="COLUMN", description="column of the text, or of both texts of a pair")
+    text: Names = Field(
+        (),
+        title="COLUMN",
+        description="column of the text, or of both texts of a pair; language models join any number of columns",
+    )
     label: str = Field("", title="COLUMN", description="column of the label (default: the adapter's)")
     finetune: bool = Field(False, description="train the model on the training split first")
     limit: int = Field(0, ge=0, title="N", description="use at most N examples of each split (default: all)")
@@ -118,7 +127,13 @@ class TaskSpec(BaseModel):
             if getattr(self, name) != type(self).model_fields[name].default
         ]
         if given and self.task != "translation":
-            raise ValueError(f"--{given[0].replace('_', '-')} is for --task translation")
+            raise ValueError(f"{flag_of(given[0])} is for --task translation")
+        return self
+
+    @model_validator(mode="after")
+    def _check_finetune(self) -> TaskSpec:
+        if self.finetune and not self.model and self.task != "harness":  # which trains no given model either
+            raise ValueError("--finetune is for a model of your own: add --model (in a suite file: model)")
         return self
 
     @model_validator(mode="after")

@@ -133,7 +133,8 @@ def _prune(parsers) -> None:
         metavar="N",
         help="examples to score on (default: 128)",
     )
-    add("--calibration-from", default="held-out", **flags.CALIBRATION_FROM)
+    source = f"{flags.CALIBRATION_FROM_HELP} (default: held-out)"
+    add("--calibration-from", default="held-out", **flags.CALIBRATION_FROM, help=source)
     add("--training", default=1.0, **flags.TRAINING, help=f"{flags.TRAINING_HELP} (default: 1)")
     add("--device", **flags.DEVICE)
     flags.add_own(parser, "model and data")
@@ -211,7 +212,8 @@ def _regress(parsers) -> None:
         metavar="A,B",
         help="methods that are new or meant to differ: only a loss beyond the margin, or a cost, fails them",
     )
-    add("--margin", type=types.points, default=0.5, metavar="POINTS", help="area that may be lost (default: 0.5)")
+    margin = "points of quality, averaged over the shares removed, that may be lost (default: 0.5)"
+    add("--margin", type=types.points, default=0.5, metavar="POINTS", help=margin)
     add("--slower", type=types.share, default=0.15, metavar="SHARE", help="extra scoring allowed (default: 0.15)")
     add("--junit", type=types.file, metavar="FILE", help="also write the verdicts for continuous integration")
 

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from bench.cli import flag_types as types
 from bench.cli.requests import DEFAULT_OUT, DEFAULT_SUITE
-from tasks.request import CalibrationSource, TaskSpec
+from tasks.request import CalibrationSource, TaskSpec, flag_of
 
 MINI = Path(DEFAULT_OUT.format(suite=DEFAULT_SUITE))
 DEVICE: dict[str, Any] = {
@@ -26,9 +26,11 @@ TRAINING_HELP = (
 )
 CALIBRATION_FROM: dict[str, Any] = {
     "choices": get_args(CalibrationSource),
-    "help": "held-out: score on examples that the model is not trained on; train: on examples that it is trained on "
-    "(default: held-out; for a model that is not trained here, examples are always from the training split)",
 }
+CALIBRATION_FROM_HELP = (
+    "held-out: score on examples that the model is not trained on; train: on examples that it is trained on (for a "
+    "model that is not trained here, examples are always from the training split)"
+)
 
 
 def add_verb(
@@ -61,7 +63,8 @@ def add_suite(parser: argparse.ArgumentParser) -> None:
     add("--levels", metavar="all|A,B", help="shares of heads removed at which quality is measured, as 0.5 or 50%%")
     default = DEFAULT_OUT.format(suite="NAME-OF-SUITE")
     add("--out", type=types.path, metavar="DIR", help=f"where records go (default: {default}, or runs/own-TASK)")
-    add("--calibration-from", **CALIBRATION_FROM)
+    of_suite = "the suite's; held-out where it says nothing"
+    add("--calibration-from", **CALIBRATION_FROM, help=f"{CALIBRATION_FROM_HELP} (default: {of_suite})")
     add("--training", **TRAINING, help=f"{TRAINING_HELP} (default: the suite's; 1 for your own task without --suite)")
     add("--generate", action="store_true", help="time the generation of text too, and time everything at --levels")
     add("--device", **DEVICE)
@@ -71,7 +74,7 @@ def add_own(parser: argparse.ArgumentParser, title: str) -> None:
     """A flag for each field of a task's request."""
     group = parser.add_argument_group(title)
     for name, field in TaskSpec.model_fields.items():
-        group.add_argument(f"--{name.replace('_', '-')}", help=field.description, **_kind(field))
+        group.add_argument(flag_of(name), help=field.description, **_kind(field))
 
 
 def _kind(field: FieldInfo) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from unicodedata import category
 
 from tasks.data.labels import is_unicode
+from tasks.request import flag_of
 
 WRITTEN = ("run", "list", "prune")  # verbs that write what they are given, or show what would be written
 SHOWN = ("data", "model", "train", "validation", "test", "out")  # flags that name files: names that tables hold
@@ -24,7 +25,7 @@ def check_names(options: argparse.Namespace) -> None:
             continue
         # Tokenizers are saved by the whole path, in UTF-8; of records, only what is given is noted.
         whole = value.resolve() if name == "out" and options.name == "prune" and isinstance(value, Path) else value
-        flag = f"--{name.replace('_', '-')}"
+        flag = flag_of(name)
         if not is_unicode(str(whole)):
             options.parser.error(f"{flag}: expected a name in UTF-8, not {str(whole)!r}: rename it")
         if name in SHOWN and any(category(letter) == "Cc" for letter in str(value)):

@@ -10,7 +10,7 @@ from bench.records.errors import InputError, unknown
 from bench.suites.validate import task_spec, validated
 from tasks.data.labels import is_unicode
 from tasks.paths import at_home
-from tasks.request import TaskSpec
+from tasks.request import TaskSpec, flag_of
 
 DEFAULT_SUITE, DEFAULT_OUT = "mini", "runs/{suite}"
 
@@ -52,7 +52,7 @@ def own_task(options: argparse.Namespace) -> TaskSpec | None:
     if not options.task:
         if others := given.keys() - {"mirror", "trust_task_code"}:
             first = next(name for name in given if name in others)
-            raise InputError(f"--{first.replace('_', '-')} is for a task of your own: add --task NAME")
+            raise InputError(f"{flag_of(first)} is for a task of your own: add --task NAME")
         return None
     from bench.suites.suite import check_task
 
@@ -61,7 +61,7 @@ def own_task(options: argparse.Namespace) -> TaskSpec | None:
 
 
 def _flag(name: str, value: object) -> str:
-    return f"--{name.replace('_', '-')} {value!r}"
+    return f"{flag_of(name)} {value!r}"
 
 
 def _mirror(options: argparse.Namespace) -> str:
@@ -94,8 +94,10 @@ def cluster_of(options: argparse.Namespace):
     given = [name for name in flags if getattr(options, name) is not None]
     if options.engine != "ray":
         if given:
-            raise InputError(f"--{given[0].replace('_', '-')} is for a cluster: add --engine ray")
+            raise InputError(f"{flag_of(given[0])} is for a cluster: add --engine ray")
         return None
+    if options.no_cache and options.address:
+        raise InputError("--no-cache is for this machine: on a cluster, set HEADBENCH_CACHE on its nodes instead")
     gpus = options.gpus_per_cell
     if gpus is None:
         gpus = 1.0 if options.device == "cuda" else 0.0

@@ -11,6 +11,7 @@ import sys
 from bench import signals
 from bench.cli.requests import cluster_of, device_of, out_of, own_task, suite_of
 from bench.records.errors import InputError
+from tasks.request import flag_of
 
 
 def show_help(options: argparse.Namespace) -> int:
@@ -81,7 +82,7 @@ def list_(options: argparse.Namespace) -> int:
     """Print what is available, or the cells of a suite."""
     given = [name for name, value in vars(options).items() if value != options.parser.get_default(name)]
     if options.what != "cells" and (flags := [name for name in given if name not in ("name", "what")]):
-        raise InputError(f"--{flags[0].replace('_', '-')} is for `headbench list cells`: it changes no {options.what}")
+        raise InputError(f"{flag_of(flags[0])} is for `headbench list cells`: it changes no {options.what}")
     from bench.cli import listing
     from bench.suites.plugins import load_plugins
 

@@ -15,7 +15,7 @@ from tasks.contract import Task
 from tasks.data.location import is_path
 from tasks.data.packages import PREFIX
 from tasks.paths import expanded
-from tasks.request import TaskSpec
+from tasks.request import TaskSpec, flag_of
 
 if TYPE_CHECKING:
     from bench.prune.card import Pruned
@@ -104,7 +104,7 @@ def local_paths(options: PruneOptions) -> list[str]:
 
 def _given(name: str, value: Any) -> list[str]:
     """The words that give ``value`` to the flag of a field."""
-    flag = f"--{name.replace('_', '-')}"
+    flag = flag_of(name)
     if value is True:
         return [flag]
     if isinstance(value, list):

@@ -23,7 +23,7 @@ def resolve(name: str, mirror: str = "") -> Path:
     if given.exists() or not mirror:
         return given
     if not Path(mirror).is_dir():
-        raise TaskError(f"--mirror {mirror}: no such folder")
+        raise TaskError(f"mirror {mirror} (--mirror or HEADBENCH_MIRROR): no such folder")
     name, _, configuration = name.partition(":")
     places = [Path(mirror) / place / configuration for place in (name, name.replace("/", "--"), name.split("/")[-1])]
     return next((place for place in places if place.exists()), given)

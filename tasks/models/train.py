@@ -208,8 +208,7 @@ def fit(
             examples += len(batch.labels)
             if not torch.isfinite(loss):
                 raise FloatingPointError(
-                    f"loss is {loss.item()} at step {step} of {recipe.max_steps} on {name}, seed {seeds.seed}: "
-                    f"try a learning rate below {recipe.learning_rate}"
+                    f"loss is {loss.item()} at step {step} of {recipe.max_steps} on {name}, seed {seeds.seed}"
                 )
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)

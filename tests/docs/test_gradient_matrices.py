@@ -76,7 +76,10 @@ def test_the_figure_gives_the_change_of_each_head_and_marks_what_is_removed(stud
         (["--removed", "8"], "--removed 8: expected fewer than the 8 units of tiny-bert"),
         (["--calibration", "0"], "--calibration: expected a whole number, at least 1, not '0'"),
         (["--task", "clasification"], "unknown task 'clasification'"),
-        (["--mirror", "nowhere", "--model", "org/other"], "--mirror nowhere: no such folder"),
+        (
+            ["--mirror", "nowhere", "--model", "org/other"],
+            "mirror nowhere (--mirror or HEADBENCH_MIRROR): no such folder",
+        ),
         (["--out", "nowhere/picture.svg"], "--out: no such folder: 'nowhere'"),
     ],
 )

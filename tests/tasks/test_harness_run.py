@@ -404,7 +404,7 @@ def test_complaints_are_one_clear_line(tmp_path, monkeypatch):
     with pytest.raises(TaskError, match="headbench_abilities: a group of tasks: name the tasks"):
         Harness(["headbench_abilities"])
     monkeypatch.undo()
-    with pytest.raises(TaskError, match=r"--mirror nowhere: no such folder"):
+    with pytest.raises(TaskError, match=r"mirror nowhere \(--mirror or HEADBENCH_MIRROR\): no such folder"):
         Harness(["piqa"], mirror="nowhere")
     (tmp_path / "piqa_val").mkdir()
     write(tmp_path / "piqa_val" / "val.jsonl", [{"goal": "x"}])

@@ -565,7 +565,7 @@ def test_what_is_there_goes_before_the_mirror_and_a_mirror_must_be_there(tmp_pat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "name").mkdir()
     assert resolve("name", "nowhere") == Path("name")
-    with pytest.raises(TaskError, match="--mirror nowhere: no such folder"):
+    with pytest.raises(TaskError, match=r"mirror nowhere \(--mirror or HEADBENCH_MIRROR\): no such folder"):
         resolve("other", "nowhere")
 
 

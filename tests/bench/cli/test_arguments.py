@@ -136,11 +136,24 @@ def test_a_share_of_training_is_a_step_at_least(complaint, share):
         (["--suite", "min"], "unknown suite 'min': did you mean 'mini'?; your own is a path that ends in .toml"),
         (["--data", "x.jsonl"], "--data is for a task of your own: add --task NAME"),
         (["--finetune"], "--finetune is for a task of your own: add --task NAME"),
+        (
+            ["--task", "classification", "--data", "x.jsonl", "--finetune"],
+            "--finetune is for a model of your own: add --model (in a suite file: model)",
+        ),
+        (["--task", "harness", "--finetune"], "harness: --finetune is for classifiers"),
         (["--task", "classification", "--label", "y"], "columns for the text or the label need data"),
     ],
 )
 def test_a_slip_in_a_name_is_named_with_what_is_nearest(complaint, flags, said):
     assert said in complaint("run", *flags)
+
+
+def test_a_mirror_that_is_not_there_is_named_with_all_that_may_have_named_it(complaint, monkeypatch):
+    monkeypatch.setenv("HEADBENCH_MIRROR", "nowhere")
+    said = complaint("run", "--task", "classification", "--model", "org/model")
+    assert said == "mirror nowhere (--mirror or HEADBENCH_MIRROR): no such folder"
+    own = "run", "--task", "classification", "--model", "org/model", "--mirror", "elsewhere"
+    assert complaint(*own) == "--mirror elsewhere: no such folder"
 
 
 @pytest.mark.parametrize("level", ["1.5", "x", "-0.1", "", "nan", "inf", "150%", "%", "0.5,", "all,0.5"])
@@ -184,6 +197,20 @@ def test_every_field_of_a_request_is_a_flag_that_help_explains(capsys):
     shown = " ".join(capsys.readouterr().out.split())
     for name, field in TaskSpec.model_fields.items():
         assert f"--{name.replace('_', '-')} " in shown and field.description in shown
+
+
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        ("run", "always from the training split) (default: the suite's; held-out where it says nothing)"),
+        ("prune", "always from the training split) (default: held-out)"),
+        ("regress", "points of quality, averaged over the shares removed, that may be lost (default: 0.5)"),
+    ],
+)
+def test_help_says_what_a_default_is_and_what_a_number_counts(capsys, verb, said):
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    assert said in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("flags", ["DIR --level 0.5", "--level 0.5 DIR"])
