@@ -17,7 +17,8 @@ def test_the_documentation_lists_what_is_verified(zoo):
         kinds = ", ".join(dict.fromkeys(site.kind for site in heads.sites))
         grouped = any(site.queries_per_group > 1 for site in heads.sites)
         tied = any(site.calls > 1 for site in heads.sites)
-        fused = any(site.layout.fused for site in heads.sites)
+        layouts = [site.layout for site in heads.sites]
+        fused = any(len({layout.query, layout.key, layout.value}) < 3 for layout in layouts)  # one module for several
         notes = [note for note, holds in (("grouped", grouped), ("tied", tied), ("fused", fused)) if holds]
         lines.append(f"| {family} | {kinds} | {', '.join(notes)} |")
     print("", *lines, sep="\n")
