@@ -51,15 +51,16 @@ def test_records_are_those_of_one_machine_and_models_are_trained_once(place, nod
 
 @pytest.mark.slow
 def test_a_training_that_fails_is_tried_once_and_fails_the_cells_of_its_model(place, nodes):
+    cells = "--methods", "none,random,michel", "--seeds", "90,91", "--finetune"  # models that no node has yet
     (nodes.site / "untrainable").touch()
     try:
-        run = nodes.run(place, "--methods", "none,random,michel", "--seeds", "2", "--finetune")
+        run = nodes.run(place, *cells)
         assert run.result() == 1, run.output.read_text()
     finally:
         (nodes.site / "untrainable").unlink()
     assert [record["reason"] for record in place.records().values()] == ["RuntimeError: out of memory"] * 6
     assert len(list(nodes.site.glob("*.trained"))) == 2 and strays(place) == []
-    run = nodes.run(place, "--methods", "none,random,michel", "--seeds", "2", "--finetune", "--retry-failed")
+    run = nodes.run(place, *cells, "--retry-failed")
     assert run.result() == 0, run.output.read_text()
 
 
