@@ -47,21 +47,25 @@ def standing_out(board: Board, task: TaskKey | None = None, drawn: Collection[st
     """Methods that stand out in a figure: the best of each kind, by mean area or area on ``task``, and random removal.
 
     Of the other controls it is only one that is above all methods of its kind, in the place of the last of these.
-    Methods that lack a task come after those that have all, by the mean of the tasks that they have. Where no method
-    removes heads alone, they are the best of those that there are. Of few, all stand out, controls too.
+    Methods that lack a task come after those that have all, by the mean of the tasks that they have. Of those that
+    remove neurons too, which have no areas to compare with those of heads, it is the best one, last of all methods;
+    where no method removes heads alone, they are ranked as these are. Of few, all stand out, controls too.
 
     drawn: those that the figure has, where it lacks some, as latency was not measured of all: then the best of these.
     """
     ranked = _by_area(board, task, drawn)
     random = control(board)
     few = [label for label in ranked if label != random]
-    of_kind = {own: [label for label in few if kind(board.any_of(label).cell) == own] for own in MOST}
+    heads = [label for label in few if removes_heads(board.any_of(label))] or few
+    others = [label for label in few if label not in heads]
+    of_kind = {own: [label for label in heads if kind(board.any_of(label).cell) == own] for own in MOST}
     if len(few) > len(SERIES):
-        left = len(SERIES)
+        others = [label for label in others if not board.any_of(label).cell.control][:1]
+        left = len(SERIES) - len(others)
         for own in (RECOVERED, TRAINED, SCORE):
             of_kind[own] = _best(board, of_kind[own], min(MOST[own], left))
             left -= len(of_kind[own])
-    return [label for labels in of_kind.values() for label in labels] + [random] * bool(random)
+    return [label for labels in of_kind.values() for label in labels] + others + [random] * bool(random)
 
 
 def highlighted(board: Board, looks: Looks, task: TaskKey | None = None, drawn: Collection[str] | None = None) -> Looks:
@@ -104,14 +108,14 @@ def _marker(number: int, found: Looks) -> str:
 
 
 def _by_area(board: Board, task: TaskKey | None = None, drawn: Collection[str] | None = None) -> list[str]:
-    """Methods from the best, those that lack a task last; where some remove heads alone, these are all."""
+    """Methods that remove something, from the best; those that lack a task come last."""
     by_task = rows_to_average(board.table).pivot_table(index="label", columns=TASK, values="area")
     if task is not None and tuple(task) in by_task.columns:  # a task at chance is not among them
         by_task = by_task[[tuple(task)]]
     areas = by_task.reindex([label for label in board.labels if drawn is None or label in drawn])
     ranking = pd.DataFrame({"whole": areas.notna().all(axis=1), "mean": areas.mean(axis=1)})
-    by_area = [str(label) for label in ranking.sort_values(["whole", "mean"], ascending=False, kind="stable").index]
-    return [label for label in by_area if removes_heads(board.any_of(label))] or by_area
+    by_area = ranking.sort_values(["whole", "mean"], ascending=False, kind="stable").index
+    return [str(label) for label in by_area if not keeps_all(board.any_of(label))]
 
 
 def _best(board: Board, ranked: Sequence[str], most: int) -> list[str]:

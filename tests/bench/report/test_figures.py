@@ -172,8 +172,7 @@ def test_a_task_has_curves_against_latency_at_two_batch_sizes(run, undrawn):
 def test_methods_that_stand_out_differ_in_more_than_colour(run):
     board = read(run(seeds=1))
     best, every = standing_out(board), looks(board)
-    assert {*best} >= {"michel", "voita", "random"} and not {*best} & {"none", "amp"}
-    assert "none" not in every and "amp" in every  # which removes neurons, and stands out in its page alone
+    assert {*best} >= {"michel", "voita", "amp", "random"} and "none" not in every
     own = [every[label] for label in best]
     assert len({look.marker for look in own}) == len({look.colour for look in own}) == len(best)
 
@@ -182,6 +181,23 @@ def test_few_methods_all_stand_out_and_the_inverse_too(run, write):
     run(seeds=1, labels=("michel", "random"), data=("alpha",))
     board = read(write("inverse-ae", 20, control=True))
     assert set(standing_out(board)) == {"michel", "inverse-ae", "random"}
+
+
+def test_the_best_of_those_that_remove_neurons_stands_out_beside_those_that_remove_heads(make_record, board_of):
+    def records(number, **fields):
+        halves = [0.8 - 0.05 * place for place in range(number)]
+        return [
+            make_record(
+                f"{name}{place}", quality=((0.9, half, 0.25),), neurons=name != "h", control=name == "c", **fields
+            )
+            for name in ("h", "n", "c")
+            for place, half in enumerate(halves)
+        ]
+
+    assert standing_out(board_of(records(4))) == ["h0", "h1", "h2", "h3", "n0"]
+    assert {*standing_out(board_of(records(2)))} == {"h0", "h1", "n0", "n1", "c0", "c1"}  # of few, all
+    board = board_of([each for each in records(7) if not each.cell.label.startswith("h")])
+    assert standing_out(board) == ["n0", "n1", "n2", "c0"]  # where none removes heads alone, as of heads
 
 
 def test_of_methods_that_lack_a_task_the_best_stand_out_after_those_that_have_all(run, write):
