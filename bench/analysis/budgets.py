@@ -120,16 +120,15 @@ def _compared(found: TradeOffs, fitting: Sequence[Point], budget: Budget) -> lis
     best, others = fitting[0], fitting[1:]
     same_size = size_of_smallest(found, fitting)
     at = [within(found.points[each.label], same_size) if budget.measure == "lost" else each for each in others]
-    tests = sum(point is not None for point in at)
-    differences = {other: _more(point, best, tests) for other, point in zip(others, at, strict=True) if point}
+    differences = {other: _more(point, best) for other, point in zip(others, at, strict=True) if point}
     p = dict(zip(differences, adjusted([*differences.values()]), strict=True))
     return [Fit(best), *(Fit(each, differences[each].mean, p[each]) if each in p else Fit(each) for each in others)]
 
 
 @lru_cache(maxsize=2**14)  # the same two are compared under many budgets
-def _more(point: Point, best: Point, tests: int) -> Difference:
-    """By how many points one loses more, which is one of so many ``tests``."""
-    return difference(point.losses, best.losses, ALPHA, tests)
+def _more(point: Point, best: Point) -> Difference:
+    """By how many points one loses more."""
+    return difference(point.losses, best.losses, ALPHA)
 
 
 def size_budgets(found: TradeOffs) -> list[Budget]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bench.analysis.comparing.comparison import Comparison, TaskComparison
 from bench.analysis.naming import fixed, p_equals, p_in_words
 from bench.analysis.stats.pairs import Difference
-from bench.analysis.stats.signflip import samples_needed
 from bench.report.tables.markdown import aligned, literal
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -47,7 +46,7 @@ def _whole(comparison: Comparison) -> str:
         these = f"this {seeds}" if max(overall.seeds) == 1 else f"these {seeds}"
         return (
             f"In {these} {kept} {where}, but so few cannot show a difference at the {100 * comparison.alpha:g} % "
-            f"level: {_seeds((overall.seeds_needed,) * len(overall.seeds))} are needed."
+            f"level: {_seeds((overall.seeds_needed(),) * len(overall.seeds))} are needed."
         )
     interval = _interval(overall, comparison.alpha, digits, turned=winner == b and points != "0.0 points")
     if _shown(overall, comparison):
@@ -88,9 +87,10 @@ def _by_task(comparison: Comparison, overall: Difference) -> list[str]:
     elif none:
         sentences.append(f"Nor was one shown on {_list(none)} alone.")
     if few:
-        needed, tasks = _number(few[0].difference.seeds_needed), _number(len(comparison.tasks))
-        alone = "a single task" if len(few) == len(comparison.tasks) else f"{_list(few)} alone"
-        sentences.append(f"For {alone}, {needed} seeds are needed, corrected for {tasks} tasks.")
+        tests = len(comparison.tasks)
+        needed = _number(few[0].difference.seeds_needed(tests))
+        alone = "a single task" if len(few) == tests else f"{_list(few)} alone"
+        sentences.append(f"For {alone}, {needed} seeds are needed, corrected for {_number(tests)} tasks.")
     return sentences
 
 
@@ -104,7 +104,7 @@ def _seed_table(comparison: Comparison) -> str:
         d = task.difference
         row = [literal(task.name), *map(str, d.seeds), f"{task.a:.1f}", f"{task.b:.1f}", *_figures(d), f"{d.beats:.2f}"]
         if several:
-            row.insert(7, _needs(d.seeds_needed) if task.holm is None else p_in_words(task.holm))
+            row.insert(7, _needs(d.seeds_needed(len(comparison.tasks))) if task.holm is None else p_in_words(task.holm))
         rows.append(row)
     if several:
         overall = comparison.overall
@@ -159,8 +159,7 @@ def _order_table(comparison: Comparison) -> str:
 
 def _figures(d: Difference) -> list[str]:
     interval = "–" if d.interval is None else f"{fixed(d.interval[0], 1)} to {fixed(d.interval[1], 1)}"
-    by_itself = -(-samples_needed(d.alpha) // len(d.seeds))
-    return [fixed(d.mean, 1, "+"), interval, _needs(by_itself) if d.p is None else p_in_words(d.p)]
+    return [fixed(d.mean, 1, "+"), interval, _needs(d.seeds_needed()) if d.p is None else p_in_words(d.p)]
 
 
 def _needs(seeds: int) -> str:

@@ -112,7 +112,7 @@ def compare(
     scope = Scope(level, up_to, by_parameters)
     unlike = _unlike(a, b, both, scope) if by_parameters else ""
     values = {task: _points(pair, scope) for task, pair in pairs.items()}  # (2, seeds)
-    differences = [difference([one], [other], alpha, tests=len(pairs)) for one, other in values.values()]
+    differences = [difference([one], [other], alpha) for one, other in values.values()]
     of_a, of_b = zip(*values.values(), strict=True)
     return Comparison(
         a=a,

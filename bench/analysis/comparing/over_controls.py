@@ -45,7 +45,8 @@ class Over:
 
     control: str
     difference: Difference  # points, of the mean over tasks
-    p: float | None  # adjusted for all methods of the kind that have such a control; None with too few seeds
+    p: float | None  # adjusted for ``tests``; None with too few seeds
+    tests: int  # one of each method of the kind that has such a control
 
 
 def over_controls(records: Iterable[FinishedRecord], alpha: float = 0.05) -> dict[str, dict[str, Over]]:
@@ -74,11 +75,11 @@ def over_controls(records: Iterable[FinishedRecord], alpha: float = 0.05) -> dic
     found: dict[str, dict[str, Over]] = defaultdict(dict)
     for (_, role), members in families.items():
         differences = [
-            difference([own for own, _ in samples], [control for _, control in samples], alpha, len(members))
+            difference([own for own, _ in samples], [control for _, control in samples], alpha)
             for *_, samples in members
         ]
         for (label, control, _), each, p in zip(members, differences, adjusted(differences), strict=True):
-            found[label][role] = Over(control, each, p)
+            found[label][role] = Over(control, each, p, len(members))
     return dict(found)
 
 

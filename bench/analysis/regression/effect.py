@@ -14,6 +14,7 @@ from bench.analysis.quality import POINTS, is_of_corpus
 from bench.analysis.regression.cells import Run, Twin
 from bench.analysis.stats.documents import document_bootstrap
 from bench.analysis.stats.pairs import difference
+from bench.analysis.stats.signflip import samples_needed
 from bench.records.arrays import read_outcomes
 from bench.records.schema import TaskKey
 
@@ -53,9 +54,9 @@ def effect(pairs: Sequence[Twin], alpha: float) -> Effect:
     if found.interval is not None:
         return Effect(found.mean, found.interval, cells)
     if any(_weights(twin.before) != _weights(twin.after) for twin in pairs):
-        return Effect(found.mean, None, f"{cells} with other trained weights; {found.needed} cells are needed")
+        return Effect(found.mean, None, f"{cells} with other trained weights; {samples_needed(alpha)} cells are needed")
     if why := _no_documents(tasks):
-        return Effect(found.mean, None, f"{cells}, {why}; {found.needed} are needed")
+        return Effect(found.mean, None, f"{cells}, {why}; {samples_needed(alpha)} are needed")
     return Effect(found.mean, _over_documents(tasks, alpha), f"the documents of {cells}")
 
 

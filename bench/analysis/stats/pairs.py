@@ -22,30 +22,25 @@ class Difference:
     p: float | None  # of the sign-flip test by itself; None if so few differences cannot reach the level
     beats: float  # share of seeds in which a is above b, ties counted half; tasks have the same weight
     seeds: tuple[int, ...]  # of each task
-    needed: int  # differences with which the test could reach the level, corrected for all that are made together
 
     @cached_property
     def interval(self) -> tuple[float, float] | None:
         """Interval of the mean, for one test at the level alpha; None with too few differences for any."""
         return sign_flip_interval(np.concatenate(self.by_task), self.alpha, task_weights(self.seeds), self.seed)
 
-    @property
-    def seeds_needed(self) -> int:
-        """Seeds of each task with which the test could reach the level, corrected for all that are made together."""
-        return -(-self.needed // len(self.seeds))
+    def seeds_needed(self, tests: int = 1) -> int:
+        """Seeds of each task with which it could reach the level, as one of ``tests`` that are corrected for."""
+        return -(-samples_needed(self.alpha, tests) // len(self.seeds))
 
 
-def difference(
-    a: Sequence[np.ndarray], b: Sequence[np.ndarray], alpha: float = 0.05, tests: int = 1, seed: int = 0
-) -> Difference:
+def difference(a: Sequence[np.ndarray], b: Sequence[np.ndarray], alpha: float = 0.05, seed: int = 0) -> Difference:
     """Compare ``a`` and ``b``, for each task (seeds,), by the mean over tasks of the mean over seeds.
 
     The two are paired by seed: the same trained model, calibration sample and test documents. Of different tasks
     nothing is paired, as their models and draws are independent, so the sign of each seed's difference on each task is
     flipped by itself. A task may have more seeds than another; they then weigh less.
 
-    tests: how many such tests are corrected for together (``adjusted``); with n differences p cannot go below 2 / 2^n,
-    which has to reach ``alpha / tests``. p and the interval are for one test. Raises ValueError if a value is missing.
+    p and the interval are for one test (``adjusted`` for several). Raises ValueError if a value is missing.
     """
     by_task = [_without_rounding(np.subtract(one, other)) for one, other in zip(a, b, strict=True)]
     d, weights = check(np.concatenate(by_task), task_weights([len(each) for each in by_task]))
@@ -57,7 +52,6 @@ def difference(
         p=sign_flip_p(d, weights, seed) if len(d) >= samples_needed(alpha) else None,
         beats=_mean([(each > 0) + (each == 0) / 2 for each in by_task]),
         seeds=tuple(map(len, by_task)),
-        needed=samples_needed(alpha, tests),
     )
 
 
@@ -78,12 +72,12 @@ def _mean(by_task: Sequence[np.ndarray]) -> float:
 def adjusted(differences: Sequence[Difference]) -> list[float | None]:
     """p-values of tests that are made together, adjusted by ``holm``.
 
-    None where too few seeds would have to show the difference by themselves, and the others do not help: a test with
-    ``needed`` differences that rejects leaves fewer to correct the next one for.
+    With n differences p cannot go below 2 / 2^n, which has to reach the level divided by the number of tests. None
+    where it does not, and the other tests do not help: one that rejects leaves fewer to correct the next one for.
     """
     p = holm([1.0 if each.p is None else each.p for each in differences]).tolist()
     return [
-        value if sum(each.seeds) >= each.needed or value <= each.alpha else None
+        value if sum(each.seeds) >= samples_needed(each.alpha, len(p)) or value <= each.alpha else None
         for each, value in zip(differences, p, strict=True)
     ]
 

@@ -53,6 +53,6 @@ def over_cell(over: Over | None, href: str = "") -> Cell:
     if over is None:
         return Cell("–", math.nan)
     found = over.difference
-    tested = f"needs {found.seeds_needed} seeds" if over.p is None else p_equals(over.p)
+    tested = f"needs {found.seeds_needed(over.tests)} seeds" if over.p is None else p_equals(over.p)
     more = () if over.p is None else (("p", over.p),)
     return Cell(fixed(found.mean, 1, "+"), found.mean, f" ({tested})", more, href)

@@ -69,7 +69,7 @@ def test_kinds_are_corrected_for_apart(scored, over, keep):
 def test_too_few_seeds_for_all_methods_of_a_kind_have_no_p(scored, over):
     scored(seeds=3, **{f"m{number}": 0.05 for number in range(6)})
     got = over()["m0"]["random"]
-    assert got.p is None and got.difference.seeds_needed == 4  # 8 differences: 2 / 2^8 is below 0.05 / 6
+    assert got.p is None and got.difference.seeds_needed(got.tests) == 4  # 8 differences: 2 / 2^8 is below 0.05 / 6
 
 
 def test_a_method_is_compared_on_all_tasks_or_not_at_all(scored, over, keep):

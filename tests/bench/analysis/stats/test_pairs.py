@@ -27,27 +27,28 @@ def test_holm_is_that_of_statsmodels(p):
 @given(st.lists(st.tuples(tenths, tenths), min_size=1, max_size=9), st.sampled_from([1, 3]))
 def test_a_difference_of_seeds_on_one_task(pairs, tests):
     a, b = np.array(pairs).T
-    got = difference([a], [b], tests=tests)
+    got = difference([a], [b])
     assert got.mean == pytest.approx(a.mean() - b.mean())
     assert got.beats == pytest.approx(np.mean([1.0 if x > y else 0.5 if x == y else 0.0 for x, y in pairs]))
     assert got.interval == (pytest.approx(sign_flip_interval(a - b)) if len(pairs) >= 6 else None)
-    assert got.needed == got.seeds_needed == {1: 6, 3: 7}[tests] and got.seeds == (len(pairs),)
+    assert got.seeds_needed(tests) == {1: 6, 3: 7}[tests] and got.seeds == (len(pairs),)
     assert got.p == (sign_flip_p(a - b) if len(pairs) >= 6 else None)
 
 
 @given(st.lists(st.lists(st.integers(-3, 3), min_size=5, max_size=8), min_size=1, max_size=4))
 def test_tests_that_are_made_together_are_adjusted_by_holm_and_say_where_seeds_are_too_few(values):
-    found = [difference([np.array(d)], [np.zeros(len(d))], tests=len(values)) for d in values]
+    found = [difference([np.array(d)], [np.zeros(len(d))]) for d in values]
     every = [sign_flip_p(np.array(d, dtype=float)) if len(d) >= 6 else 1.0 for d in values]
     for d, one, own, p in zip(values, found, holm(every).tolist(), adjusted(found), strict=True):
         enough = 2 / 2 ** len(d) <= 0.05 / len(values)
-        assert p == (own if enough or own <= 0.05 else None) and one.needed == samples_needed(0.05, len(values))
+        assert p == (own if enough or own <= 0.05 else None)
+        assert one.seeds_needed(len(values)) == samples_needed(0.05, len(values))
 
 
 def test_a_test_that_rejects_leaves_fewer_to_correct_the_next_one_for():
     """Six seeds cannot reach 5 % of two tests, but of the one that is left."""
-    ten, six = (difference([np.ones(seeds)], [np.zeros(seeds)], tests=2) for seeds in (10, 6))
-    assert six.needed == 7 and adjusted([ten, six]) == pytest.approx([2 * 2 / 2**10, 2 / 2**6])
+    ten, six = (difference([np.ones(seeds)], [np.zeros(seeds)]) for seeds in (10, 6))
+    assert six.seeds_needed(2) == 7 and adjusted([ten, six]) == pytest.approx([2 * 2 / 2**10, 2 / 2**6])
     assert adjusted([six, six]) == [None, None]
 
 
@@ -60,7 +61,7 @@ def test_what_rounding_makes_of_equal_means_is_no_difference():
 
 @pytest.mark.parametrize(("number", "needed"), [(1, 6), (2, 3), (3, 2), (4, 2), (5, 2), (6, 1), (7, 1)])
 def test_seeds_needed_of_each_task_make_up_at_least_the_differences_needed(number, needed):
-    assert difference([np.ones(1)] * number, [np.zeros(1)] * number).seeds_needed == needed
+    assert difference([np.ones(1)] * number, [np.zeros(1)] * number).seeds_needed() == needed
 
 
 tasks = st.lists(st.lists(tenths, min_size=1, max_size=3), min_size=1, max_size=3)  # values of the seeds of each
@@ -72,7 +73,7 @@ def test_of_several_tasks_each_seed_is_flipped_by_itself(by_task):
     d = [np.array(task) - 0.5 for task in by_task]
     got = difference(d, [np.zeros_like(task) for task in d])
     assert got.mean == pytest.approx(np.mean([task.mean() for task in d]))
-    assert got.seeds == tuple(map(len, d)) and got.seeds_needed == -(-6 // len(d))
+    assert got.seeds == tuple(map(len, d)) and got.seeds_needed() == -(-6 // len(d))
     if sum(got.seeds) < 6:
         assert got.p is None and got.interval is None
         return
@@ -105,7 +106,7 @@ def test_three_seeds_on_four_tasks_can_show_a_difference():
 
 def test_one_seed_shows_a_difference_and_nothing_more():
     got = difference([np.array([0.8])], [np.array([0.7])])
-    assert (got.p, got.interval, got.seeds, got.needed) == (None, None, (1,), 6)
+    assert (got.p, got.interval, got.seeds, got.seeds_needed()) == (None, None, (1,), 6)
 
 
 def test_a_missing_seed_is_refused():
