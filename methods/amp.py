@@ -7,6 +7,7 @@ from torch import Tensor
 
 from methods import Batch, Importance, View, scorer
 from methods.calibration.padding import real_tokens
+from methods.contract.options import one_order_of_heads
 from methods.heads import find_mlps, observed
 from methods.heads.finding.linear import transposed
 
@@ -20,6 +21,7 @@ from methods.heads.finding.linear import transposed
         "amp-mlp": {"allocation": "layer", "parts": "neurons"},
         "inverse-amp": {"allocation": "layer", "inverse": True},
     },
+    check=one_order_of_heads,
 )
 def amp(
     view: View, *, parts: Annotated[Literal["both", "heads", "neurons"], "what is ranked and removed"] = "both"

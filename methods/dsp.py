@@ -1,8 +1,8 @@
 """Differentiable subset pruning, and the straight-through estimator (Li, Cotterell & Sachan 2021)."""
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
@@ -16,10 +16,16 @@ from methods.training.smaller import train_remaining
 from methods.training.top_k import gumbel, soft_top_k, straight_through_top_k
 
 
+def _trained_from_start(options: Mapping[str, Any]) -> None:
+    if options["frozen"] and options["start"] == "pretrained":
+        raise OptionError("start=pretrained trains the weights, so it does not go with frozen=true")
+
+
 @joint(
     "dsp-joint",
     source="Li, Cotterell & Sachan 2021",
     variants={"dsp-pipelined": {"frozen": True}, "ste": {"gates": "straight-through"}},
+    check=_trained_from_start,
 )
 def dsp(
     view: View,
@@ -74,8 +80,6 @@ def dsp(
 
     Source: Li, Cotterell & Sachan, "Differentiable Subset Pruning of Transformer Heads", TACL 2021.
     """
-    if frozen and start == "pretrained":
-        raise OptionError("start=pretrained trains the weights, so it does not go with frozen=true")
     view = for_epochs(started(view, start), epochs)
     steps = training_of(view).steps
     planned = paper(steps) if schedule == "paper" else by_steps(steps, frozen)

@@ -1,7 +1,7 @@
 """What a head adds to the loss, from gradients along the way on which gates close."""
 
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
@@ -13,7 +13,12 @@ from methods.calibration.random_gates import open_or_closed, partly_closed
 from methods.heads import gated
 
 
-@scorer("path", source="this project")
+def _signed_order(options: Mapping[str, Any]) -> None:
+    if options["along"] == "order" and not options["signed"]:
+        raise OptionError("signed=false goes with along=layer, all or random: the order of along=order is signed")
+
+
+@scorer("path", source="this project", check=_signed_order)
 def path(
     view: View,
     *,
@@ -59,11 +64,7 @@ def path(
 
     Source: this project; Sundararajan, Taly & Yan, "Axiomatic Attribution for Deep Networks", ICML 2017, for the path
     integral of a network's inputs.
-
-    Raises OptionError for ``signed=false`` with ``along=order``.
     """
-    if along == "order" and not signed:
-        raise OptionError("signed=false goes with along=layer, all or random: the order of along=order is signed")
     units, order = view.kept.nonzero().flatten(), torch.tensor([], dtype=torch.long)
     scores = torch.zeros(len(view.heads), dtype=torch.float64)
     for number in range(rounds):

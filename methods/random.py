@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from methods import AtLeast, AtMost, Importance, View, scorer
+from methods.contract.options import one_order_of_heads
 from methods.heads import find_mlps
 
 
@@ -15,6 +16,7 @@ from methods.heads import find_mlps
     source="control",
     control=True,
     variants={"random-both": {"parts": "both", "allocation": "layer", "draws": 3}},  # the control of amp
+    check=one_order_of_heads,
 )
 def random(
     view: View,

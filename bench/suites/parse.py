@@ -55,20 +55,8 @@ def parse_methods(text: str) -> tuple[MethodSpec, ...]:
             spec = MethodSpec(name, METHODS[name].configure(options))
         except OptionError as error:
             raise InputError(str(error) if str(error).startswith("method") else f"method {name}: {error}") from error
-        _check_schedule(spec)
         specs[spec.label] = spec
     return tuple(specs.values())
-
-
-def _check_schedule(spec: MethodSpec) -> None:
-    """Raise InputError where one of our methods is to score again what it cannot: several draws, or neurons."""
-    options, ours = spec.options, METHODS[spec.name].function.__module__.startswith("methods.")
-    if not ours or not options.get("recompute"):
-        return
-    if (draws := options.get("draws", 1)) > 1:
-        raise InputError(f"{spec.label}: a greedy schedule needs one draw, not {draws}: use draws=1")
-    if options.get("parts", "heads") != "heads":
-        raise InputError(f"{spec.label}: a greedy schedule removes heads only: use parts=heads, or recompute=0")
 
 
 def _names(name: str, text: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -16,6 +17,19 @@ def plain(value: object) -> str:
 
 class OptionError(ValueError):
     """An unknown option, or a value that is not valid for an option."""
+
+
+def one_order_of_heads(options: Mapping[str, Any]) -> None:
+    """Refuse, of a scorer with ``draws`` or ``parts``, a greedy schedule of several draws or of neurons.
+
+    Raises OptionError.
+    """
+    if not options["recompute"]:
+        return
+    if (draws := options.get("draws", 1)) > 1:
+        raise OptionError(f"a greedy schedule needs one draw, not {draws}: use draws=1")
+    if options.get("parts", "heads") != "heads":
+        raise OptionError("a greedy schedule removes heads only: use parts=heads, or recompute=0")
 
 
 @dataclass(frozen=True)

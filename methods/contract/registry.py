@@ -17,6 +17,8 @@ from methods.contract.schedule import Schedule
 from methods.contract.trace import Trace
 from methods.contract.view import View
 
+Check = Callable[[Mapping[str, Any]], None] | None
+
 
 @dataclass(frozen=True)
 class Method:
@@ -34,6 +36,7 @@ class Method:
     training_free: whether a joint method makes its weights from the calibration set, without training.
     own_number: ``function(view) -> int``, the number of units that a selector keeps if it is given no budget; None
         where it needs one.
+    check: ``function(options)`` that raises OptionError for values of options that do not go together.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Method:
     batch_dependent: Mapping[str, Any] | None = None
     training_free: bool = False
     own_number: Callable[[View], int] | None = None
+    check: Check = None
 
     @property
     def trains(self) -> bool:
@@ -71,7 +75,7 @@ class Method:
 
         ``recover`` is among them only where it is not ``none``.
 
-        Raises OptionError for an unknown name or a value that is not valid.
+        Raises OptionError for an unknown name, a value that is not valid, and values that do not go together.
         """
         known = {**self.options} if self.shape == "joint" else {**self.options, RECOVER.name: RECOVER}
         for name in given:
@@ -81,6 +85,8 @@ class Method:
                 raise OptionError(f"method {self.name} has no option {name!r}; {hint}")
         values = {name: option.default for name, option in self.options.items()} | dict(self.presets)
         values |= {name: known[name].parse(value) for name, value in given.items()}
+        if self.check is not None:
+            self.check(values)
         return {name: value for name, value in values.items() if (name, value) != (RECOVER.name, RECOVER.default)}
 
     def is_control(self, options: Mapping[str, Any]) -> bool:
@@ -127,6 +133,7 @@ def scorer(
     control: bool = False,
     variants: Variants = None,
     batch_dependent: Mapping[str, Any] | None = None,
+    check: Check = None,
 ):
     """Register ``function(view, *, option=default, ...) -> importance`` as a scorer.
 
@@ -138,6 +145,8 @@ def scorer(
     variants: names for combinations of options, such as ``{"inverse-ae": {"inverse": True}}``.
     batch_dependent: options with which the importance of a head depends on how texts are batched, ``{}`` if it always
         does. All other importances must not.
+    check: ``function(options)`` that raises OptionError for values that do not go together, given the value of every
+        option by name, so that a run refuses them before it trains a model.
 
     Raises ValueError if a name is taken or not valid, or a parameter is no keyword, OptionError (a ValueError) if a
     default or a variant is not valid, and TypeError for an option that is not annotated.
@@ -148,7 +157,8 @@ def scorer(
         if taken := own.keys() & shared.keys():
             raise ValueError(f"method {name!r}: the schedule already has an option {', '.join(sorted(taken))}")
         method = Method(name, "scorer", function, own | shared, source, control, name)
-        _add(replace(method, controls={"inverse": [True]}, batch_dependent=batch_dependent), variants)
+        method = replace(method, controls={"inverse": [True]}, batch_dependent=batch_dependent, check=check)
+        _add(method, variants)
         return function
 
     return register
@@ -175,12 +185,13 @@ def selector(
     recover: str = "none",
     neurons: Mapping[str, Sequence[Any]] | None = None,
     own_number: Callable[[View], int] | None = None,
+    check: Check = None,
 ):
     """Register ``function(view, keep, *, option=default, ...) -> mask`` as a selector.
 
     keep: the budget, as a number of units. The mask is (units,) bool, true for the ``keep`` units that are kept, one at
         least of each site that cannot run without any head: ``view.heads.best(importance, keep)`` sees to that.
-    source, control, variants: as for ``scorer``.
+    source, control, variants, check: as for ``scorer``.
     recover: default of the option ``recover``.
     neurons: values of options with which it removes neurons too, such as ``{"parts": ["both"]}``. It returns a Kept
         then, and takes the share of the units that ``keep`` leaves out for a share of units and neurons together, to
@@ -193,7 +204,8 @@ def selector(
     def register(function):
         method = Method(name, "selector", function, _signature_options(name, function, 2), source, control, name)
         presets = {RECOVER.name: recover} if recover != RECOVER.default else {}
-        _add(replace(method, presets=presets, neurons=neurons or {}, own_number=own_number), variants)
+        method = replace(method, presets=presets, neurons=neurons or {}, own_number=own_number, check=check)
+        _add(method, variants)
         return function
 
     return register
@@ -227,13 +239,14 @@ def joint(
     controls: Mapping[str, Sequence[Any]] | None = None,
     variants: Variants = None,
     training_free: bool = False,
+    check: Check = None,
 ):
     """Register ``function(view, budgets, *, option=default, ...) -> iterator of Trained`` as a joint method.
 
     It trains gates, weights of copies of the model or both on ``view.training``, and yields one Trained per budget, a
     number of units to keep, in the order of ``budgets``. Its cost is recorded as training, not as scoring.
 
-    source, control, variants: as for ``scorer``.
+    source, control, variants, check: as for ``scorer``.
     controls: values of options that make it a control, such as ``{"choice": ["random"]}``.
     training_free: it trains nothing, but makes new weights from the calibration set, in closed form or by a few passes,
         and does not use ``view.training``. Its cost is recorded as scoring, and it is compared with methods whose
@@ -244,7 +257,7 @@ def joint(
 
     def register(function):
         method = Method(name, "joint", function, _signature_options(name, function, 2), source, control, name)
-        _add(replace(method, controls=controls or {}, training_free=training_free), variants)
+        _add(replace(method, controls=controls or {}, training_free=training_free, check=check), variants)
         return function
 
     return register

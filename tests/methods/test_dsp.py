@@ -110,9 +110,10 @@ def test_a_model_taken_as_it_is_has_no_other_start(tiny):
         train("dsp-joint", view_with(tiny, 3), [4], start="pretrained")
 
 
-def test_frozen_weights_start_from_the_tasks_model(tiny):
-    with pytest.raises(OptionError, match="start=pretrained trains the weights"):
-        train("dsp-pipelined", view_with(tiny, 3), [4], start="pretrained")
+def test_frozen_weights_start_from_the_tasks_model():
+    for name, options in ("dsp-pipelined", {}), ("dsp-joint", {"frozen": True}), ("ste", {"frozen": True}):
+        with pytest.raises(OptionError, match="start=pretrained trains the weights"):
+            METHODS[name].configure({"start": "pretrained", **options})
 
 
 @pytest.mark.parametrize(("epochs", "steps"), [(0, 4), (1, 3), (2, 6), (0.01, 1)])

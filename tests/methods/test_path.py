@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bench.measure.cost import counting
-from methods import OptionError
+from methods import METHODS, OptionError
 from methods.calibration.quadratic import fit_quadratic
 from methods.heads import gated
 from methods.michel import michel
@@ -185,9 +185,10 @@ def test_random_gates_do_not_depend_on_how_texts_are_batched(tiny, along):
     torch.testing.assert_close(*found)
 
 
-def test_an_order_is_signed(tiny):
+def test_an_order_is_signed():
     with pytest.raises(OptionError, match="signed=false goes with"):
-        path(tiny.random_view("bert"), signed=False)
+        METHODS["path"].configure({"signed": "false"})
+    assert METHODS["path"].configure({"signed": "false", "along": "all"})["signed"] is False
 
 
 def test_gates_are_closed_by_up_to_twice_what_a_round_removes(tiny, monkeypatch):

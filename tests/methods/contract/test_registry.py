@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 
@@ -111,6 +111,22 @@ def test_invalid_values_are_refused(name, given, expected):
     assert str(error.value) == f"option {name}={given}: expected {expected}"
 
 
+def test_values_that_do_not_go_together_are_refused():
+    def check(options):
+        if options["count"] < options["size"]:
+            raise OptionError(f"count={options['count']}: expected size={options['size']} at least")
+
+    for decorator in scorer, selector, joint:
+        METHODS.pop("example", None)
+        decorator("example", source="nowhere", check=check)(example)
+        assert METHODS["example"].configure({"count": "1"})["count"] == 1  # the default of size is 1
+        with pytest.raises(OptionError, match="count=1: expected size=2 at least"):
+            METHODS["example"].configure({"count": "1", "size": "2"})
+    with pytest.raises(OptionError, match="expected size=2"):
+        register("another", variants={"fewest": {"count": 1, "size": 2}}, check=check)
+    assert not {"another", "fewest"} & METHODS.keys()
+
+
 def test_an_unknown_option_names_the_nearest():
     method = register()
     with pytest.raises(OptionError, match=r"method example has no option 'cuont'; did you mean count\?"):
@@ -208,14 +224,18 @@ def test_a_label_shows_what_differs_in_a_stable_order():
 def test_a_label_is_read_back():
     for method in list(METHODS.values()):
         options = method.configure({})
-        options |= {name: not value for name, value in options.items() if isinstance(value, bool)}
+        changed: dict[str, Any] = {name: not value for name, value in options.items() if isinstance(value, bool)}
         highest = {name: option.highest for name, option in method.options.items()}
         numbers = {name: value for name, value in options.items() if type(value) in (int, float)}
-        options |= {name: value + 2 if highest[name] is None else highest[name] for name, value in numbers.items()}
-        if "recompute" in options and {"draws", "parts"} & options.keys():
-            options["recompute"] = 0  # several draws, and neurons, are scored once
-        (spec,) = parse_methods(method.label(options))
-        assert (spec.name, spec.options) == (method.name, options)
+        changed |= {name: value + 2 if highest[name] is None else highest[name] for name, value in numbers.items()}
+        for some in (changed, *({name: value} for name, value in changed.items()), {}):
+            try:
+                given = method.configure(some)
+            except OptionError:  # they do not go together
+                assert method.check is not None
+                continue
+            (spec,) = parse_methods(method.label(given))
+            assert (spec.name, spec.options) == (method.name, given)
 
 
 def without_default(view, *, x: Annotated[int, "x"]): ...
