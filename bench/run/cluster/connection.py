@@ -37,12 +37,8 @@ def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
 
     A local cluster listens on 127.0.0.1 only and ends with this process. Raises InputError where there is no cluster.
     """
-    address = options.address
-    try:
-        _knock(address)
-    except OSError as error:
-        raise InputError(f"{_silent(address)}: {first_line(error)}") from error
-    with _environment(address):
+    _knock(options.address)  # again, as planning takes its time
+    with _environment(options.address):
         ray = _connect(options, jobs)
         try:
             yield
@@ -51,7 +47,7 @@ def connected(options: ClusterOptions, jobs: int) -> Iterator[None]:
 
 
 def check(address: str) -> None:
-    """Raise InputError where Ray is missing, or nothing can be at the address. Asks nobody."""
+    """Raise InputError where Ray is missing, or nothing listens at the address."""
     if importlib.util.find_spec("ray") is None:
         raise InputError("--engine ray needs Ray: python -m pip install 'headbench[cluster]'")
     if address.startswith(OUTSIDE) and importlib.util.find_spec("grpc") is None:  # Ray says it in many lines
@@ -61,6 +57,7 @@ def check(address: str) -> None:
     known = address in ("", "auto") or (host and port.isdecimal() and 0 < int(port) <= LAST_PORT)
     if not known:
         raise InputError(f"--address {address}: expected auto, HOST:PORT or ray://HOST:PORT")
+    _knock(address)
 
 
 @contextmanager
@@ -131,10 +128,14 @@ def _has_token() -> bool:
 
 
 def _knock(address: str) -> None:
-    """Raise OSError where nothing listens at ``HOST:PORT``. Ray would try for minutes."""
+    """Raise InputError where nothing listens at ``HOST:PORT``. Ray would try for minutes."""
     host, port = _host_and_port(address)
-    if host:
+    if not host:
+        return
+    try:
         socket.create_connection((host, int(port)), PATIENCE).close()
+    except OSError as error:
+        raise InputError(f"{_silent(address)}: {first_line(error)}") from error
 
 
 def _host_and_port(address: str) -> tuple[str, str]:

@@ -72,6 +72,6 @@ def test_an_address_that_can_be_none(complaint, unplanned, address):
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: headbench[cluster]")
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
-def test_an_address_without_a_cluster(complaint, address):
+def test_an_address_without_a_cluster(complaint, unplanned, address):
     said = complaint(*RUN, "--engine", "ray", "--address", address)
     assert said.startswith(f"--address {address}: no cluster answers there: ")
