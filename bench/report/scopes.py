@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from bench.analysis.budgets import Budget, Fit, answer, loss_budgets, size_budgets, time_budgets
 from bench.analysis.machines import machines
 from bench.analysis.naming import count
 from bench.analysis.quality import ACCURACY, CHANCE_ERRORS, quality_name
-from bench.analysis.trade_offs import TradeOffs, sharing_levels, trade_offs
+from bench.analysis.trade_offs.budgets import Budget, Fit, answer, loss_budgets, size_budgets, time_budgets
+from bench.analysis.trade_offs.levels import TradeOffs, sharing_levels, trade_offs
 from bench.records.schema import TaskKey
 from bench.report.board import Board
 from bench.report.links import task_slug

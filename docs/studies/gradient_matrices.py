@@ -26,7 +26,7 @@ from bench.cli.parser import Parser
 from bench.measure.view import view_of
 from bench.records.errors import InputError
 from bench.report.figures.canvas import cell_map, name_cells
-from bench.report.figures.change_map import change_map
+from bench.report.figures.heads.change_map import change_map
 from bench.suites.cells import heads_of, open_task
 from bench.suites.plugins import load_plugins, quiet_libraries
 from bench.suites.validate import task_spec
@@ -88,7 +88,7 @@ def compared(view: View, removed: int) -> tuple[Norms, Norms, list[int]]:
 
 
 def drawn(before: Norms, after: Norms, title: str) -> Any:
-    """A row of maps for each part: before, after, and the change in per cent (``bench.report.figures.change_map``)."""
+    """A row of maps for each part: before, after, and the change in per cent (``change_map``)."""
     wide, layers = max(map(len, before.query)), len(before.query)
     figure = empty_figure(3 * (0.75 + 0.3 * wide), 3 * (0.55 + 0.22 * layers))
     figure.suptitle(title, fontsize=9.5)

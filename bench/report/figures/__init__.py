@@ -1,5 +1,5 @@
-"""Records and statistics in, pictures out: ``gallery`` and ``head_gallery`` list them, the other modules draw them with
-matplotlib.
+"""Records and statistics in, pictures out: ``gallery`` and ``heads.gallery`` list them, the other modules draw them
+with matplotlib.
 
 Knows nothing of pages.
 """

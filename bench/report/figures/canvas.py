@@ -21,6 +21,7 @@ TITLE_ROW, LETTER = 0.16, 0.073  # inches of a line of a title, and of one of it
 LEGEND_LETTER, LEGEND_LINE = 0.068, 0.48  # inches of a letter of a legend, and of the line and the gaps beside a name
 LONGEST = 28  # characters of a name in a figure
 OTHERS = "others"  # the name of all that has no look of its own
+LEVEL = 0.5  # share of heads removed at which figures show which heads are kept, and how gates were trained
 FAINTEST = 0.06  # opacity of a cell of value 0
 FILLED = 0.93  # side of a cell that is filled; the rest parts it from the next
 

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.analysis.budgets import evenly
 from bench.analysis.curves import curve, removes
 from bench.analysis.stats.across import performance_profile
+from bench.analysis.trade_offs.budgets import evenly
 from bench.records.schema import FinishedRecord
 from bench.report.figures.canvas import OTHERS, canvas, legend, short
 from bench.report.figures.lines import Line

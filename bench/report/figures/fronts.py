@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from matplotlib.transforms import ScaledTranslation
 
-from bench.analysis.points import Mean, Point
+from bench.analysis.trade_offs.points import Mean, Point
 from bench.report.figures.canvas import OTHERS, canvas, legend, short
 from bench.report.figures.looks import DASHES
 from bench.report.figures.names import NamedPoint, name_points

@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from bench.analysis.budgets import SIZE, fronts_of, random_points
 from bench.analysis.comparing.controls import chooses_at_random
 from bench.analysis.curves import curve
-from bench.analysis.points import Point
+from bench.analysis.trade_offs.fronts import SIZE, fronts_of, random_points
+from bench.analysis.trade_offs.points import Point
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board, keeps_all
 from bench.report.figures import curves as curve_figures
@@ -18,7 +18,7 @@ from bench.report.figures import fronts as front_figures
 from bench.report.figures import lines
 from bench.report.figures import ranks as rank_figures
 from bench.report.figures import traces as trace_figures
-from bench.report.figures.head_gallery import LEVEL
+from bench.report.figures.canvas import LEVEL
 from bench.report.figures.looks import Look, Looks, highlighted
 from bench.report.figures.picture import FORMS, Picture, picture
 from bench.report.figures.quality_axis import QualityAxis

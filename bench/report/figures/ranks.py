@@ -9,11 +9,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.analysis.budgets import front
 from bench.analysis.comparing.controls import chooses_at_random
 from bench.analysis.costs import cost_in_passes
 from bench.analysis.kinds import KINDS, RECOVERED, TRAINED
 from bench.analysis.naming import count
+from bench.analysis.trade_offs.fronts import front
 from bench.report.board import Board, role
 from bench.report.figures.canvas import canvas, short
 from bench.report.figures.looks import FIRST, MARKERS

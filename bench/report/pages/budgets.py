@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.analysis.budgets import Budget, Fit
 from bench.analysis.kinds import KINDS
 from bench.analysis.naming import all_of_one_model, number_of_seeds, seeds_in_words
-from bench.analysis.points import Point
+from bench.analysis.trade_offs.budgets import Budget, Fit
+from bench.analysis.trade_offs.points import Point
 from bench.report.board import Board
 from bench.report.figures import gallery
 from bench.report.figures.picture import Picture

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from bench.analysis.budgets import evenly
 from bench.analysis.kinds import KINDS
+from bench.analysis.trade_offs.budgets import evenly
 from bench.records.schema import TaskKey
 from bench.report.board import Board
-from bench.report.figures import head_gallery, head_maps
+from bench.report.figures.heads import gallery as head_gallery
+from bench.report.figures.heads import maps as head_maps
 from bench.report.figures.looks import control
 from bench.report.files import Files, files_of
 from bench.report.kept import Kept, kept

@@ -10,7 +10,8 @@ from bench.analysis.naming import all_of_one_model, count
 from bench.analysis.quality import CHANCE_ERRORS
 from bench.report.area_orders import area_orders
 from bench.report.board import Board, removes_heads, role
-from bench.report.figures import gallery, head_gallery, lines
+from bench.report.figures import gallery, lines
+from bench.report.figures.heads import gallery as head_gallery
 from bench.report.figures.looks import Looks, control
 from bench.report.files import Files, files_of
 from bench.report.left_out import curves_left_out, methods_left_out

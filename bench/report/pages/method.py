@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bench.analysis.kinds import KINDS, kind
 from bench.report.board import Board, removes_heads, role
-from bench.report.figures import gallery, head_gallery
+from bench.report.figures import gallery
+from bench.report.figures.heads import gallery as head_gallery
 from bench.report.figures.looks import GREY, Looks
 from bench.report.files import Files, files_of
 from bench.report.links import slug

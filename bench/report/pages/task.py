@@ -9,7 +9,8 @@ from bench.analysis.quality import quality_name
 from bench.records.schema import TaskKey
 from bench.report.agreement import agreement, pairs
 from bench.report.board import Board
-from bench.report.figures import gallery, head_gallery
+from bench.report.figures import gallery
+from bench.report.figures.heads import gallery as head_gallery
 from bench.report.figures.looks import Looks, control, standing_out
 from bench.report.files import Files, files_of
 from bench.report.links import heads_file, task_slug

@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from bench.analysis.budgets import (
+from bench.analysis.kinds import KINDS, titled
+from bench.analysis.naming import count, fixed, p_equals
+from bench.analysis.stats.signflip import samples_needed
+from bench.analysis.trade_offs.budgets import (
     ALPHA,
     ROUNDING,
     Budget,
     Fit,
     best_first,
     evenly,
-    fronts_of,
     size_of_smallest,
     within,
 )
-from bench.analysis.kinds import KINDS, titled
-from bench.analysis.naming import count, fixed, p_equals
-from bench.analysis.points import Mean, Point
-from bench.analysis.stats.signflip import samples_needed
-from bench.analysis.trade_offs import TradeOffs
+from bench.analysis.trade_offs.fronts import fronts_of
+from bench.analysis.trade_offs.levels import TradeOffs
+from bench.analysis.trade_offs.points import Mean, Point
 from bench.report.links import method_link, records_link
 from bench.report.tables.table import Cell, Heading, Table, name, number
 

@@ -10,7 +10,7 @@ from bench.analysis.stats.across import Estimate, improvement_over, seed_bootstr
 from bench.analysis.stats.orders import stability
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board
-from bench.report.figures.heads import kept_by_layer, mean_heads, modules_of
+from bench.report.figures.heads.kept import kept_by_layer, mean_heads, modules_of
 from bench.report.links import method_link, records_link, slug, task_link, task_slug
 from bench.report.standing import Standing
 from bench.report.tables.metrics import metric_tables

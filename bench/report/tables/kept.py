@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bench.analysis.kinds import titled
-from bench.report.figures.heads import mean_heads
+from bench.report.figures.heads.kept import mean_heads
 from bench.report.kept import Kept, heads_kept
 from bench.report.links import method_link
 from bench.report.tables.table import Cell, Heading, Table, name

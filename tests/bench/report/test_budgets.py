@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from bench.__main__ import main
-from bench.analysis.budgets import Budget, answer, size_of_smallest
-from bench.analysis.points import Mean
-from bench.analysis.trade_offs import trade_offs
+from bench.analysis.trade_offs.budgets import Budget, answer, size_of_smallest
+from bench.analysis.trade_offs.levels import trade_offs
+from bench.analysis.trade_offs.points import Mean
 from bench.report.board import read
 from bench.report.pages import budgets as page_of_budgets
 from bench.report.pages.budgets import budget_pages

@@ -15,9 +15,9 @@ from safetensors.numpy import load_file
 from bench.__main__ import main
 from bench.measure.view import view_of
 from bench.report.board import read
-from bench.report.figures.change_map import change_map
+from bench.report.figures.heads.change_map import change_map
+from bench.report.figures.heads.score_changes import ScoreChange, score_change, score_changes
 from bench.report.figures.picture import MUTED, SERIES
-from bench.report.figures.score_changes import ScoreChange, score_change, score_changes
 from bench.suites.cells import open_task
 from methods import METHODS
 from methods.heads.surgery.shrink import shrink, working_copy

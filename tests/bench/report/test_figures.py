@@ -25,7 +25,7 @@ from bench.report.figures import gallery, lines
 from bench.report.figures import ranks as rank_figures
 from bench.report.figures.canvas import canvas, short, told_apart
 from bench.report.figures.curves import BOXES, boxes
-from bench.report.figures.heads import BUDGETS, kept_by_layer, kept_shares, layers_by_budget, open_gates
+from bench.report.figures.heads.kept import BUDGETS, kept_by_layer, kept_shares, layers_by_budget, open_gates
 from bench.report.figures.looks import GREY, MARKERS, Look, looks, standing_out
 from bench.report.figures.picture import PAPER, SERIES, STYLE, picture
 from bench.report.figures.published import PaperCurve, paper_curves

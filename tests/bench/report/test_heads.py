@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from bench.report.figures.head_maps import FAINTEST, STEPS, bitmap, size
-from bench.report.figures.layers import layers_by_kind
+from bench.report.figures.heads.layers import layers_by_kind
+from bench.report.figures.heads.maps import FAINTEST, STEPS, bitmap, size
 from bench.report.kept import heads_kept, kept
 from bench.report.pages.heads import heads_page
 

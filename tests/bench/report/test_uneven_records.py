@@ -12,7 +12,7 @@ from bench.report.area_orders import area_orders
 from bench.report.board import Board, read
 from bench.report.figures import gallery, lines
 from bench.report.figures.curves import boxes
-from bench.report.figures.heads import heat_maps, layers_by_budget
+from bench.report.figures.heads.kept import heat_maps, layers_by_budget
 from bench.report.figures.looks import looks
 from bench.report.figures.quality_axis import QualityAxis
 from bench.report.leaderboard import markdown, summary

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.analysis.budgets import Budget, answer
-from bench.analysis.pooled_times import ALIKE, pooled_speedups
-from bench.analysis.trade_offs import trade_offs
+from bench.analysis.trade_offs.budgets import Budget, answer
+from bench.analysis.trade_offs.levels import trade_offs
+from bench.analysis.trade_offs.pooled_times import ALIKE, pooled_speedups
 
 SEEDS = 5
 assert_close = partial(np.testing.assert_allclose, rtol=1e-6)  # records keep seven digits of a second

@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.analysis.costs import forward_speedups
 from bench.analysis.curves import parameters_removed, removes
-from bench.analysis.points import Own, Speedups, mean_of
+from bench.analysis.trade_offs.points import Own, Speedups, mean_of
 
 ALIKE = 0.01  # share of the parameters by which models of one shape may differ: a recovery may add biases
 

@@ -9,15 +9,15 @@ from bench.records.protocol import count_at
 from bench.records.schema import TaskKey
 from bench.report.agreement import Agreement
 from bench.report.board import Board
-from bench.report.figures import heads as head_figures
-from bench.report.figures import layers as layer_figures
-from bench.report.figures import score_changes as change_figures
-from bench.report.figures.change_map import LEGEND
+from bench.report.figures.canvas import LEVEL
+from bench.report.figures.heads import kept as kept_figures
+from bench.report.figures.heads import layers as layer_figures
+from bench.report.figures.heads import score_changes as change_figures
+from bench.report.figures.heads.change_map import LEGEND
 from bench.report.figures.picture import Picture, picture
 from bench.report.kept import Kept
 from bench.report.links import slug, task_slug
 
-LEVEL = 0.5  # share of heads removed at which maps show what is kept
 PANELS = 6  # levels in the figure of heads by layer
 
 
@@ -25,13 +25,13 @@ def heat_maps(board: Board, task: TaskKey, labels: Sequence[str]) -> list[Pictur
     """Heads kept at ``LEVEL``; none where that was not measured."""
     cells = {label: board.of(task, label) for label in labels}
     middle = {label: count_at(LEVEL, records[0].result.units) for label, records in cells.items()}
-    if all(head_figures.kept_shares(records, middle[label]) is None for label, records in cells.items()):
+    if all(kept_figures.kept_shares(records, middle[label]) is None for label, records in cells.items()):
         return []
     caption = (
         f"Heads kept with {100 * LEVEL:.0f} % of them removed, by method: one row per attention module, the first at "
         "the top; the fuller its colour, the larger the share of seeds (and draws) that keep the head."
     )
-    draw = partial(head_figures.heat_maps, cells, f"{board.name(task)}: heads kept at {100 * LEVEL:.0f} %", LEVEL)
+    draw = partial(kept_figures.heat_maps, cells, f"{board.name(task)}: heads kept at {100 * LEVEL:.0f} %", LEVEL)
     return [picture(f"kept-{task_slug(task)}", "Heads kept", caption, draw)]
 
 
@@ -42,7 +42,7 @@ def layers(board: Board, task: TaskKey, label: str) -> Picture:
         f"layers-{slug(label)}-{task_slug(task)}",
         f"Heads that {label} keeps in each layer",
         f"{name}: heads that {label} keeps in each layer at each budget, mean over seeds.",
-        partial(head_figures.layers_by_budget, board.of(task, label), f"{name}, {label}: heads kept by layer"),
+        partial(kept_figures.layers_by_budget, board.of(task, label), f"{name}, {label}: heads kept by layer"),
     )
 
 
@@ -69,7 +69,7 @@ def agreements(board: Board, task: TaskKey, found: Agreement) -> Picture:
     )
     if found.unordered:
         caption += f" Without a removal order: {', '.join(found.unordered)}."
-    draw = partial(head_figures.agreements, found, f"{board.name(task)}: agreement of removal orders")
+    draw = partial(kept_figures.agreements, found, f"{board.name(task)}: agreement of removal orders")
     return picture(f"agreement-{task_slug(task)}", "Agreement of removal orders", caption, draw)
 
 
@@ -93,11 +93,11 @@ def gates(board: Board) -> list[Picture]:
     pictures = []
     for label in board.labels:
         own = {board.name(task): board.of(task, label) for task in board.tasks}
-        if reported := {name: records for name, records in own.items() if head_figures.open_gates(records)}:
+        if reported := {name: records for name, records in own.items() if kept_figures.open_gates(records)}:
             caption = (
                 f"Gates that {label} leaves open under each weight of its penalty: mean and range over the seeds in "
                 "which that weight was tried."
             )
-            draw = partial(head_figures.penalties, reported, label)
+            draw = partial(kept_figures.penalties, reported, label)
             pictures.append(picture(f"gates-{slug(label)}", f"Gates that {label} leaves open", caption, draw))
     return pictures

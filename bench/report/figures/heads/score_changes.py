@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from bench.records.arrays import read_arrays
 from bench.records.schema import FinishedRecord
 from bench.report.figures.canvas import canvas, name_cells
-from bench.report.figures.change_map import change_map
-from bench.report.figures.heads import by_layer, modules_of
+from bench.report.figures.heads.change_map import change_map
+from bench.report.figures.heads.kept import by_layer, modules_of
 
 NAME = "scores.0"  # of the first draw
 
@@ -44,7 +44,7 @@ def score_change(records: Mapping[Path, FinishedRecord]) -> ScoreChange | None:
 
 
 def score_changes(found: ScoreChange, title: str) -> Figure:
-    """A map of the changes with a row for each layer (``bench.report.figures.change_map``)."""
+    """A map of the changes with a row for each layer (``bench.report.figures.heads.change_map``)."""
     wide, layers = max(found.shape), len(found.shape)
     figure, axis = canvas(title, "head", "layer", (max(4.4, 0.75 + 0.42 * wide), 0.85 + 0.24 * layers))
     removed = np.isin(np.arange(len(found.change)), found.removed)

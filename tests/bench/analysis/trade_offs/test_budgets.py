@@ -9,22 +9,20 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bench.analysis.budgets import (
+from bench.analysis.stats.pairs import difference, holm
+from bench.analysis.trade_offs.budgets import (
     MOST,
     Budget,
     answer,
     evenly,
-    front,
-    fronts_of,
     loss_budgets,
-    random_points,
     size_budgets,
     time_budgets,
     within,
 )
-from bench.analysis.points import Cost, Mean, Point, Unpruned
-from bench.analysis.stats.pairs import difference, holm
-from bench.analysis.trade_offs import TradeOffs
+from bench.analysis.trade_offs.fronts import front, fronts_of, random_points
+from bench.analysis.trade_offs.levels import TradeOffs
+from bench.analysis.trade_offs.points import Cost, Mean, Point, Unpruned
 from bench.records.schema import TaskKey
 
 COARSE = st.integers(0, 6).map(float)  # so that many are equal

@@ -12,9 +12,9 @@ from bench.analysis.curves import removes_parameters
 from bench.analysis.kinds import kind
 from bench.analysis.machines import makers
 from bench.analysis.naming import seeds_in_words, short_names
-from bench.analysis.points import Cost, Point, Unpruned, batches_of, cost_of, points_of, unpruned_of
-from bench.analysis.pooled_times import pooled_speedups
 from bench.analysis.quality import quality_name
+from bench.analysis.trade_offs.points import Cost, Point, Unpruned, batches_of, cost_of, points_of, unpruned_of
+from bench.analysis.trade_offs.pooled_times import pooled_speedups
 from bench.analysis.usual_seeds import most_frequent, usual_seeds
 from bench.records.schema import FinishedRecord, TaskKey
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from bench.analysis.budgets import evenly
+from bench.analysis.trade_offs.budgets import evenly
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord
 from bench.report.agreement import Agreement

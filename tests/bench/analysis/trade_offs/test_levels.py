@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from bench.analysis.points import Mean, Point
 from bench.analysis.stats.across import mean_of_tasks, seed_bootstrap
-from bench.analysis.trade_offs import sharing_levels, trade_offs
+from bench.analysis.trade_offs.levels import sharing_levels, trade_offs
+from bench.analysis.trade_offs.points import Mean, Point
 
 SEEDS = 6
 REMOVED = (0, 2, 6, 8)

@@ -35,8 +35,8 @@ class Point:
 
     removed, left: shares of its units removed, and of all parameters left. lost: points of quality. megabytes: NaN as a
     mean over several models. speedups: of a forward pass by batch size, relative to the unpruned model, pooled as
-    ``bench.analysis.pooled_times`` says; a batch size that was not timed in every seed is missing. losses: for each
-    task the points lost in each seed, (seeds,), which ``lost`` is the mean of.
+    in ``pooled_speedups``; a batch size that was not timed in every seed is missing. losses: for each task the points
+    lost in each seed, (seeds,), which ``lost`` is the mean of.
     """
 
     label: str

@@ -1,25 +1,24 @@
-"""Which methods fit a budget, how far each is behind the best of its kind, and which points no other one beats."""
+"""Which methods fit a budget, and how far each is behind the best of its kind."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, inf, isfinite
+from math import ceil, isfinite
 from typing import Literal, TypeVar
 
 import numpy as np
 
 from bench.analysis.kinds import KINDS
-from bench.analysis.points import Mean, Point
 from bench.analysis.stats.pairs import Difference, adjusted, difference
-from bench.analysis.trade_offs import TradeOffs
+from bench.analysis.trade_offs.levels import TradeOffs
+from bench.analysis.trade_offs.points import Mean, Point
 
 ALPHA = 0.05
 Number = TypeVar("Number", int, float)
 ROUNDING = 1e-9
 MOST = 8  # budgets of size
-SIZE = "parameters"  # the axis of fronts by size
 ALIKE = 0.01  # share of the parameters by which sizes may differ at most and be one budget
 TIMES = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)  # shares of the unpruned model's time
 LOSSES = (1.0, 2.0, 5.0, 10.0)  # points
@@ -108,10 +107,10 @@ def best_first(found: TradeOffs, points: Sequence[Point], budget: Budget) -> lis
 def size_of_smallest(found: TradeOffs, points: Sequence[Point]) -> Budget:
     """The budget of size that the smallest of ``points`` meets, and those alike, as recovery may add a few biases."""
     sizes = [point.left for label in found.methods for point in found.points[label]]
-    return Budget("left", min(point.left for point in points) + _alike(sizes))
+    return Budget("left", min(point.left for point in points) + tolerance(sizes))
 
 
-def _alike(sizes: Sequence[float]) -> float:
+def tolerance(sizes: Sequence[float]) -> float:
     """By how much sizes may differ and be one budget: less than ``ALIKE`` where all of them are near each other."""
     return min(ALIKE, (max(sizes) - min(sizes)) / (2 * MOST)) if sizes else 0.0
 
@@ -136,7 +135,7 @@ def size_budgets(found: TradeOffs) -> list[Budget]:
     points = (point for label in found.methods for point in found.points[label])
     sizes = sorted((ceil(1000 * point.left - ROUNDING) / 1000 for point in points), reverse=True)
     largest: list[float] = []
-    alike = _alike(sizes)
+    alike = tolerance(sizes)
     for size in sizes:
         if not largest or size < largest[-1] - alike - ROUNDING:
             largest.append(size)
@@ -162,58 +161,3 @@ def evenly(values: Sequence[Number], most: int) -> list[Number]:
     """At most so many of ``values``, the first and the last among them, evenly spread."""
     places = np.linspace(0, len(values) - 1, min(len(values), most)).round().astype(int)
     return [values[place] for place in places]
-
-
-def front(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> list[int]:
-    """Indices of the points that none beats, which would be no larger in ``x`` and in ``y`` and smaller in one.
-
-    By x, then y. Points that are equal in both stay together.
-    """
-    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    order = np.lexsort((y, x))
-    kept: list[int] = []
-    for place in order:
-        last = kept[-1] if kept else None
-        if last is None or y[place] < y[last] or (y[place] == y[last] and x[place] == x[last]):
-            kept.append(int(place))
-    return kept
-
-
-def _grouped(values: Sequence[float], alike: float) -> list[float]:
-    """For each of ``values`` the smallest one from which it, and all between, differ by ``alike`` at most."""
-    groups: dict[float, float] = {}
-    first = -inf
-    for value in sorted(values):
-        first = value if value > first + alike + ROUNDING else first
-        groups[value] = first
-    return [groups[value] for value in values]
-
-
-def random_points(found: TradeOffs) -> dict[str, tuple[Point, ...]]:
-    """By kind the points of the control that chooses at random or, of several, of the one that loses least."""
-    chosen: dict[str, tuple[Point, ...]] = {}
-    by_loss = sorted(
-        found.random, key=lambda label: (float(np.mean([p.lost.value for p in found.points[label]])), label)
-    )
-    for label in by_loss:
-        chosen.setdefault(found.kinds[label], found.points[label])
-    return chosen
-
-
-def fronts_of(found: TradeOffs) -> dict[str, dict[str, list[Point]]]:
-    """By axis (``parameters``, or ``b8`` for the time at batch 8) and kind the points that no other one beats.
-
-    Sizes that differ no more than those of one budget (``size_budgets``) count as the same.
-    """
-    alike = _alike([point.left for label in found.methods for point in found.points[label]])
-    axes = {SIZE: Budget("left", inf)} | {f"b{batch}": Budget("time", inf, batch) for batch in found.batches}
-    fronts: dict[str, dict[str, list[Point]]] = {}
-    for axis, budget in axes.items():
-        for own in KINDS:
-            points = [p for label in found.methods if found.kinds[label] == own for p in found.points[label]]
-            points = [point for point in points if isfinite(budget.of(point).value)]
-            at = [budget.of(point).value for point in points]
-            best = front(_grouped(at, alike if axis == SIZE else 0.0), [point.lost.value for point in points])
-            if points:
-                fronts.setdefault(axis, {})[own] = [points[place] for place in best]
-    return fronts
