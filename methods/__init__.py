@@ -5,8 +5,9 @@ A new method is one file in this folder, or a module of another package that an 
 Methods know the model, calibration batches and a loss (:class:`View`); they know no task and no record.
 """
 
+from methods.contract.method import Method
 from methods.contract.options import AtLeast, AtMost, OptionError
-from methods.contract.registry import METHODS, Kept, Method, Trained, joint, scorer, selector
+from methods.contract.registry import METHODS, Kept, Trained, joint, scorer, selector
 from methods.contract.schedule import Importance
 from methods.contract.view import Batch, Training, View
 

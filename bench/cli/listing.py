@@ -20,8 +20,8 @@ from bench.suites.needs import look_for, named
 from bench.suites.plugins import task_plugin_fault
 from bench.suites.suite import Suite
 from methods import METHODS, Method
-from methods.contract.options import plain
-from methods.contract.registry import RECOVER, Option
+from methods.contract.method import RECOVER
+from methods.contract.options import Option, plain
 from methods.contract.schedule import Schedule
 from tasks.contract import TASKS
 from tasks.errors import TaskError

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from bench.cli.listing import SCHEDULE, kind_of, meaning, shows
 from bench.suites.plugins import load_plugins
 from methods import METHODS, Method
+from methods.contract.method import RECOVER
 from methods.contract.options import Option, plain
-from methods.contract.registry import RECOVER
 
 INTRO = """\
 # Methods

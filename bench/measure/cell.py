@@ -28,8 +28,8 @@ from bench.records.provenance import provenance
 from bench.records.schema import CellInfo, FailedRecord, FinishedRecord, Record
 from bench.suites.cells import Cell, open_task, origin_of
 from methods import METHODS
+from methods.contract.method import RECOVER
 from methods.contract.origin import at, own_line
-from methods.contract.registry import RECOVER
 from methods.contract.side_effects import no_side_effects
 from methods.heads import HeadMap
 from methods.recovery.choosing import choose

@@ -36,7 +36,7 @@ from bench.suites.cells import calibration_source, check_start, open_task
 from methods import METHODS, OptionError
 from methods.contract.choice import Choice
 from methods.contract.choosing import MethodError
-from methods.contract.registry import RECOVER
+from methods.contract.method import RECOVER
 from methods.contract.schedule import NonFiniteScore
 from methods.contract.side_effects import SideEffect, no_side_effects
 from methods.heads import HeadMap, UnsupportedArchitecture, kept_heads, unpruned_heads

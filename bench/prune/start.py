@@ -12,7 +12,7 @@ from bench.prune.options import PruneOptions
 from bench.prune.uniform import check_expressible, even_units_to_keep
 from bench.records.errors import InputError
 from bench.suites.cells import heads_of
-from methods.contract.registry import RECOVER
+from methods.contract.method import RECOVER
 from methods.heads import HeadMap
 from methods.heads.surgery.rebuild import description, unpruned_neurons
 from tasks.contract import Task

@@ -13,7 +13,7 @@ from torch import nn
 
 from bench.suites.parse import MethodSpec
 from methods import METHODS
-from methods.contract.registry import RECOVER
+from methods.contract.method import RECOVER
 from methods.heads import HeadMap, UnsupportedArchitecture, find_mlps
 from methods.heads.mechanisms.every import modules_used
 from tasks.digest import digest_of_source, modules_below, source_of

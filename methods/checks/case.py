@@ -16,8 +16,8 @@ from methods import METHODS, Importance, Kept, Method, View
 from methods.checks.isolation import isolated
 from methods.checks.tiny_models import TINY_MODELS, TinyModel
 from methods.contract.choosing import Selection
+from methods.contract.method import RECOVER
 from methods.contract.origin import own_line
-from methods.contract.registry import RECOVER
 from methods.contract.schedule import Schedule
 from methods.recovery.choosing import select
 

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from methods.contract.choice import Choice
-from methods.contract.registry import Method, Trained
+from methods.contract.method import RECOVER, Method
+from methods.contract.registry import Trained
 from methods.contract.schedule import NonFiniteScore, Schedule, Trajectory, trajectories
 from methods.contract.side_effects import count_hooks
 from methods.contract.view import View
@@ -67,9 +68,12 @@ class Selection:
 def choose(method: Method, options: Mapping[str, Any], view: View, removed: Sequence[int]) -> Iterator[Draw]:
     """The choices of ``method`` with ``removed`` units gone (ascending): draw by draw, and one by one within each.
 
-    Raises NonFiniteScore, which names the method and the head; ValueError for a wrong mask; whatever the method raises,
-    but no OSError: that would read as an error of the run itself, such as a full disk.
+    Raises NonFiniteScore, which names the method and the head; ValueError for a wrong mask, or for options by which
+    weights are recovered or neurons removed; whatever the method raises, but no OSError: that would read as an error of
+    the run itself, such as a full disk.
     """
+    if RECOVER.name in options or method.splits_budget(options):
+        raise ValueError(f"{method.label(options)}: use methods.recovery.choosing, which recovers weights too")
     if (most := max(removed, default=0)) > view.heads.removable:
         raise ValueError(
             f"{most} units cannot be removed: {view.heads.removable} of {len(view.heads)} can, as "

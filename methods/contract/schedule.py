@@ -11,7 +11,7 @@ from torch import Tensor
 
 from methods.contract.options import AtLeast, OptionError
 from methods.contract.view import View
-from methods.heads.finding.mlps import check_names, find_mlps
+from methods.heads.finding.mlps import Mlp, check_names, find_mlps
 from methods.heads.surgery.shrink import shrink, working_copy
 
 
@@ -123,8 +123,9 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
         ]
     if importance.neurons is None:
         return paths
-    check_names(find_mlps(view.model), importance.neurons, "importances of neurons")
-    layers = {name: _neuron_orders(name, values, plan) for name, values in importance.neurons.items()}
+    mlps = find_mlps(view.model)
+    check_names(mlps, importance.neurons, "importances of neurons")
+    layers = {mlp.name: _neuron_orders(mlp, importance.neurons[mlp.name], plan) for mlp in mlps}
     draws = {len(paths)} if importance.units is not None else set()
     draws |= {len(layer) for layer in layers.values()}
     if len(draws) != 1:
@@ -167,13 +168,16 @@ def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Sche
         keep[next_removed] = False
 
 
-def _neuron_orders(name: str, scores: Tensor, plan: Schedule) -> Tensor:
+def _neuron_orders(mlp: Mlp, scores: Tensor, plan: Schedule) -> Tensor:
     """Removal orders of a layer's neurons, (draws, width)."""
-    _check_real(scores, f"the importance of neurons of {name}", "(width,)")
+    _check_real(scores, f"the importance of neurons of {mlp.name}", f"({mlp.width},)")
+    if scores.dim() not in (1, 2) or 0 in scores.shape or scores.shape[-1] != mlp.width:
+        shape = tuple(scores.shape)
+        raise ValueError(f"importance of neurons of {mlp.name} of shape {shape}, expected ({mlp.width},)")
     scores = scores.detach().double().cpu().reshape(-1, scores.shape[-1])
     if not scores.isfinite().all():
         neuron = int((~scores.isfinite()).nonzero()[0, 1])
-        raise NonFiniteScore(f"importance {scores[:, neuron].tolist()} for neuron {neuron} of {name}")
+        raise NonFiniteScore(f"importance {scores[:, neuron].tolist()} for neuron {neuron} of {mlp.name}")
     return (scores * (-1 if plan.inverse else 1)).argsort(dim=1, stable=True)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from methods.contract import choosing
 from methods.contract.choice import Choice
 from methods.contract.choosing import Draw, Selection
-from methods.contract.registry import RECOVER, Method
+from methods.contract.method import RECOVER, Method
 from methods.contract.view import View
 from methods.recovery.recover import How, recover
 
@@ -49,7 +49,8 @@ def _with_neurons(method: Method, own: Mapping[str, Any], view: View, removed: S
         return kept.mask
 
     # Only of a control is the number of units not checked.
-    for draw in choosing.choose(dataclasses.replace(method, function=mask_of, control=True), own, view, removed):
+    asked = dataclasses.replace(method, function=mask_of, control=True, neurons={})
+    for draw in choosing.choose(asked, own, view, removed):
         choices = (
             (count, dataclasses.replace(choice, neurons=left))
             for (count, choice), left in zip(draw.choices, neurons, strict=True)

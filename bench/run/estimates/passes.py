@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from bench.run.estimates.shapes import Shape
 from bench.suites.parse import MethodSpec
 from methods import METHODS
-from methods.contract.registry import RECOVER
+from methods.contract.method import RECOVER
 from methods.heads import HeadMap
 from methods.recovery.recover import HELD_OUT
 

@@ -125,9 +125,12 @@ class HeadMap:
         """The mask that keeps the ``keep`` most important units: BoolTensor (units,). Ties go to the lower index.
 
         importance: (units,). left: (units,) bool, the units to choose from, all by default. Each never-empty site that
-        has units left keeps its best one, if ``keep`` is as many as there are such sites.
+        has units left keeps its best one, if ``keep`` is as many as there are such sites. Raises ValueError for more
+        units than there are to choose from, or fewer than none.
         """
         order = torch.cat(self.removal_order(importance, left))
+        if not 0 <= keep <= len(order):
+            raise ValueError(f"{keep} units cannot be kept: there are {len(order)} to choose from")
         return torch.zeros(len(self), dtype=torch.bool).index_fill(0, order[len(order) - keep :], True)
 
     def removal_order(

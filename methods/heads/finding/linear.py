@@ -15,9 +15,13 @@ Linear = nn.Linear | Conv1D
 
 
 def is_linear(module: nn.Module) -> bool:
-    """Whether ``module`` is a plain linear layer; a subclass (adapters, quantisation) may compute something else."""
+    """Whether ``module`` is a plain linear layer; a subclass (adapters, quantisation) may compute something else.
+
+    So may one whose weight is made anew for each pass, from other parameters, as by ``torch.nn.utils.prune``.
+    """
     kind = type(module)
-    return kind in (nn.Linear, Conv1D) or f"{kind.__module__}.{kind.__qualname__}" in SAME
+    plain = kind in (nn.Linear, Conv1D) or f"{kind.__module__}.{kind.__qualname__}" in SAME
+    return plain and {"weight", "bias"} <= module._parameters.keys()
 
 
 def features(linear: Linear) -> tuple[int, int]:

@@ -52,7 +52,10 @@ class Mlp:
 
 
 def find_mlps(model: nn.Module) -> tuple[Mlp, ...]:
-    """Every feed-forward layer of ``model``, in the order in which the model registers them; tied layers count once.
+    """The feed-forward layers of ``model``, in the order in which the model registers them; tied layers count once.
+
+    They are known by the names of their projections (``MLP_LAYOUTS``). Others are not found, and stay whole: among them
+    routed experts whose weights are one parameter, beside which a shared expert may be found.
 
     Raises UnsupportedArchitecture if there is none, or if the shapes of a layer's projections do not fit together.
     """

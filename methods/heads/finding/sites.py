@@ -88,7 +88,8 @@ def _site(path: str, layout: Layout, modules: dict[str, nn.Module]) -> Site:
     for linear in (*projections.values(), *(part(path, each) for each in layout.follow)):
         if linear in modules and not is_linear(modules[linear]):
             kind = type(modules[linear]).__name__
-            raise UnsupportedArchitecture(f"{name} at {path}: {linear} is a {kind}, not a plain linear layer")
+            made = " whose weight or bias is made anew for each pass" if kind in ("Linear", "Conv1D") else ""
+            raise UnsupportedArchitecture(f"{name} at {path}: {linear} is a {kind}{made}, not a plain linear layer")
     widths = _widths(path, module, layout)
     head_dim = widths["value"]
     output = projections.pop("output")

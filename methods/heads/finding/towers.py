@@ -24,16 +24,21 @@ def parts_of(model: nn.Module, modules: Mapping[str, nn.Module]) -> dict[str, li
 def _text_towers(model: nn.Module, modules: Mapping[str, nn.Module]) -> list[str]:
     """Paths of the models with the configuration for texts; none where that is the model's own, or not one alone."""
     config: Any = getattr(model, "config", None)
-    try:
-        text = config.get_text_config()
-    except (AttributeError, ValueError):  # no model of transformers, or one with several
-        return []
-    if type(text) is type(config):
+    text = text_config(config)
+    if text is None or type(text) is type(config):
         return []
     from transformers import PreTrainedModel  # takes two seconds
 
     models = {path: each for path, each in modules.items() if isinstance(each, PreTrainedModel)}
     return [path for path, each in models.items() if type(each.config) is type(text)]
+
+
+def text_config(config: Any) -> Any:
+    """The part of a configuration that is for texts, which may be all of it; None where there is none, or several."""
+    try:
+        return config.get_text_config()
+    except (AttributeError, ValueError):
+        return None
 
 
 def _part(path: str, towers: Collection[str]) -> str:

@@ -83,7 +83,7 @@ def first_token(inputs: dict[str, Any], batch: int, length: int) -> Tensor:
 def last_token(inputs: dict[str, Any], batch: int, length: int) -> Tensor:
     """Position of each example that most decoders classify by, (batch,): the last one that is not padding."""
     mask = inputs.get("attention_mask")
-    if mask is None:
+    if mask is None or mask.shape != (batch, length):  # of frames before a convolution, or of pairs of tokens
         return torch.full((batch,), length - 1)
     places: Tensor = (mask != 0) * torch.arange(length, device=mask.device)
     return places.argmax(1)

@@ -11,7 +11,7 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from methods.heads.finding.layout import UnsupportedArchitecture
-from methods.heads.finding.linear import Linear, select_inputs, select_outputs, update_features
+from methods.heads.finding.linear import Linear, features, select_inputs, select_outputs, update_features
 from methods.heads.finding.mlps import Mlp, check_names, find_mlps
 from methods.heads.surgery.remove import replace_parameters
 
@@ -34,8 +34,8 @@ def remove_neurons(
     narrowed: dict[int, nn.Parameter] = {}
     for mlp in mlps:
         rows = kept[mlp.name]
-        if len(rows) < mlp.width and getattr(model.get_submodule(mlp.name), "activation_sparsity", False):
-            raise UnsupportedArchitecture(f"{mlp.name} compares each neuron with the mean of all: keep every neuron")
+        if len(rows) < mlp.width and (mixing := _mixing(model.get_submodule(mlp.name), mlp)):
+            raise UnsupportedArchitecture(f"{mlp.name} {mixing}: keep every neuron")
         outputs = torch.cat([rows, rows + mlp.width]) if mlp.halves else rows
         for name in mlp.inputs:
             narrowed |= select_outputs(cast(Linear, model.get_submodule(name)), outputs)
@@ -51,6 +51,24 @@ def remove_neurons(
         if not isinstance(output, nn.Linear) and not len(kept[mlp.name]):
             output.forward = MethodType(_forward_without_inputs, output)
     return smaller
+
+
+def _mixing(holder: nn.Module, mlp: Mlp) -> str:
+    """How what one neuron gives depends on others; empty where it does not.
+
+    A norm over the neurons cannot be told by its width from one over hidden states where both are as wide.
+    """
+    if getattr(holder, "activation_sparsity", False):
+        return "compares each neuron with the mean of all"
+    output = cast(nn.Module, holder.get_submodule(mlp.output.removeprefix(f"{mlp.name}.")))
+    if features(cast(Linear, output))[1] == mlp.width:
+        return ""
+    over = [name for name, each in holder.named_children() if [*_shapes(each)] == [(mlp.width,)]]
+    return f"has a norm over all neurons ({over[0]})" if over else ""
+
+
+def _shapes(module: nn.Module) -> set[tuple[int, ...]]:
+    return {tuple(parameter.shape) for parameter in module.parameters()}
 
 
 def _forward_without_inputs(self: Conv1D, x: torch.Tensor) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import sys
 from functools import partial
 from typing import Any
 
@@ -65,9 +66,7 @@ def call_no_kernel(module: Any) -> None:
     On a GPU, scaled_dot_product_attention of no heads gives None, fails in the backward pass or ends the process. The
     choice is read from the configuration, which all layers share, so the module gets a copy.
     """
-    from transformers import AttentionInterface  # takes two seconds
-
-    AttentionInterface.register(WITHOUT_HEADS, attend_without_heads)
+    _register()
     config = vars(module).get("config")
     if isinstance(config, PretrainedConfig):
         module.config = copy.copy(config)
@@ -75,6 +74,16 @@ def call_no_kernel(module: Any) -> None:
     elif isinstance(config, SiteConfig):
         module.config = copy.copy(config)
         module.config._attn_implementation = WITHOUT_HEADS
+
+
+def _register() -> None:
+    from transformers import AttentionInterface  # takes two seconds
+
+    AttentionInterface.register(WITHOUT_HEADS, attend_without_heads)
+
+
+if "transformers.modeling_utils" in sys.modules:  # as where a pickled model without heads imports what it needs
+    _register()
 
 
 def count_cached_tokens(module: nn.Module, args: tuple, kwargs: dict[str, Any], output: Any) -> None:

@@ -17,6 +17,7 @@ from methods.heads.finding.layout import UnsupportedArchitecture
 from methods.heads.finding.mlps import find_mlps
 from methods.heads.finding.site import Site
 from methods.heads.finding.sites import find_sites
+from methods.heads.finding.towers import text_config
 from methods.heads.surgery.head_counts import kept_heads
 from methods.heads.surgery.neurons import remove_neurons
 from methods.heads.surgery.remove import keep_heads, replace_parameters
@@ -49,7 +50,7 @@ def own_config(model: PreTrainedModel) -> PretrainedConfig:
     Where a checkpoint has other ones than its input embeddings, transformers loads them, whatever is configured.
     """
     config, outputs = copy.deepcopy(model.config), model.get_output_embeddings()
-    composite = config.get_text_config() is not config  # of which a part may have both embeddings
+    composite = text_config(config) is not config  # of which a part may have both embeddings
     if not composite and outputs is not None and outputs.weight is not model.get_input_embeddings().weight:
         config.tie_word_embeddings = False
     return config

@@ -32,8 +32,9 @@ def remove_heads(
     Unless ``in_place``, the model is not changed. The smaller model has parameters of its own, but those that do not
     shrink share the memory of the model's, so it takes little more. Backward gives a shared parameter of the smaller
     model its own memory before an optimizer can change it, so the smaller model can be trained and the model stays as
-    it is. Any other change in place (training of the model itself, ``load_state_dict``, buffers) shows in both; use
-    ``copy.deepcopy`` where that matters. Hooks are copied too, so call this outside of ``gated`` and ``observed``.
+    it is. Any other change in place (training of the model itself, gradients set by hand, ``load_state_dict``,
+    buffers) shows in both; use ``copy.deepcopy`` where that matters. Hooks are copied too, so call this outside of
+    ``gated`` and ``observed``.
 
     Raises ValueError for a mask of another shape or dtype, or for ``heads`` of another model, and
     UnsupportedArchitecture for a layer that would lose all its heads and cannot run without (``Site.never_empty``).

@@ -16,7 +16,7 @@ from bench.records.storage.current import finished, read_current
 from methods import Trained, View
 from methods.contract.choice import Choice
 from methods.contract.choosing import choose
-from methods.contract.registry import Method
+from methods.contract.method import Method
 from methods.heads import HeadMap
 
 JOINT = '''

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from methods import Importance, Trained, View
-from methods.contract.choosing import MethodError, select
-from methods.contract.registry import Method
+from methods import METHODS, Importance, Trained, View
+from methods.contract.choosing import MethodError, choose, select
+from methods.contract.method import Method
 from methods.heads import HeadMap, find_mlps
 
 REMOVED = (0, 3, 8)
@@ -115,6 +115,27 @@ def test_importances_of_neurons_are_checked_likewise(scorer, view, given):
     neurons = {mlp.name: given(mlp.width) for mlp in find_mlps(view.model)}
     with pytest.raises(ValueError, match=r"the importance of neurons of \S+ is (a list|of torch.complex64), expected "):
         select(scorer(lambda view: Importance(None, neurons)), {}, view, REMOVED)
+
+
+@pytest.mark.parametrize("shape", [lambda width: (), lambda width: (width + 1,), lambda width: (2, 3, width)])
+def test_importances_of_neurons_have_one_entry_for_each(scorer, view, shape):
+    neurons = {mlp.name: torch.ones(shape(mlp.width)) for mlp in find_mlps(view.model)}
+    with pytest.raises(ValueError, match=r"importance of neurons of \S+ of shape \(.*\), expected \(\d+,\)"):
+        select(scorer(lambda view: Importance(None, neurons)), {}, view, REMOVED)
+
+
+def test_recovery_and_neurons_of_a_selector_are_asked_for_elsewhere(view):
+    for name, options in ("kwon", {}), ("kwon", {"recover": "none", "parts": "both"}), ("michel", {"recover": "bias"}):
+        method = METHODS[name]
+        with pytest.raises(ValueError, match=f"{name}.*: use methods.recovery.choosing"):
+            select(method, method.configure(options), view, REMOVED)
+
+
+def test_choices_are_nested_where_each_keeps_part_of_the_one_before(selector, view):
+    """By that the smaller models of a curve are made each from the one before."""
+    nested = selector(lambda view, keep: torch.arange(8) < keep)
+    crossing = selector(lambda view, keep: torch.arange(8) < keep if keep != 5 else torch.arange(8) >= 3)
+    assert [next(choose(method, {}, view, [0, 3, 5])).nested for method in (nested, crossing)] == [True, False]
 
 
 def test_a_mask_that_is_a_list_is_refused(selector, view):

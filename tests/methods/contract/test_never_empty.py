@@ -14,7 +14,7 @@ from methods import METHODS, View
 from methods.cahp import complementary
 from methods.checks.tiny import LABELS, SIZES
 from methods.contract.choosing import choose
-from methods.contract.registry import Method
+from methods.contract.method import Method
 from methods.contract.schedule import Schedule, trajectories
 from methods.heads import HeadMap, UnsupportedArchitecture, remove_heads
 from methods.recovery.choosing import select

@@ -11,8 +11,8 @@ import pytest
 from bench.__main__ import main
 from bench.suites.parse import parse_methods
 from methods import METHODS, AtLeast, AtMost, OptionError, joint, scorer, selector
+from methods.contract.method import RECOVER
 from methods.contract.options import Option, plain
-from methods.contract.registry import RECOVER
 
 
 @pytest.fixture(autouse=True)
@@ -174,6 +174,11 @@ def test_a_name_can_be_given_on_the_command_line(name):
         with pytest.raises(ValueError, match=f"method '{name}': a name consists of letters, digits"):
             register(**wrong)
     assert not {"example", name} & METHODS.keys()
+
+
+def test_a_variant_may_leave_recovery_out():
+    selector("tuned", source="nowhere", recover="scale", variants={"plain": {"recover": "none"}})(example)
+    assert METHODS["tuned"].configure({})["recover"] == "scale" and "recover" not in METHODS["plain"].configure({})
 
 
 def test_variants_are_presets():

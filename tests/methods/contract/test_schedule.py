@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from methods.contract.schedule import Importance, NonFiniteScore, Schedule, Trajectory, trajectories
-from methods.heads import find_mlps, remove_heads
+from methods.heads import find_mlps, remove_heads, remove_neurons
 
 FEW = st.sampled_from([0.0, -0.0, 1.0, 2.0, -3.0])  # few values, so that there are ties
 VALUE = st.one_of(FEW, st.floats(-1e30, 1e30))
@@ -257,9 +257,11 @@ def test_many_ties_go_by_index(tiny, plan):
 @given(width=st.integers(1, 12), removed=st.integers(0, 8), seed=st.integers(0, 99), inverse=st.booleans())
 def test_every_layer_loses_the_same_share_of_its_neurons(equal, width, removed, seed, inverse):
     first, second = (mlp.name for mlp in find_mlps(equal.model))
-    scores = {first: torch.rand(width), second: torch.rand(2 * width)}
+    whole = width_of(equal)
+    model = remove_neurons(equal.model, {first: range(width), second: range(whole)})
+    scores = {first: torch.rand(width), second: torch.rand(whole)}
     importance = Importance(torch.arange(8.0), scores)
-    (result,) = trajectories(lambda view: importance, equal, Schedule(inverse=inverse))
+    (result,) = trajectories(lambda view: importance, replace(equal, model=model), Schedule(inverse=inverse))
     assert result.units_kept(removed, 8).sum() == 8 - removed
     kept = result.neurons_kept(removed, 8)
     for name, mask in kept.items():
@@ -274,14 +276,21 @@ def neurons(view, scores):
     return {mlp.name: scores for mlp in find_mlps(view.model)}
 
 
+def width_of(view):
+    """Neurons of its feed-forward layers, which all have as many."""
+    return find_mlps(view.model)[0].width
+
+
 def test_neurons_alone_leave_every_head(equal):
-    (result,) = trajectories(lambda view: Importance(None, neurons(view, torch.rand(4))), equal, Schedule())
+    (result,) = trajectories(
+        lambda view: Importance(None, neurons(view, torch.rand(width_of(view)))), equal, Schedule()
+    )
     assert result.units_kept(8, 8).all() and not any(kept.any() for kept in result.neurons_kept(8, 8).values())
     assert Trajectory(torch.arange(8)).neurons_kept(4, 8) is None
 
 
 def test_draws_of_units_and_of_neurons_go_together(equal):
-    units, widths = torch.rand(3, 8), torch.rand(3, 5)
+    units, widths = torch.rand(3, 8), torch.rand(3, width_of(equal))
     results = trajectories(lambda view: Importance(units, neurons(view, widths)), equal, Schedule())
     for draw, result in enumerate(results):
         assert result.order.tolist() == units[draw].argsort().tolist()
@@ -295,8 +304,9 @@ def test_invalid_importances_are_refused(equal):
         trajectories(lambda view: Importance(None), equal, Schedule())
     with pytest.raises(ValueError, match="removes heads only"):
         trajectories(lambda view: Importance(torch.rand(8)), equal, Schedule(recompute=1))
+    missing = torch.zeros(width_of(equal)).index_fill(0, torch.tensor([1]), math.nan)
     with pytest.raises(NonFiniteScore, match=r"neuron 1 of bert\.encoder\.layer\.0"):
-        trajectories(lambda view: Importance(None, neurons(view, torch.tensor([0, math.nan]))), equal, Schedule())
+        trajectories(lambda view: Importance(None, neurons(view, missing)), equal, Schedule())
     for names in [], ["bert.encoder.layer.0"], ["bert.encoder.layer.0", "bert.encoder.layer.1", "other"]:
         with pytest.raises(ValueError, match="importances of neurons must list every feed-forward layer and no other"):
             trajectories(

@@ -8,6 +8,7 @@ import transformers as t
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn.utils import prune
 
 from methods.heads import HeadMap, UnsupportedArchitecture, gated, remove_heads
 from methods.heads.finding.numbers import may_count_heads
@@ -72,6 +73,30 @@ def test_what_is_no_exact_unit_is_refused(zoo):
             heads.kept(mask)
     with pytest.raises(ValueError, match="unit must be one of"):
         HeadMap.of(zoo.model("bert"), unit="head")
+
+
+def test_as_many_units_are_kept_as_there_are_to_choose_from(zoo):
+    heads = HeadMap.of(zoo.model("bert"))
+    importance, left = torch.rand(len(heads)), torch.arange(len(heads)) < 4
+    assert [int(heads.best(importance, keep).sum()) for keep in (0, 3, len(heads))] == [0, 3, len(heads)]
+    assert torch.equal(heads.best(importance, 4, left), left)
+    for keep, some in (len(heads) + 1, None), (5, left), (-1, None):
+        with pytest.raises(ValueError, match=rf"{keep} units cannot be kept: there are \d+ to choose from"):
+            heads.best(importance, keep, some)
+
+
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_weights_that_are_made_anew_for_each_pass_are_refused(zoo, name):
+    """As ``torch.nn.utils.prune`` makes them: what is cut would come back at its full size."""
+    model = zoo.model("bert")
+    query = model.get_submodule(HeadMap.of(model).sites[0].name).query
+    prune.l1_unstructured(query, name, amount=0.5)
+    with pytest.raises(
+        UnsupportedArchitecture, match="query is a Linear whose weight or bias is made anew for each pass"
+    ):
+        HeadMap.of(model)
+    prune.remove(query, name)
+    assert HeadMap.of(model)
 
 
 def test_unknown_architectures_are_refused(zoo):

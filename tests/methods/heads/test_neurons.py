@@ -200,3 +200,11 @@ def test_neurons_that_depend_on_others_are_refused():
     with pytest.raises(UnsupportedArchitecture, match=r"layers\.0\.mlp compares each neuron with the mean"):
         remove_neurons(model, keep)
     remove_neurons(model, keep | {"layers.0.mlp": range(first.intermediate_size)})
+
+
+def test_a_norm_over_all_neurons_is_refused():
+    model = build("kosmos_2_5_text_model", narrow=True)
+    mlps = find_mlps(model)
+    remove_neurons(model, {mlp.name: range(mlp.width) for mlp in mlps})
+    with pytest.raises(UnsupportedArchitecture, match=r"ffn has a norm over all neurons \(ffn_layernorm\): keep every"):
+        remove_neurons(model, {mlp.name: range(1, mlp.width) for mlp in mlps})

@@ -14,6 +14,7 @@ import transformers as t
 from methods.heads import HeadMap, find_mlps, load_pruned, remove_heads, remove_neurons, save_pruned
 from methods.heads.surgery.rebuild import description, neuron_counts, unpruned_neurons
 from tests.fixtures.slow import slow_cases
+from tests.methods.heads.small_models import build
 
 IN_A_NEW_PROCESS = """
 import sys, torch
@@ -55,6 +56,24 @@ def test_saved_models_come_back(zoo, family, tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted(
         f"{name}{again}" for name in ("random", "no head in the first site", "all kept") for again in ("", " again")
     )
+
+
+@pytest.mark.slow
+def test_a_pickled_model_without_heads_in_a_layer_runs_in_a_new_process(zoo, tmp_path):
+    model, batch = zoo.model("llama"), zoo.batch("llama")
+    smaller = remove_heads(model, zoo.masks(HeadMap.of(model))["no head in the first site"])
+    with torch.no_grad():
+        torch.save((smaller, batch, smaller(**batch).logits), tmp_path / "model")
+    read = "import sys, torch; model, batch, expected = torch.load(sys.argv[1], weights_only=False)"
+    command = [sys.executable, "-c", f"{read}; torch.testing.assert_close(model(**batch).logits, expected)"]
+    subprocess.run([*command, str(tmp_path / "model")], check=True, cwd=Path(__file__).parents[3])
+
+
+def test_a_model_with_several_configurations_for_texts_comes_back(tmp_path):
+    model = build("musicgen", narrow=True)
+    save_pruned(remove_heads(model, HeadMap.of(model).full_mask()), tmp_path / "model")
+    loaded = load_pruned(tmp_path / "model").state_dict()
+    assert all(torch.equal(loaded[name], value) for name, value in model.state_dict().items())
 
 
 @pytest.mark.slow

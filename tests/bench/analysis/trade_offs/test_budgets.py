@@ -99,7 +99,7 @@ def test_methods_are_compared_with_the_best_of_their_kind_as_pairs_with_holms_co
     own = {each.label: each for each in points[:4]}
     assert [fit.point.label for fit in (best, *others)] == sorted(own, key=lambda label: own[label].lost.value)
     assert (best.more, best.p) == (None, None)
-    expected = [difference(fit.point.losses, best.point.losses, tests=3) for fit in others]
+    expected = [difference(fit.point.losses, best.point.losses) for fit in others]
     assert [fit.more for fit in others] == pytest.approx([each.mean for each in expected])
     assert [fit.p for fit in others] == pytest.approx(holm([each.p for each in expected]))
     assert [fit.shown_apart for fit in others] == [fit.p is not None and fit.p <= 0.05 for fit in others]

@@ -80,6 +80,18 @@ def test_blocks_below_a_change_are_passed_over(zoo, family):
         assert len(calls) >= len(heads.sites)
 
 
+@torch.no_grad()
+def test_a_mask_of_pairs_of_tokens_says_nothing_of_the_last_one(zoo):
+    model, batch = zoo.model("llama"), zoo.batch("llama")
+    pairs = torch.ones(len(batch["input_ids"]), 1, *[batch["input_ids"].shape[1]] * 2).tril().log()
+    expected = model(input_ids=batch["input_ids"], attention_mask=pairs).logits
+    heads = HeadMap.of(model)
+    with restarting(model, heads) as restart:
+        for _ in range(2):
+            zoo.assert_close(model(input_ids=batch["input_ids"], attention_mask=pairs).logits, expected)
+            restart.changed(1)
+
+
 @pytest.mark.parametrize("fit", [0, 1, 2])
 @torch.no_grad()
 def test_batches_that_do_not_fit_run_in_full(zoo, fit):
