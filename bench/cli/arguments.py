@@ -110,8 +110,8 @@ def _prune(parsers) -> None:
         "--keep",
         required=True,
         metavar="0.5|50%|N|auto",
-        help="share (0.5 or 50%%) or number of units to keep (1 is one unit); with parts=both, heads and neurons of as "
-        "many parameters; auto: as many as the method chooses",
+        help="share (0.5 or 50%%) or number of units to keep (1 is one unit); with parts=both, a share of "
+        "the parameters of both; auto: as many as the method chooses",
     )
     add(
         "--uniform",
@@ -236,7 +236,7 @@ def _unpack(parsers) -> None:
 
 
 def _gguf(parsers) -> None:
-    parser = flags.add_verb(parsers, "gguf", "write a pruned Llama as a GGUF file, for llama.cpp", verbs.gguf)
+    parser = flags.add_verb(parsers, "gguf", "write a pruned Llama or Mistral as a GGUF file, for llama.cpp", verbs.gguf)
     parser.add_argument("folder", type=types.path, help="pruned checkpoint")
     like = "GGUF file of the unpruned model, with weights of 16 or 32 bits"
     parser.add_argument("--like", required=True, type=types.path, metavar="FILE", help=like)
