@@ -236,7 +236,8 @@ def _unpack(parsers) -> None:
 
 
 def _gguf(parsers) -> None:
-    parser = flags.add_verb(parsers, "gguf", "write a pruned Llama or Mistral as a GGUF file, for llama.cpp", verbs.gguf)
+    summary = "write a pruned Llama or Mistral as a GGUF file, for llama.cpp"
+    parser = flags.add_verb(parsers, "gguf", summary, verbs.gguf)
     parser.add_argument("folder", type=types.path, help="pruned checkpoint")
     like = "GGUF file of the unpruned model, with weights of 16 or 32 bits"
     parser.add_argument("--like", required=True, type=types.path, metavar="FILE", help=like)

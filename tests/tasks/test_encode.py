@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from tasks.builtin.model import build
 from tasks.data import encode as module
 from tasks.data.dataset import Dataset, Example
-from tasks.data.encode import batches, encode, padding_id
+from tasks.data.encode import Encoded, batches, encode, median_length, padding_id
 
 WORDS = ("a", "b", "c", "d")
 ALL = Example((" ".join(WORDS),), 0)
@@ -64,6 +64,16 @@ def test_many_examples_keep_their_order(monkeypatch):
     rows = [Example((word,), place % 2) for place, word in enumerate("abcdabcdab")]
     whole = [TOKENIZER(*row.texts)["input_ids"] for row in rows]
     assert [row.tokens["input_ids"] for row in encode(rows, TOKENIZER, 8)] == whole
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=12), st.integers(1, 20))
+def test_examples_of_median_length_are_from_the_middle_and_as_many_as_asked_for(lengths, size):
+    encoded = [Encoded({"input_ids": [0] * length}, 0) for length in lengths]
+    found = [len(each.tokens["input_ids"]) for each in median_length(encoded, size)]
+    ordered = sorted(lengths)
+    left = (len(ordered) - size) // 2
+    assert len(found) == size
+    assert found == ordered[left : left + size] if size <= len(ordered) else {*found} == {*lengths}
 
 
 def test_no_examples_give_no_batches():

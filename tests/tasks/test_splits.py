@@ -81,6 +81,12 @@ def test_nothing_but_a_training_split_is_divided_like_a_single_file(texts):
     assert split({"train": rows(texts)}) == split({"all": rows(texts)})
 
 
+def test_an_example_that_moves_to_another_split_makes_another_data_set():
+    rows = [Example((str(number),), number % 2) for number in range(6)]
+    one, other = (Dataset("d", ("no", "yes"), rows[:end], rows[end:5], rows[5:]) for end in (3, 2))
+    assert one.fingerprint != other.fingerprint
+
+
 def test_undivided_rows_go_80_10_10():
     data = disjoint("data", {"all": rows([f"text {number}" for number in range(5000)])}, ())
     assert [round(len(getattr(data, name)) / 5000, 1) for name in SPLITS] == [0.8, 0.1, 0.1]

@@ -104,6 +104,12 @@ def test_size_and_speed_are_those_at_half(figures):
     assert got["speedup1"] == 2.0  # median 3 over median 1.5
 
 
+def test_each_batch_size_has_its_own_speed(figures):
+    samples = {str(batch): {"0": [ratio], "4": [1.0]} for batch, ratio in ((1, 2.0), (8, 3.0), (32, 4.0))}
+    got = figures(measured={"latency": {"samples": samples}})
+    assert [got[f"speedup{batch}"] for batch in (1, 8, 32)] == [2.0, 3.0, 4.0]
+
+
 def test_generation_is_compared_at_half_and_where_amp_gives_it(figures):
     generation = {"samples": {"0": [9.0], "4": [3.0]}, "prompt": 12, "new": 8}
     got = figures(measured={"generation": generation})

@@ -86,6 +86,17 @@ def test_the_command_of_the_card_asks_for_the_same(prune, tmp_path, flags, metho
         assert getattr(again, name) == getattr(asked, name), name
 
 
+def test_the_command_has_every_option_that_is_not_the_usual_one():
+    (method,) = parse_methods("magnitude")
+    task = TaskSpec(task="classification", model="org/model", data="org/data")
+    options = PruneOptions(
+        task, method, "4", Path("small"), 3, 64, "train", 0.5, "cpu", uniform=True, export="onnx-int8"
+    )
+    again = parse(shlex.split(command(options))[1:])
+    found = [again.keep, again.seed, again.calibration, again.calibration_from, again.training]
+    assert found == ["4", 3, 64, "train", 0.5] and (again.uniform, again.export) == (True, "onnx-int8")
+
+
 def test_the_card_says_which_words_of_the_command_are_paths(prune, tmp_path, tiny_model, tiny_data):
     (tmp_path / "copies").mkdir()
     (tmp_path / "copies" / "tiny").symlink_to(tiny_model)

@@ -40,6 +40,14 @@ def _megabytes(card):
     return [float(each) for each in re.search(r"MB \(2\^20 bytes\) *\| +([\d.]+) +\| +([\d.]+)", card).groups()]
 
 
+@pytest.mark.parametrize(
+    ("asked", "half"), [({}, torch.bfloat16), ({"dtype": "float32"}, None), ({"finetune": True}, None)]
+)
+def test_a_type_that_is_asked_for_is_kept_and_so_is_that_of_training(halved, asked, half):
+    spec = TaskSpec(task="harness", model=str(halved(torch.bfloat16)), **asked)
+    assert half_of(SimpleNamespace(spec=spec)) == half
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_weights_that_nothing_changed_are_saved_as_they_were(prune, halved, tmp_path, dtype):
     whole = halved(dtype)

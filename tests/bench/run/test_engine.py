@@ -128,7 +128,6 @@ def comes_back_twice() -> int:
     return 7
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def leave_something_behind() -> None:
     isolation._changed = True
 
@@ -146,6 +145,7 @@ def test_no_job_goes_to_a_process_that_ends_as_an_earlier_one_left_something_beh
         assert len(done) == 4 and not any(each.died or each.crashed for each in done), done
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_a_job_that_comes_back_twice_has_one_outcome():
     """The second would be taken for that of the next job, and its process for one that takes jobs."""
     jobs = [comes_back_twice, partial(time.sleep, 1), partial(pow, 2, 1), partial(pow, 2, 2)]

@@ -9,10 +9,14 @@ import sys
 import pytest
 
 from bench.__main__ import main
+from bench.suites import cells
+from bench.suites.cells import plan
+from bench.suites.files import load_suite
 from bench.suites.keys import modules_of, shared_code
 from bench.suites.plugins import load_plugins
 from methods import METHODS
 from tasks import digest
+from tasks.contract import TASKS
 from tasks.digest import digest_of_source
 from tests.fixtures.slow import slow_cases
 
@@ -66,7 +70,8 @@ def test_a_package_that_does_not_load_is_named_in_one_line(place, plugin, capsys
     plugin("raise ImportError('no module today')")
     assert place.run("--methods", "none") == 0
     said = r"entry point 'third_party_\d+' of package third_party_\d+ does not load: ImportError: no module today .*\n"
-    assert re.fullmatch("headbench: warning: " + said, capsys.readouterr().err)
+    warned = [line for line in capsys.readouterr().err.splitlines(True) if line.startswith("headbench:")]
+    assert re.fullmatch("headbench: warning: " + said, "".join(warned))  # beside the progress of a slow run
     assert place.run("--methods", "third") == 2
     assert re.fullmatch("headbench: error: unknown method 'third': .*; " + said, capsys.readouterr().err)
 
@@ -204,6 +209,24 @@ def test_every_setting_that_can_change_a_result_changes_every_key(place, keys, c
     assert main(["list", "cells", *place.cells("--methods", "none,random,michel", *flags)]) == 0
     after = {line.split()[1] for line in capsys.readouterr().out.splitlines()}
     assert len(after) >= 3 and not after & set(before.values())
+
+
+def test_so_do_settings_of_a_suite_the_device_the_protocol_and_the_version_of_an_adapter(place, monkeypatch):
+    def keys(settings: str = "", device: str = "cpu") -> set[str]:
+        """Planned, which builds no model on a GPU."""
+        suite = place.folder / "suite.toml"
+        suite.write_text(f"methods = 'none,random,michel'\nseeds = 1\nlevels = [0.5]\n{settings}\n" + place.task())
+        return {cell.key for cell in plan(load_suite(str(suite)), device)}
+
+    before = keys()
+    assert len(before) == 3 and keys("training = 1.0") == before  # none of them trains
+    for settings in "calibration = 8", "calibration = 9":
+        assert not before & keys(settings)
+    assert not before & keys(device="cuda")
+    for where, name in (cells, "PROTOCOL"), (TASKS["classification"], "version"):
+        with monkeypatch.context() as patch:
+            patch.setattr(where, name, 99)
+            assert not before & keys()
 
 
 def test_folders_and_numbers_of_processes_change_no_key(place, keys, capsys):

@@ -256,5 +256,5 @@ def test_a_fault_of_a_task_file_is_told_by_its_place_alone(toml, tmp_path, compl
     file = tmp_path / "own.yaml"
     file.write_text("task: [")
     line = complaint("run", "--suite", toml(f"[[tasks]]\ntask = 'harness'\nharness_tasks = ['{file}']\n"))
-    assert line.partition(": ")[0] in (str(file), f"suite {tmp_path}") or str(file) in line
+    assert str(file) in line
     assert "[[" not in line and "{'task'" not in line

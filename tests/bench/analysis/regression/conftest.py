@@ -38,6 +38,10 @@ def keep(tmp_path: Path, make_record) -> Callable[..., Path]:
         protocol: int = PROTOCOL,
         asked: dict[str, Any] | None = None,  # of data with one digest
         texts: bool = False,  # texts are scored, and nothing is right or wrong
+        packages: dict[str, str] | None = None,  # other versions
+        device: str = "cpu",
+        measured: dict[str, Any] | None = None,
+        arrays: dict[str, np.ndarray] | None = None,  # beside the outcomes
         **result: Any,
     ) -> Path:
         parts = {"data": 200} if parts is None else parts
@@ -49,16 +53,22 @@ def keep(tmp_path: Path, make_record) -> Callable[..., Path]:
                 label=method,
                 seed=seed,
                 quality=[[mean(row, parts) for row in draw] for draw in outcomes],
-                cell={"task": task, "data": data, "calibration": calibration, "protocol": protocol} | request,
-                provenance={"processor": processor, "packages": PACKAGES, "python": "3.11", "system": "Linux"},
+                cell={"task": task, "data": data, "calibration": calibration, "protocol": protocol, "device": device}
+                | request,
+                provenance={
+                    "processor": processor,
+                    "packages": PACKAGES | (packages or {}),
+                    "python": "3.11",
+                    "system": "Linux",
+                },
                 result={"orders": orders, "parts": {} if texts else parts} | result,
-                measured={"processor_seconds": {"choosing": scoring(seed), "evaluation": 2.0}},
+                measured={"processor_seconds": {"choosing": scoring(seed), "evaluation": 2.0}} | (measured or {}),
             )
             store, cell = Store(tmp_path / name), f"{task}.{data}.model/{method}/seed{seed}"
             if reason:
                 store.write(cell, FailedRecord(cell=record.cell, provenance=record.provenance, reason=reason))
             else:
-                store.write(cell, record, {"outcomes": outcomes})
+                store.write(cell, record, {"outcomes": outcomes} | (arrays or {}))
         return tmp_path / name
 
     return write

@@ -61,6 +61,22 @@ def test_a_slower_scorer_is_named(keep, regress):
     assert regress("--slower", "0.9")[0] == 0
 
 
+def test_on_a_gpu_the_wall_time_counts(keep, regress):
+    for name, seconds in ("before", 0.5), ("after", 5.0):
+        keep(name, seeds=SEEDS, device="cuda", scoring=lambda seed, seconds=seconds: seconds)
+    assert regress()[0] == 0
+
+
+def test_the_level_is_shared_by_the_methods(keep, regress):
+    """Of six cells, one method can be shown to be slower at 5 %, but not at 2.5 %."""
+    for method in ("michel", "ae"):
+        keep("before", method, seeds=range(6))
+        keep("after", method, seeds=range(6), scoring=lambda seed: 5.0)
+    assert "speed not judged: too few cells: at least 7 are needed" in regress()[1]
+    code, said = regress("--methods", "ae")
+    assert code == 1 and "FAILED  ae\n          scores 10" in said
+
+
 def test_all_of_a_slowdown_is_told(keep, regress):
     keep("before", seeds=SEEDS)
     keep("after", seeds=SEEDS, scoring=lambda seed: 5.0 if seed != 3 else 50.0)
@@ -81,6 +97,7 @@ def test_one_cell_that_was_held_up_is_no_regression(keep, regress):
         ({"scoring": lambda seed: 0.001}, {"scoring": lambda seed: 0.002}, "scoring takes no time"),
         ({}, {"processor": "B"}, "other machine or versions"),
         ({}, {"orders": [list(range(7, -1, -1))]}, "other units were chosen"),
+        ({}, {"measured": {"processor_seconds": None}}, "records without processor seconds"),
     ],
 )
 def test_what_cannot_be_told_is_said(keep, regress, before, after, said):
@@ -102,6 +119,16 @@ def test_passes_are_exact_and_elsewhere_a_cost(keep, regress, passes, code):
     keep("after", processor="B", passes={"forward": passes, "backward": 0})
     found, said = regress()
     assert found == code and (f"takes up to {passes / 128:.2f} times the passes" in said) == (passes > 128)
+
+
+@pytest.mark.parametrize("cells", [1, 2])
+def test_passes_where_there_were_none_are_a_cost(keep, regress, cells):
+    """Also where only one of several cells makes them."""
+    for seed in range(cells):
+        keep("before", seeds=[seed], passes={"forward": 0, "backward": 0})
+        keep("after", seeds=[seed], processor="B", passes={"forward": 0 if seed else 128, "backward": 0})
+    code, said = regress()
+    assert code == 1 and "makes passes, and made none before" in said
 
 
 def test_the_training_of_a_joint_method_is_its_cost(keep, regress):

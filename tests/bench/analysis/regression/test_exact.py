@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 PARTS = {
@@ -56,6 +57,28 @@ def test_other_outcomes_of_the_same_quality_are_seen(keep, regress):
     assert code == 1 and "test outcomes in 1 of 1 cells (classification, seed 0: 6 of 600 differ)" in said
 
 
+@pytest.mark.parametrize(("name", "code"), [("statistics.bleu", 1), ("neurons.0.layer", 1), ("scores.0", 0)])
+def test_other_arrays_are_a_change_but_for_scores(keep, regress, name, code):
+    """Rounding may change scores, and no order."""
+    keep("before", arrays={name: np.arange(4.0)})
+    keep("after", arrays={name: np.arange(4.0) + 1})
+    found, said = regress()
+    assert found == code and (f"arrays in 1 of 1 cells (classification, seed 0: other {name})" in said) == bool(code)
+
+
+def test_another_version_of_ours_on_the_same_machine_has_to_give_the_same(keep, regress):
+    keep("before")
+    keep("after", shift=1, packages={"headbench": "0.2.0"})
+    assert regress()[0] == 1
+
+
+def test_another_device_is_another_machine(keep, regress):
+    keep("before")
+    keep("after", shift=1, device="cuda")
+    code, said = regress()
+    assert code == 0 and "device cpu -> cuda (1 cell)" in said
+
+
 def test_what_is_meant_to_change_is_told_and_passes(keep, regress):
     keep("before")
     keep("after", shift=1)
@@ -63,11 +86,12 @@ def test_what_is_meant_to_change_is_told_and_passes(keep, regress):
     assert code == 0 and "changed michel" in said and "6 of 600 differ" in said
 
 
-def test_sizes_are_compared_on_any_machine(keep, regress):
+@pytest.mark.parametrize(("part", "named"), [("shape", "heads by layer"), ("megabytes", "in 1 of 1 cells")])
+def test_sizes_are_compared_on_any_machine(keep, regress, part, named):
     keep("before")
-    keep("after", processor="B", shape=[8])
+    keep("after", processor="B", **{part: [8] if part == "shape" else PARTS[part]})
     code, said = regress()
-    assert code == 1 and "heads by layer" in said
+    assert code == 1 and named in said
     assert "other machine or versions" in said and "processor A -> B (1 cell)" in said
 
 

@@ -121,3 +121,11 @@ def test_gaps_are_refused(table):
     for function in (ranking, friedman, pairwise_wilcoxon):
         with pytest.raises(ValueError, match=r"missing|expected"):
             function(table)
+
+
+def test_methods_differ_only_where_the_test_of_all_rejects():
+    """Wilcoxon's test of the first two alone would part them."""
+    table = np.random.default_rng(0).normal(size=(14, 8))
+    table[:, 1] = table[:, 0] + 1e-3
+    found = ranking(table)
+    assert found.friedman > 0.05 > found.p[0, 1] and len(found.cliques) == 1

@@ -163,6 +163,8 @@ def test_budgets_of_time_tell_points_apart_and_those_of_quality_are_points_or_sh
     found = trade_offs_of([point("m", 0.5, 1.0, 0.93), point("n", 0.5, 1.0, 0.55)])
     assert [budget.most for budget in time_budgets(found, 8)] == [0.9, 0.8, 0.7, 0.6]
     assert time_budgets(found, 1) == []
+    alike = trade_offs_of([point("m", 0.5, 1.0, 0.55), point("n", 0.5, 1.0, 0.55)])
+    assert [budget.most for budget in time_budgets(alike, 8)] == [0.6]  # which tells none apart, but is one
     some = trade_offs_of([point("m", 0.9, 0.5), point("m", 0.5, 1.0, 0.93), point("n", 0.5, 1.0, 0.55)])
     assert time_budgets(some, 8) == time_budgets(found, 8)  # the level that was not timed says nothing
     assert [budget.most for budget in loss_budgets(found, accuracy=True)] == [1, 2, 5, 10]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import lzma
+import os
 import shutil
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
@@ -222,6 +223,7 @@ ODD = {
     "a sparse file": tar((sparse("t/m/seed0.json", 2**62), b"0\n")),
     "a sparse file of old": old_sparse("t/m/seed0.json", 2**62),
     "headers without end": endless_headers(1500),
+    "more after its end": tar((member("t/m/seed0.json"), b"{}")) + b"x",
     "cut short": tar((member("t/m/seed0.json"), bytes(np.random.default_rng(0).bytes(100_000))))[:50_000],
 }
 
@@ -236,6 +238,18 @@ def test_an_archive_of_something_else_is_refused(run, what, monkeypatch):
             read()
         assert "\n" not in str(refused.value)
     assert set(files(run)) == {"records.tar.xz"}
+
+
+def test_an_archive_that_is_written_over_is_read_again(archive):
+    """The same file, of the same size."""
+    first = packed.contents(archive)
+    there = archive.stat()
+    with archive.open("r+b") as file:
+        file.write(bytes(there.st_size))
+    os.utime(archive, ns=(there.st_atime_ns, there.st_mtime_ns + 1))
+    assert first and archive.stat().st_ino == there.st_ino
+    with pytest.raises(InputError, match="not an archive of records"):
+        packed.contents(archive)
 
 
 def test_a_link_that_leads_nowhere_is_not_written_through(run, archive, tmp_path):
