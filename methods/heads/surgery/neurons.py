@@ -60,8 +60,8 @@ def _mixing(holder: nn.Module, mlp: Mlp) -> str:
     """
     if getattr(holder, "activation_sparsity", False):
         return "compares each neuron with the mean of all"
-    output = cast(nn.Module, holder.get_submodule(mlp.output.removeprefix(f"{mlp.name}.")))
-    if features(cast(Linear, output))[1] == mlp.width:
+    output = cast(Linear, holder.get_submodule(mlp.output.removeprefix(f"{mlp.name}.")))
+    if features(output)[1] == mlp.width:
         return ""
     over = [name for name, each in holder.named_children() if [*_shapes(each)] == [(mlp.width,)]]
     return f"has a norm over all neurons ({over[0]})" if over else ""
