@@ -336,6 +336,22 @@ def test_a_method_that_trains_longer_than_another(keep):
     assert said in words(compare(folder, "ste", "dsp-joint"))
 
 
+@pytest.mark.parametrize(("steps", "told"), [(31, False), (33, True)])
+def test_a_training_that_is_longer_by_a_few_steps_is_as_long(keep, steps, told):
+    """Of 30: steps are whole numbers."""
+    reports = {"reports": {0: {"steps": float(steps)}}, "passes": {"forward": 1, "backward": 1}}
+    own = {"change": {"options": {"epochs": 0.1}}, "training": {"steps": 300}, "result": {"method_training": reports}}
+    keep("dsp-joint", trained=0.1, **own)
+    folder = keep("ste", trained=0.1)
+    assert ("Note that dsp-joint was trained" in words(compare(folder, "ste", "dsp-joint"))) == told
+
+
+def test_with_nothing_removed_orders_are_compared_by_their_first_unit(keep):
+    keep("michel")
+    found = compare(keep("ae"), "michel", "ae", level=0.0).tasks[0].agreement
+    assert found is not None and (found.k, found.overlap) == (1, 1.0)
+
+
 def test_heads_and_neurons_are_compared_by_parameters(keep):
     """michel removes 0, 25 and 50 % of the parameters, amp 0, 50 and 100 %: they are compared up to 50 %."""
     keep("amp", [0.9, 0.9, 0.5], neurons=True, megabytes=[4.0, 2.0, 0.0])
