@@ -85,7 +85,7 @@ class CellJob:
     def without(self, report: dict[str, Any]) -> tuple[Record, Arrays]:
         """The record of a cell whose model was not trained, as ``report`` says, and no arrays."""
         reason, trace = report["failure"], report.get("traceback")
-        return failed_record(self.cell, reason if trace else f"its model was not trained: {reason}", trace), {}
+        return failed_record(self.cell, reason if trace else without_model(reason), trace), {}
 
     def failed(self, made: tuple[Record, Arrays]) -> bool:
         """Whether there is no result, so that the seconds tell nothing of other cells."""
@@ -179,6 +179,11 @@ class Unreadable:
 
 
 Job = TrainJob | CellJob | TimingJob
+
+
+def without_model(reason: str) -> str:
+    """Why something failed whose model was not trained for ``reason``."""
+    return f"its model was not trained: {reason}"
 
 
 def ordered(

@@ -20,7 +20,7 @@ from bench.records.storage.store import Store
 from bench.report import leaderboard
 from bench.run.engines import Busy, Engine
 from bench.run.estimates.time_left import Estimator
-from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
+from bench.run.jobs import CellJob, Job, TimingJob, TrainJob, without_model
 from bench.run.other_runs import other_runs
 from bench.run.progress import Progress
 from bench.run.worker import Done
@@ -132,7 +132,7 @@ def time_cells(
     untrained: why models were not trained, by task and seed.
     """
     models = {job: untrained.get((job.cell.task, job.cell.seed)) for job in jobs}
-    failed = {job.cell: f"its model was not trained: {why}" for job, why in models.items() if why}
+    failed = {job.cell: without_model(why) for job, why in models.items() if why}
     jobs = [job for job, why in models.items() if not why]
     if not jobs:
         return failed
