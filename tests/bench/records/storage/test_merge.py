@@ -113,6 +113,12 @@ def test_of_a_record_and_its_copy_the_record_stays_in_its_place(tmp_path, add, c
     assert f"{own}.json is of the same cell: " in capsys.readouterr().err
 
 
+def test_a_copy_that_was_timed_is_kept_rather_than_a_record_in_its_place_that_was_not(tmp_path, add):
+    a, b, c = (tmp_path / name for name in "abc")
+    add(a, name="classification.data.model/m/seed0", timed=False), add(b, name="old/m/seed0")
+    assert [each.name for each in merge([a, b], c).kept] == ["old/m/seed0"]
+
+
 def test_one_key_under_two_names_is_one_cell(tmp_path, add):
     a, b, c = (tmp_path / name for name in "abc")
     add(a, timed=False), add(b, name="other/m/seed0")

@@ -137,6 +137,9 @@ def test_times_are_added_only_to_the_record_that_they_were_measured_of(store, wr
     timed = store.read(path)
     store.update(NAME, timed)
     assert store.read(path) == timed
+    store.write(NAME, timed.model_copy(update={"key": "of other settings"}), read_arrays(path))
+    with pytest.raises(CorruptRecord, match="another run has replaced it"):
+        store.update(NAME, timed)
     write(0.25, right=False)  # by another run
     with pytest.raises(CorruptRecord, match="another run has replaced it"):
         store.update(NAME, timed)
