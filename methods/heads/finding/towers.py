@@ -7,6 +7,8 @@ from typing import Any
 
 from torch import nn
 
+from methods.heads.finding.text_config import text_config
+
 
 def parts_of(model: nn.Module, modules: Mapping[str, nn.Module]) -> dict[str, list[str]]:
     """Paths of all modules by the part of the model that they are in, in the order of ``modules``.
@@ -31,14 +33,6 @@ def _text_towers(model: nn.Module, modules: Mapping[str, nn.Module]) -> list[str
 
     models = {path: each for path, each in modules.items() if isinstance(each, PreTrainedModel)}
     return [path for path, each in models.items() if type(each.config) is type(text)]
-
-
-def text_config(config: Any) -> Any:
-    """The part of a configuration that is for texts, which may be all of it; None where there is none, or several."""
-    try:
-        return config.get_text_config()
-    except (AttributeError, ValueError):
-        return None
 
 
 def _part(path: str, towers: Collection[str]) -> str:

@@ -17,7 +17,7 @@ from methods.heads.finding.layout import UnsupportedArchitecture
 from methods.heads.finding.mlps import find_mlps
 from methods.heads.finding.site import Site
 from methods.heads.finding.sites import find_sites
-from methods.heads.finding.towers import text_config
+from methods.heads.finding.text_config import text_config
 from methods.heads.surgery.head_counts import kept_heads
 from methods.heads.surgery.neurons import remove_neurons
 from methods.heads.surgery.remove import keep_heads, replace_parameters
