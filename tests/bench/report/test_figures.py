@@ -184,14 +184,13 @@ def test_few_methods_all_stand_out_and_the_inverse_too(run, write):
 
 
 def test_the_best_of_those_that_remove_neurons_stands_out_beside_those_that_remove_heads(make_record, board_of):
-    def records(number, **fields):
-        halves = [0.8 - 0.05 * place for place in range(number)]
+    def records(number):
         return [
             make_record(
-                f"{name}{place}", quality=((0.9, half, 0.25),), neurons=name != "h", control=name == "c", **fields
+                f"{name}{place}", quality=((0.9, 0.8 - 0.05 * place, 0.25),), neurons=name != "h", control=name == "c"
             )
             for name in ("h", "n", "c")
-            for place, half in enumerate(halves)
+            for place in range(number)
         ]
 
     assert standing_out(board_of(records(4))) == ["h0", "h1", "h2", "h3", "n0"]
