@@ -80,6 +80,24 @@ def test_multiplications_are_those_that_the_smaller_model_lacks(tiny, kind):
         assert whole - multiplications(choice.smaller()) == pytest.approx(cost_of(costs, part))
 
 
+def test_images_are_of_as_many_tokens_as_they_have_patches(tiny):
+    """They come without a mask."""
+    zoo = Zoo()
+    model, batch = zoo.model("vit"), zoo.batch("vit")
+    model.set_attn_implementation("eager")
+    view = tiny.view(model, [Batch(batch, torch.zeros(len(batch["pixel_values"]), dtype=torch.long))])
+    costs, image = multiplication_costs(view), {name: values[:1] for name, values in batch.items()}
+
+    def multiplications(model) -> float:
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            model(**image)
+        return counter.get_total_flops() / 2
+
+    whole = multiplications(model)
+    for part, choice in choices(view):
+        assert whole - multiplications(choice.smaller()) == pytest.approx(cost_of(costs, part))
+
+
 @pytest.mark.parametrize("family", ["deberta", "deberta-v2", "longformer", "umt5"])
 def test_parameters_beside_the_projections_count(tiny, family):
     """Projections of positions and for global attention, biases of queries and values, and embeddings of distances."""

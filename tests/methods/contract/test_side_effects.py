@@ -117,6 +117,28 @@ def test_what_is_left_behind_is_found_and_named(spoil, told):
     assert told in str(caught.value)
 
 
+SWITCHED = {
+    "gradients being on": lambda: torch.set_grad_enabled(False),
+    "torch's default dtype": lambda: torch.set_default_dtype(torch.float64),
+    "torch's number of threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+    "torch's deterministic algorithms being on": lambda: torch.use_deterministic_algorithms(True),
+}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("name", SWITCHED)
+def test_a_switch_is_named_and_put_back(name, fails):
+    assert SWITCHED.keys() == side_effects.SWITCHES.keys()
+    before = side_effects.switches()
+    kind, told = (ValueError, "the method's own") if fails else (SideEffect, name)
+    with pytest.raises(kind, match=told), no_side_effects(nn.Linear(2, 2)):
+        SWITCHED[name]()
+        assert side_effects.switches() != before
+        if fails:
+            raise ValueError(told)
+    assert side_effects.switches() == before
+
+
 @pytest.fixture
 def kept_hook() -> Iterator[list[str]]:
     """A hook on every module that somebody else has; what it was called for."""

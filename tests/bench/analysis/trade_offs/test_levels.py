@@ -88,6 +88,16 @@ def test_of_one_task_the_size_and_the_cost_of_choosing_are_means_over_seeds(reco
     assert trade_offs([*scored, *trained], timed=False).batches == []
 
 
+@pytest.mark.parametrize("other", [{"provenance": {"processor": "another"}}, {"cell": {"device": "cuda"}}])
+def test_times_of_choosing_on_two_processors_are_not_averaged_but_passes_are(records, other):
+    """Nor is the time of one compared with that of the other."""
+    one, two = records("m"), records("n")
+    found, mixed = trade_offs([*one, *two]), trade_offs([*one, *records("n", **other)])
+    for label in ("m", "n"):
+        assert np.isnan(mixed.costs[label].seconds) and not np.isnan(found.costs[label].seconds)
+        assert mixed.costs[label].passes == found.costs[label].passes
+
+
 @pytest.mark.parametrize(("other", "expected"), [(4.0, 4.0), (4.02, 4.01), (6.0, float("nan"))])
 def test_the_size_of_a_model_is_averaged_where_tasks_give_it_the_same(make_record, other, expected):
     sizes = {"a": 4.0, "b": other}
