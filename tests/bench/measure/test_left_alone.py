@@ -17,12 +17,13 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "i
 def gemma3(place, tiny_model):
     """A folder with a random Gemma 3 classifier, which may be given images, and its tokenizer."""
 
-    def config(vocabulary: int) -> Gemma3Config:
-        text = SIZES | {"num_key_value_heads": 4, "head_dim": 8, "vocab_size": vocabulary, "pad_token_id": 0}
+    def config(vocab_size: int) -> Gemma3Config:
+        text = SIZES | {"num_key_value_heads": 4, "head_dim": 8, "vocab_size": vocab_size, "pad_token_id": 0}
         images = SIZES | {"image_size": 16, "patch_size": 8}
         return Gemma3Config(text_config=text, vision_config=images, mm_tokens_per_image=4)
 
-    return save_classifier(place, tiny_model, Gemma3ForSequenceClassification, config)
+    place.model = save_classifier(place.folder / "gemma3", tiny_model, Gemma3ForSequenceClassification, config)
+    return place.model
 
 
 def test_the_record_and_the_leaderboard_say_which_part_stays_and_why(place, gemma3, capsys):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from transformers import StableLmConfig, StableLmForSequenceClassification
 
@@ -18,10 +20,9 @@ def stablelm(place, tiny_model):
     """A folder with a random StableLM classifier (2 layers, 4 heads each) and its tokenizer."""
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4}
 
-    def config(vocabulary: int) -> StableLmConfig:
-        return StableLmConfig(vocab_size=vocabulary, intermediate_size=16, pad_token_id=0, **sizes)
-
-    return save_classifier(place, tiny_model, StableLmForSequenceClassification, config)
+    config = partial(StableLmConfig, intermediate_size=16, pad_token_id=0, **sizes)
+    place.model = save_classifier(place.folder / "stablelm", tiny_model, StableLmForSequenceClassification, config)
+    return place.model
 
 
 def test_the_record_says_what_stays_and_counts_what_goes(place, stablelm, capsys):

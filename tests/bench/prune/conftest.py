@@ -6,22 +6,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import (
-    AutoTokenizer,
     LlamaConfig,
     LlamaForSequenceClassification,
+    PreTrainedModel,
     Qwen3Config,
     Qwen3ForSequenceClassification,
 )
 
 from bench.__main__ import main
 from bench.prune import times
+from tests.fixtures.classifiers import save_classifier
 
-LABELS = ("negative", "positive")
 WITHOUT_US = "import sys\nsys.modules |= dict.fromkeys(('bench', 'methods', 'tasks'))  # cannot be imported\n"
 
 
@@ -43,29 +44,27 @@ def prune(place, tiny_model, tmp_path, monkeypatch):
 @pytest.fixture
 def tiny_qwen(tiny_model, tmp_path):
     """A folder with a random Qwen3 classifier (2 layers, 2 KV groups of 2 heads) and its tokenizer."""
-    return save_classifier(Qwen3Config, Qwen3ForSequenceClassification, tiny_model, tmp_path / "whole")
+    return save_uneven(Qwen3Config, Qwen3ForSequenceClassification, tiny_model, tmp_path / "whole")
 
 
 @pytest.fixture
 def tiny_llama(tiny_model, tmp_path):
     """The same as a Llama."""
-    return save_classifier(LlamaConfig, LlamaForSequenceClassification, tiny_model, tmp_path / "whole")
+    return save_uneven(LlamaConfig, LlamaForSequenceClassification, tiny_model, tmp_path / "whole")
 
 
-def save_classifier(config_class, model_class, tiny_model: Path, folder: Path) -> Path:
-    """Save a random classifier with the tokenizer of ``tiny_model``."""
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+def save_uneven(config_class, model_class, tiny_model: Path, folder: Path) -> Path:
+    """Save a random classifier, one of whose layers a method that looks at weights empties before the other."""
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
-    config = config_class(vocab_size=len(tokenizer), intermediate_size=16, head_dim=8, pad_token_id=0, **sizes)
-    config.id2label, config.label2id = dict(enumerate(LABELS)), {label: i for i, label in enumerate(LABELS)}
-    model = model_class(config)
-    with torch.no_grad():  # so that a method that looks at weights empties one layer before the other
-        for name, weight in model.named_parameters():
-            if name.endswith("proj.weight"):
-                weight.normal_(std=0.2 * (1 + name.startswith("model.layers.1.")))
-    for part in (tokenizer, model):
-        part.save_pretrained(folder)
-    return folder
+    config = partial(config_class, intermediate_size=16, head_dim=8, pad_token_id=0, **sizes)
+    return save_classifier(folder, tiny_model, model_class, config, enlarge_the_second_layer)
+
+
+@torch.no_grad()
+def enlarge_the_second_layer(model: PreTrainedModel) -> None:
+    for name, weight in model.named_parameters():
+        if name.endswith("proj.weight"):
+            weight.normal_(std=0.2 * (1 + name.startswith("model.layers.1.")))
 
 
 @pytest.fixture

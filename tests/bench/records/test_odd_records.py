@@ -25,6 +25,7 @@ from bench.records.storage.store import Store
 from bench.report import leaderboard
 from bench.report.board import read
 from bench.report.comparison_text import text
+from tests.fixtures.files import files_of
 from tests.fixtures.slow import slow_cases
 
 LABELS, SEEDS, EXAMPLES = ("m", "n", "none"), (0, 1), 100
@@ -155,7 +156,7 @@ def test_no_change_of_a_record_ends_in_a_traceback(whole, changes, label):
 @pytest.mark.parametrize(
     "verb", [["compare", "m", "n"], ["regress", "--baseline", "B"], *slow_cases(["leaderboard"])], ids=str
 )
-def test_an_odd_record_is_named_and_left_out(run, capsys, verb, content, files_of):
+def test_an_odd_record_is_named_and_left_out(run, capsys, verb, content):
     path = Store(run).path(name())
     path.write_text(content)
     before = files_of(run / "records")
@@ -192,7 +193,7 @@ def test_what_is_no_file_is_named_and_skipped(run, capsys):
         Store(run).read(arrays.with_suffix(".json"))
 
 
-def test_a_run_touches_nothing_behind_a_link(place, tmp_path, capsys, files_of):
+def test_a_run_touches_nothing_behind_a_link(place, tmp_path, capsys):
     """Neither records of others, nor temporary files that are not its own."""
     assert place.run("--methods", "none") == 0
     theirs = tmp_path / "theirs"

@@ -9,6 +9,7 @@ from bench.__main__ import main
 from bench.records.errors import InputError
 from bench.records.storage.store import Store
 from bench.report.leaderboard import write
+from tests.fixtures.files import files_of
 
 OUTCOMES = {"outcomes": np.zeros((1, 3, 100), dtype=bool)}
 FILES = {"leaderboard.md": "# Leaderboard\n\nof our chess club\n", "leaderboard.csv": "a,b\n", "curves.svg": "<svg/>"}
@@ -22,7 +23,7 @@ def folder(tmp_path, make_record):
 
 
 def test_files_of_an_earlier_leaderboard_are_replaced_and_a_picture_of_no_results_is_removed(
-    folder, make_record, failed, files_of
+    folder, make_record, failed
 ):
     assert [path.name for path in write(folder)] == list(FILES)
     first = files_of(folder)
@@ -37,7 +38,7 @@ def test_files_of_an_earlier_leaderboard_are_replaced_and_a_picture_of_no_result
 
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_of_the_user_stays_and_is_named(folder, make_record, failed, files_of, capsys, name, fails):
+def test_a_file_of_the_user_stays_and_is_named(folder, make_record, failed, capsys, name, fails):
     if fails:
         Store(folder).write("t/m/seed0", failed(make_record(), "no"))
     (folder / name).write_text(FILES[name])

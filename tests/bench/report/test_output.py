@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from bench.__main__ import main
 from bench.records.errors import InputError
 from bench.report.output import MANIFEST, put
+from tests.fixtures.files import files_of
 
 PAGES = {name: name.encode() for name in ("index.html", "page.css", "methods/michel.html", "tables/areas.csv")}
 
@@ -25,7 +26,7 @@ def folder(run, monkeypatch) -> Path:
 
 
 @pytest.fixture
-def refused(folder, files_of, capsys):
+def refused(folder, capsys):
     """Write a report of ``folder`` to a place that is none; the one line, and everything as it was."""
 
     def check(out: Path, at: Path | None = None) -> str:
@@ -40,7 +41,7 @@ def refused(folder, files_of, capsys):
     return check
 
 
-def test_a_report_is_replaced_and_what_it_no_longer_has_is_removed(folder, files_of, capsys):
+def test_a_report_is_replaced_and_what_it_no_longer_has_is_removed(folder, capsys):
     out = folder / "report"
     assert main(["report", str(folder)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == str(out / "index.html")
@@ -166,7 +167,7 @@ def test_no_report_is_written_among_records_of_another_run(folder, refused, tmp_
     assert "lies among the records" in refused(other / "new")
 
 
-def test_nothing_is_reached_through_a_link(folder, refused, tmp_path, files_of):
+def test_nothing_is_reached_through_a_link(folder, refused, tmp_path):
     out, mine = folder / "report", tmp_path / "mine"
     assert main(["report", str(folder)]) == 0
     (out / "methods").rename(mine)
@@ -186,7 +187,7 @@ def test_nothing_is_reached_through_a_link(folder, refused, tmp_path, files_of):
     assert (mine / "gone" / "a.html").read_bytes() == b"a" and files_of(mine).items() >= before.items()
 
 
-def test_a_report_that_was_cut_short_is_completed_by_the_next(tmp_path, monkeypatch, files_of):
+def test_a_report_that_was_cut_short_is_completed_by_the_next(tmp_path, monkeypatch):
     from bench.report import output
 
     old = {"a": b"old", "b/b": b"old", "c": b"old"}
@@ -210,7 +211,7 @@ def test_a_report_that_was_cut_short_is_completed_by_the_next(tmp_path, monkeypa
             (out / f".a{output.temporary(Path('a')).name[2:]}").write_text("half")
         monkeypatch.undo()
         assert put(new, out) == []
-        assert {path.removeprefix(f"{out}/"): c for path, c in files_of(out).items() if MANIFEST not in path} == new
+        assert {path: content for path, content in files_of(out).items() if path != MANIFEST} == new
 
 
 names = st.sampled_from(["a", "b", "d/a", "d/b", "e/a"])

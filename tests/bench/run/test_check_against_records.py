@@ -11,6 +11,7 @@ from bench.__main__ import main
 from bench.run import check_against_records
 from bench.suites.files import load_suite
 from methods import METHODS
+from tests.fixtures.files import files_of
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def check(place, monkeypatch, capsys):
     return run
 
 
-def test_what_was_recorded_is_the_same(check, files_of, place):
+def test_what_was_recorded_is_the_same(check, place):
     before = files_of(place.out)
     code, lines = check("michel")
     assert code == 0

@@ -23,6 +23,7 @@ from bench.records.storage.files import temporary
 from bench.records.storage.merge import merge
 from bench.records.storage.packed import stored
 from bench.records.storage.store import Store
+from tests.fixtures.files import files_of
 
 ARRAYS = {"outcomes": np.zeros((1, 3, 100), bool)}
 
@@ -58,16 +59,12 @@ def add(make_record) -> Callable[..., Path]:
     return write
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def test_each_record_is_there_byte_for_byte(tmp_path, add):
     a, b, c = (tmp_path / name for name in "abc")
     add(a, seed=0), add(b, seed=1), add(b, seed=2, failed=True)
     merged = merge([a, b], c)
     assert [each.folder for each in merged.kept] == [a, b, b] and not merged.duplicates
-    assert files(c) == files(a) | files(b)
+    assert files_of(c) == files_of(a) | files_of(b)
     assert len(read_current(c)[0]) == 3
 
 
@@ -108,7 +105,7 @@ def test_of_a_record_and_its_copy_the_record_stays_in_its_place(tmp_path, add, c
     own = "classification.data.model/m/seed0"
     add(a, name=own), add(a, name="old/m/seed0"), add(b, seed=1, name="classification.data.model/m/seed1")
     merged = merge([a, b], c)
-    assert f"records/{own}.json" in files(c) and [each.name for each in merged.duplicates] == ["old/m/seed0"]
+    assert f"records/{own}.json" in files_of(c) and [each.name for each in merged.duplicates] == ["old/m/seed0"]
     assert Store(a).path(own) in read_current(a)[0]
     assert f"{own}.json is of the same cell: " in capsys.readouterr().err
 
@@ -123,7 +120,7 @@ def test_one_key_under_two_names_is_one_cell(tmp_path, add):
     a, b, c = (tmp_path / name for name in "abc")
     add(a, timed=False), add(b, name="other/m/seed0")
     merge([a, b], c)
-    assert set(files(c)) == {"records/other/m/seed0.json", "records/other/m/seed0.safetensors"}
+    assert set(files_of(c)) == {"records/other/m/seed0.json", "records/other/m/seed0.safetensors"}
 
 
 def test_records_without_a_key_are_told_apart_by_name(tmp_path, add):
@@ -140,11 +137,11 @@ def test_what_does_not_fit_is_refused_by_both_names(tmp_path, add, other, said):
     a, b, c = (tmp_path / name for name in "abc")
     add(b, seed=1)
     one, two = add(a), add(b, **other)
-    before = files(tmp_path)
+    before = files_of(tmp_path)
     with pytest.raises(InputError) as error:
         merge([a, b], c)
     assert str(error.value).startswith(f"{one} and {two}: {said}")
-    assert files(tmp_path) == before and not c.exists()
+    assert files_of(tmp_path) == before and not c.exists()
 
 
 def test_other_arrays_are_another_result(tmp_path, add, make_record):
@@ -176,7 +173,7 @@ def test_a_place_with_something_in_it_is_refused(tmp_path, add):
     add(a, seed=0), add(b, seed=1)
     c.mkdir()
     (c / "mine").write_text("mine")
-    before = files(tmp_path)
+    before = files_of(tmp_path)
     for folders, out, said in (
         ([a, b], c, "not empty"),
         ([a, b], c / "mine", "not a folder"),
@@ -189,7 +186,7 @@ def test_a_place_with_something_in_it_is_refused(tmp_path, add):
     ):
         with pytest.raises(InputError, match=said):
             merge(folders, out)
-    assert files(tmp_path) == before and not (tmp_path / "d").exists()
+    assert files_of(tmp_path) == before and not (tmp_path / "d").exists()
 
 
 def test_nothing_stays_of_a_merge_that_fails_half_way(tmp_path, add, monkeypatch):
@@ -229,7 +226,7 @@ def test_what_a_killed_merge_left_is_no_hindrance(tmp_path, add):
     left.mkdir(parents=True)
     (left / "half").write_text("{")
     merge([a, b], c)
-    assert files(c) == files(a) | files(b)
+    assert files_of(c) == files_of(a) | files_of(b)
 
 
 def test_a_record_that_a_run_replaces_meanwhile_is_refused(tmp_path, add, monkeypatch):
@@ -273,7 +270,7 @@ def test_any_parts_of_a_study_make_the_whole(tmp_path_factory, add, parts):
     assert len(merged.kept) + len(merged.duplicates) == sum(len(Store(folder).paths()) for folder in folders)
     again = place / "again"
     merge([out, *folders], again)
-    assert files(again) == files(out)
+    assert files_of(again) == files_of(out)
 
 
 def test_the_committed_records_have_a_key_each():

@@ -22,6 +22,7 @@ from bench.records.storage.current import read_current
 from bench.records.storage.merge import merge
 from bench.records.storage.packing import pack, unpack
 from bench.records.storage.store import Store
+from tests.fixtures.files import files_of
 
 
 @pytest.fixture
@@ -46,10 +47,6 @@ def archive(run):
     return found
 
 
-def files(run) -> dict[str, bytes]:
-    return {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("*") if path.is_file()}
-
-
 def test_what_is_packed_is_read_as_before(run):
     before = read_current(run)
     arrays = {path: read_arrays(path) for path in before[0] if "seed" in path.name and "/n/" not in str(path)}
@@ -72,11 +69,11 @@ def test_the_same_records_give_the_same_bytes(run):
 
 
 def test_it_unpacks_to_the_same_files(run):
-    before = files(run)
+    before = files_of(run)
     archive = pack(run).archive
     shutil.rmtree(run / "records")
     assert unpack(run) == (run / "records", 3)
-    assert files(run) == before | {"records.tar.xz": archive.read_bytes()}
+    assert files_of(run) == before | {"records.tar.xz": archive.read_bytes()}
     with pytest.raises(InputError, match="exists already"):
         unpack(run)
 
@@ -101,7 +98,7 @@ def test_what_would_not_be_read_again_is_not_packed(run):
     (run / "records" / "t").rename(run / "records" / "t\u00a0copy")
     with pytest.raises(InputError, match=r"cannot hold 't\\xa0copy/m/seed0.json': rename its folder"):
         pack(run)
-    assert not (run / "records.tar.xz").exists() and len(files(run)) == 5
+    assert not (run / "records.tar.xz").exists() and len(files_of(run)) == 5
 
 
 def test_the_folder_comes_first(run, make_record):
@@ -127,7 +124,7 @@ def test_what_could_not_be_read_again_is_not_packed(run, monkeypatch):
     monkeypatch.setattr(packed, "MOST", 10_000)
     with pytest.raises(InputError, match="would hold more than"):
         pack(run)
-    assert set(files(run)) == {name for name in files(run) if name.startswith("records/")}
+    assert set(files_of(run)) == {name for name in files_of(run) if name.startswith("records/")}
 
 
 def test_arrays_beside_the_record_of_a_failure_are_not_its_own(run):
@@ -155,7 +152,7 @@ def test_packed_runs_can_be_merged(run, archive, tmp_path, make_record):
 
 
 def test_nothing_is_written_beside_an_archive(run, archive, make_record):
-    before = files(run)
+    before = files_of(run)
     store = Store(run)
     for write in (
         lambda: store.write("t/m/seed0", make_record(), {"outcomes": np.zeros((1, 3, 100), bool)}),
@@ -166,7 +163,7 @@ def test_nothing_is_written_beside_an_archive(run, archive, make_record):
             write()
     with pytest.raises(InputError, match="packed already"):
         pack(run)
-    assert files(run) == before
+    assert files_of(run) == before
 
 
 def tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
@@ -237,7 +234,7 @@ def test_an_archive_of_something_else_is_refused(run, what, monkeypatch):
         with pytest.raises(InputError, match="not an archive of records") as refused:
             read()
         assert "\n" not in str(refused.value)
-    assert set(files(run)) == {"records.tar.xz"}
+    assert set(files_of(run)) == {"records.tar.xz"}
 
 
 def test_an_archive_that_is_written_over_is_read_again(archive):

@@ -19,6 +19,7 @@ from bench.records.schema import FailedRecord, FinishedRecord
 from bench.records.storage.current import read_current
 from bench.records.storage.files import digest_of
 from bench.records.storage.store import Store
+from tests.fixtures.files import files_of
 
 RESULTS = Path(__file__).parents[4] / "results" / "mini"
 NAME = "task.data.model/none/seed0"
@@ -99,7 +100,7 @@ def test_arrays_are_read_bit_for_bit(tmp_path_factory, make_record, draws, level
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_number_that_is_not_finite_is_refused_and_changes_nothing(store, write, value, files_of):
+def test_a_number_that_is_not_finite_is_refused_and_changes_nothing(store, write, value):
     write()
     before = files_of(store.folder)
     with pytest.raises(ValueError, match="finite number"):
@@ -108,7 +109,7 @@ def test_a_number_that_is_not_finite_is_refused_and_changes_nothing(store, write
 
 
 @pytest.mark.parametrize("allowed", [10, 300])  # bytes a file may have: stops at the outcomes, and at the record
-def test_a_full_disk_leaves_the_old_record_and_nothing_else(store, write, allowed, files_of, file_size_limit):
+def test_a_full_disk_leaves_the_old_record_and_nothing_else(store, write, allowed, file_size_limit):
     path = write()
     before = files_of(store.folder)
     with file_size_limit(allowed), pytest.raises(OSError):
