@@ -16,7 +16,7 @@ from bench.records.storage.store import Store
 from bench.run.runner import survey
 from bench.suites.cells import plan
 from bench.suites.files import built_in_suites, load_suite
-from bench.suites.needs import look_for, named
+from bench.suites.needs import look_for, needs_in_words
 from bench.suites.plugins import task_plugin_fault
 from bench.suites.suite import Suite
 from methods import METHODS, Method
@@ -77,7 +77,7 @@ def suites() -> str:
             f"{name}: {tasks}; {count(len(suite.methods), 'method')}, {count(len(suite.seeds), 'seed')}, {levels}"
         )
         lines += textwrap.wrap(
-            f"needs {named(suite)}",
+            f"needs {needs_in_words(suite)}",
             100,
             initial_indent="    ",
             subsequent_indent="      ",

@@ -11,7 +11,7 @@ from safetensors.numpy import load
 
 from bench.records.errors import CorruptRecord
 from bench.records.storage.files import NotAFile
-from bench.records.storage.packed import stored
+from bench.records.storage.packed import read_stored
 
 ODD = (ValueError, KeyError, AttributeError, TypeError)  # raised where content is of an unexpected kind
 
@@ -20,12 +20,12 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of the record at ``path``, by name; ``outcomes`` is (draws, levels, N) bool. Raises CorruptRecord."""
     beside = path.with_suffix(".safetensors")
     try:
-        return decoded(stored(beside), beside)
+        return decode_arrays(read_stored(beside), beside)
     except (OSError, NotAFile) as error:
         raise CorruptRecord(f"corrupt arrays {beside}: {error}") from error
 
 
-def decoded(content: bytes, beside: Path) -> dict[str, np.ndarray]:
+def decode_arrays(content: bytes, beside: Path) -> dict[str, np.ndarray]:
     """The arrays in ``content``, which was read from ``beside``. Raises CorruptRecord."""
     try:
         arrays = load(content)

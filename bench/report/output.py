@@ -36,7 +36,7 @@ def check_place(out: Path, run: Path) -> None:
         _check_apart(out, place, folder.resolve())
     if place.exists() and not place.is_dir():
         raise InputError(f"{out}: not a folder: {ELSEWHERE}")
-    written(out)
+    read_manifest(out)
     around = [folder / records.folder.name for folder in place.parents]
     for folder in (*filter(place.is_relative_to, around), *_below(place, records.folder.name)):
         if next(folder.glob("*/*/*.json"), None) or archive_of(folder).exists():
@@ -50,7 +50,7 @@ def put(files: Files, out: Path) -> list[str]:
     InputError, with nothing written, where one of those is in the way.
     """
     place = out.resolve()
-    former = written(out)
+    former = read_manifest(out)
     for name in (*files, MANIFEST):
         _check_free(out, place, name, former)
     place.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def put(files: Files, out: Path) -> list[str]:
     return sorted(name for name in _names(place) if name not in files and name != MANIFEST)
 
 
-def written(out: Path) -> Digests:
+def read_manifest(out: Path) -> Digests:
     """The files of the report in ``out``; none where there is no such folder, or an empty one.
 
     Raises InputError for a folder with other files, or whose manifest is damaged.

@@ -18,7 +18,7 @@ MOST = 8  # processes: each holds a copy of what it looks at
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def made(parts: Sequence[Callable[[], Made]], processes: int | None = None) -> list[Made]:
+def run_in_processes(parts: Sequence[Callable[[], Made]], processes: int | None = None) -> list[Made]:
     """What each of ``parts`` returns, in their order; the longest should come first. Raises what a part raises.
 
     processes: how many at most; without a number as many as this process may use processors, up to ``MOST``. There is

@@ -22,7 +22,7 @@ from bench.report.pages.published import published_page
 from bench.report.pages.records import records_page
 from bench.report.pages.render import render, style
 from bench.report.pages.task import task_page
-from bench.report.parts import made
+from bench.report.parts import run_in_processes
 from bench.report.standing import standing
 from bench.report.tables.published import Comparison, side_by_side
 from bench.report.tables.table import latex
@@ -60,7 +60,7 @@ def build(board: Board, out: Path) -> Files:
         partial(_records, board, out),
     ]
     files: Files = {"page.css": style().encode()}
-    for part in made(pages):
+    for part in run_in_processes(pages):
         assert files.keys().isdisjoint(part), "a file is made twice"
         files |= part
     return files

@@ -30,7 +30,7 @@ TOLD = {"untimed": "done, but not timed"}  # states in words
 MEASURED = ("done", "untimed")  # states of cells with a record of what they took
 
 
-def announce(
+def print_plan(
     suite: Suite,
     needs: Sequence[str],
     states: Mapping[Cell, str],
@@ -80,12 +80,12 @@ def announce(
     if (jobs or timing) and is_packed(Store(options.out).folder):
         print(f"  {options.out} is packed: `headbench unpack {options.out}` before the run, or another folder by --out")
     if options.dry_run:
-        lines = [*estimated(jobs, states, estimator, engine, options), *shown(states)]
+        lines = [*estimate_lines(jobs, states, estimator, engine, options), *state_lines(states)]
         print(*(f"  {line}" for line in lines), sep="\n")
     sys.stdout.flush()
 
 
-def estimated(
+def estimate_lines(
     jobs: Sequence[TrainJob | CellJob],
     states: Mapping[Cell, str],
     estimator: Estimator,
@@ -123,7 +123,7 @@ def _method_on_model(cell: Cell) -> tuple[str, str, str, str]:
     return cell.task.task, cell.data, cell.model, cell.method.label
 
 
-def shown(states: Mapping[Cell, str]) -> Iterator[str]:
+def state_lines(states: Mapping[Cell, str]) -> Iterator[str]:
     """Lines that say the state of every cell; of many, of each task and model together."""
     if len(states) <= MOST:
         yield from (f"{state:8} {cell.name}" for cell, state in states.items())

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bench.analysis.naming import count
-from bench.run.engine import run_jobs
-from bench.run.jobs import Job, start_process
+from bench.run.jobs import RunJob, start_process
+from bench.run.processes import run_jobs
 from bench.run.worker import Done
 
 
@@ -55,7 +55,7 @@ class Engine(Protocol):
         """The slots, in words."""
 
     def run(
-        self, jobs: Sequence[Job], watch: Watch, say: Say = print, *, apart: bool = False
+        self, jobs: Sequence[RunJob], watch: Watch, say: Say = print, *, apart: bool = False
     ) -> Generator[Done, None, None]:
         """Run ``jobs``, longest-lasting ones early where that helps; yield their outcomes as they finish.
 
@@ -76,7 +76,7 @@ class LocalEngine:
         return count(self.slots, "process")
 
     def run(
-        self, jobs: Sequence[Job], watch: Watch, say: Say = print, *, apart: bool = False
+        self, jobs: Sequence[RunJob], watch: Watch, say: Say = print, *, apart: bool = False
     ) -> Generator[Done, None, None]:
         """Run ``jobs`` in their order, one at a time if ``apart``."""
         return run_jobs(jobs, 1 if apart else self.slots, start_process, fresh=self.fresh, watch=watch)

@@ -122,7 +122,7 @@ class TimingJob:
         """What it does, for messages."""
         return f"timing {self.cell.method.label} on {self.cell.where}"
 
-    def packed(self) -> Timing | Unreadable:
+    def to_send(self) -> Timing | Unreadable:
         """What is sent to the process, which may not reach the records. Raises OSError."""
         store = Store(self.out)
         path = store.path(self.cell.name)
@@ -178,7 +178,7 @@ class Unreadable:
         return self.reason
 
 
-Job = TrainJob | CellJob | TimingJob
+RunJob = TrainJob | CellJob | TimingJob
 
 
 def without_model(reason: str) -> str:
@@ -186,7 +186,7 @@ def without_model(reason: str) -> str:
     return f"its model was not trained: {reason}"
 
 
-def ordered(
+def ordered_jobs(
     cells: Sequence[Cell], cache: Path, workers: int, timeout: float | None = None, timed: Sequence[Cell] = ()
 ) -> list[TrainJob | CellJob]:
     """Jobs for ``cells``, seed by seed: the models of the next seed are trained before the cells of one are run.

@@ -28,10 +28,10 @@ def this_run() -> str:
 
 
 @contextmanager
-def announced(run: str = "") -> Iterator[None]:
+def registered(run: str = "") -> Iterator[None]:
     """Inside, this process is known to others as one of ``run``; the kernel withdraws that when the process dies.
 
-    run: by default, this process is a run of its own. Where the folder is not to be trusted, nothing is announced.
+    run: by default, this process is a run of its own. Where the folder is not to be trusted, nobody learns of it.
     """
     folder = _folder()
     if folder is None:

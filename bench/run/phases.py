@@ -20,7 +20,7 @@ from bench.records.storage.store import Store
 from bench.report import leaderboard
 from bench.run.engines import Busy, Engine
 from bench.run.estimates.time_left import Estimator
-from bench.run.jobs import CellJob, Job, TimingJob, TrainJob, without_model
+from bench.run.jobs import CellJob, RunJob, TimingJob, TrainJob, without_model
 from bench.run.other_runs import other_runs
 from bench.run.progress import Progress
 from bench.run.worker import Done
@@ -39,10 +39,10 @@ class Phase:
     after: jobs that follow, one by one on each machine, for the time left. apart: whether ``jobs`` run so too.
     """
 
-    jobs: Sequence[Job]
+    jobs: Sequence[RunJob]
     engine: Engine
     estimator: Estimator
-    after: Sequence[Job] = ()
+    after: Sequence[RunJob] = ()
     apart: bool = False
 
     def __post_init__(self) -> None:
@@ -163,11 +163,11 @@ def _write_timed(cell: Cell, timed: FinishedRecord | str, store: Store) -> str:
     return ""
 
 
-def _first_seed(jobs: Sequence[Job]) -> set[Job]:
+def _first_seed(jobs: Sequence[RunJob]) -> set[RunJob]:
     """The cells of the first seed left to do; none if there is no other: the leaderboard at the end is theirs then."""
     cells = [job for job in jobs if isinstance(job, CellJob)]
     seed = min((job.cell.seed for job in cells), default=None)
-    first: set[Job] = {job for job in cells if job.cell.seed == seed}
+    first: set[RunJob] = {job for job in cells if job.cell.seed == seed}
     return first if len(first) < len(cells) else set()
 
 

@@ -18,16 +18,16 @@ from bench.records.storage.files import check_writable
 from bench.records.storage.store import Store
 from bench.report import leaderboard
 from bench.report.leaderboard_files import check_free
-from bench.run.announcement import announce
+from bench.run.announcement import print_plan
 from bench.run.engines import Engine, LocalEngine, cores
 from bench.run.estimates.costs import Costs
 from bench.run.estimates.time_left import Estimator
-from bench.run.jobs import TimingJob, ordered, start_process
+from bench.run.jobs import TimingJob, ordered_jobs, start_process
 from bench.run.options import RunOptions
-from bench.run.other_runs import announced
+from bench.run.other_runs import registered
 from bench.run.phases import run_cells, time_cells
 from bench.suites.cells import Cell, plan
-from bench.suites.needs import look_for, told
+from bench.suites.needs import look_for, need_in_words
 from bench.suites.suite import Suite
 from tasks.models.cache import default_root
 
@@ -62,16 +62,16 @@ def run(suite: Suite, options: RunOptions) -> int:
         left = {cell: None for cell in cells if found[cell].state in wanted}
         engine = _engine(options, root, estimator, stack)
         untimed = [cell for cell in cells if found[cell].state == "untimed"] if options.latency else []
-        jobs = ordered(list(left), root, engine.slots, options.timeout, untimed)
+        jobs = ordered_jobs(list(left), root, engine.slots, options.timeout, untimed)
         timed = [cell for cell in cells if cell in left or found[cell].state == "untimed"] if options.latency else []
         timing = [TimingJob(cell, root, options.out, options.timeout) for cell in timed]
-        needs = [told(need, place) for need, place in needed.items()]
+        needs = [need_in_words(need, place) for need, place in needed.items()]
         states = {cell: each.state for cell, each in found.items()}
-        announce(suite, needs, states, jobs, timing, estimator, engine, options, root)
+        print_plan(suite, needs, states, jobs, timing, estimator, engine, options, root)
         if options.dry_run:
             return 0
         store.clear_temporary()
-        stack.enter_context(announced())
+        stack.enter_context(registered())
         untrained = run_cells(jobs, timing, engine, estimator, options.out)
         found |= survey(store, left)
         left_to_time = [job for job in timing if found[job.cell].state == "untimed"]

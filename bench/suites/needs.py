@@ -67,12 +67,12 @@ def look_for(suite: Suite) -> dict[Need, hub.Found]:
     if len(faults) == 1:
         raise InputError(faults[0])
     if faults:
-        here = [f"found: {told(need, place)}" for need, place in found.items()]
+        here = [f"found: {need_in_words(need, place)}" for need, place in found.items()]
         raise InputErrors(f"{len(faults)} things that suite {suite.name} needs are missing", [*faults, *here])
     return found
 
 
-def named(suite: Suite) -> str:
+def needs_in_words(suite: Suite) -> str:
     """What ``suite`` needs, in words, without looking for it."""
     kinds: dict[str, list[str]] = {}
     for need in needs_of(suite):
@@ -81,7 +81,7 @@ def named(suite: Suite) -> str:
     return "; ".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items()) or "nothing: all is built in"
 
 
-def told(need: Need, found: hub.Found) -> str:
+def need_in_words(need: Need, found: hub.Found) -> str:
     """A need and where it is, in a line."""
     size = f", {found.download / hub.GB:.1f} GB to download" if found.download else ""
     return f"{need}: {found.place}{size}"

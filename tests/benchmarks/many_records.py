@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.records.storage.files import digest_of
-from bench.records.storage.packed import stored
+from bench.records.storage.packed import read_stored
 from bench.records.storage.store import Store
 
 RESULTS = Path(__file__).parents[2] / "results" / "mini"
@@ -23,12 +23,12 @@ RESULTS = Path(__file__).parents[2] / "results" / "mini"
 
 def write_many(folder: Path, records: int, as_models: bool = False) -> None:
     """Write so many records below ``folder``, which is made if need be."""
-    originals = [(path, json.loads(stored(path))) for path in Store(RESULTS).paths()]
+    originals = [(path, json.loads(read_stored(path))) for path in Store(RESULTS).paths()]
     seeds = 1 + max(content["cell"]["seed"] for _, content in originals)
     for number in range(records):
         copy, place = divmod(number, len(originals))
         path, content = originals[place]
-        arrays = stored(path.with_suffix(".safetensors"))
+        arrays = read_stored(path.with_suffix(".safetensors"))
         task, method, _ = path.relative_to(Store(RESULTS).folder).parts
         content = _varied(content, random.Random(number))
         cell = content["cell"]

@@ -15,7 +15,7 @@ from bench.records.errors import CorruptRecord, InputError, OtherProtocol
 from bench.records.schema import RECORD, FinishedRecord, Record
 from bench.records.storage.files import digest_of, folders_above, locked, naming, temporary
 from bench.records.storage.names import is_own_place
-from bench.records.storage.packed import stored
+from bench.records.storage.packed import read_stored
 from bench.records.storage.store import Store
 
 ELSEWHERE = "give a new or empty folder"
@@ -145,7 +145,7 @@ def _check_fit(one: Source, other: Source) -> None:
 
 def _differences(one: Source, other: Source) -> str:
     """The fields of the results in which two records differ."""
-    a, b = (RECORD.validate_json(stored(each.path)) for each in (one, other))
+    a, b = (RECORD.validate_json(read_stored(each.path)) for each in (one, other))
     assert isinstance(a, FinishedRecord) and isinstance(b, FinishedRecord)
     results = a.result.model_dump(), b.result.model_dump()
     differing = sorted(name for name in results[0] if results[0][name] != results[1][name])
@@ -188,9 +188,9 @@ def files_of(source: Source) -> dict[str, bytes]:
     """A record and its arrays, by suffix. Raises InputError where they are no longer what was read before."""
     contents = {}
     with Store(source.folder).reading():
-        contents[".json"] = stored(source.path)
+        contents[".json"] = read_stored(source.path)
         if source.result:
-            contents[".safetensors"] = stored(source.path.with_suffix(".safetensors"))
+            contents[".safetensors"] = read_stored(source.path.with_suffix(".safetensors"))
     text, *arrays = contents.values()
     if json.loads(text)["digest"] != source.digest or any(sha256(a).hexdigest() != source.outcomes for a in arrays):
         raise InputError(f"{source.path}: was changed meanwhile, by a run into that folder: wait until it has ended")

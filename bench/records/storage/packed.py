@@ -32,7 +32,7 @@ def is_packed(records: Path) -> bool:
     return not records.exists() and archive_of(records).exists()
 
 
-def stored(path: Path) -> bytes:
+def read_stored(path: Path) -> bytes:
     """Content of a file of a record, ``records/TASK/METHOD/NAME``, which may be packed.
 
     Raises what ``read_file`` and ``contents`` do.

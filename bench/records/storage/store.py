@@ -16,13 +16,13 @@ import numpy as np
 from pydantic import ValidationError
 from safetensors.numpy import save
 
-from bench.records.arrays import ODD, decoded
+from bench.records.arrays import ODD, decode_arrays
 from bench.records.consistency import check_outcomes
 from bench.records.errors import CorruptRecord, InputError, OtherProtocol, first_complaint
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import RECORD, FinishedRecord, Record
 from bench.records.storage.files import NotAFile, digest_of, is_left, locked, tell, write_together, write_whole
-from bench.records.storage.packed import archive_of, contents, is_packed, stored
+from bench.records.storage.packed import archive_of, contents, is_packed, read_stored
 
 NAME = re.compile(r"seed(0|[1-9][0-9]*)\.json")  # as bench.suites.cells names a record; others may be a user's
 CORRUPT = ".corrupt"  # with a number, after the name of a file that was set aside
@@ -112,11 +112,11 @@ class Store:
     def _read(self, path: Path) -> Record:
         arrays = b""
         try:
-            text = stored(path)
+            text = read_stored(path)
             content = json.loads(text, parse_constant=_not_finite)
             whole = content.pop("digest") == digest_of(content)
             if whole and content["status"] == "done":
-                arrays = stored(path.with_suffix(".safetensors"))
+                arrays = read_stored(path.with_suffix(".safetensors"))
                 whole = content["outcomes"] == sha256(arrays).hexdigest()
         except NotAFile as error:
             raise CorruptRecord(str(error)) from error
@@ -133,7 +133,7 @@ class Store:
         except ValidationError as error:
             raise CorruptRecord(f"{path}: {first_complaint(error)}") from error
         if isinstance(record, FinishedRecord):
-            shape = decoded(arrays, path.with_suffix(".safetensors"))["outcomes"].shape
+            shape = decode_arrays(arrays, path.with_suffix(".safetensors"))["outcomes"].shape
             try:
                 check_outcomes(record.result, shape)
             except ValueError as error:

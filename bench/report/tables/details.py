@@ -25,8 +25,8 @@ def improvements(found: Standing, against: str, file: str) -> Table:
     rows = tuple(
         (
             name(label, method_link(label)),
-            estimated(found.iqm, index, 3, records_link(label)),
-            estimated(better, index, 2, records_link(label)),
+            estimate_cell(found.iqm, index, 3, records_link(label)),
+            estimate_cell(better, index, 2, records_link(label)),
         )
         for index, label in enumerate(found.labels)
     )
@@ -120,7 +120,7 @@ def published_name(each: Comparison) -> str:
     return f"published-{each.paper.suite}-{each.paper.tables.index(each.table) + 1}-{where}"
 
 
-def estimated(estimate: Estimate, index: int, digits: int, href: str) -> Cell:
+def estimate_cell(estimate: Estimate, index: int, digits: int, href: str) -> Cell:
     """The cell of an estimate with its interval, if it has one."""
     ends = None
     if estimate.low is not None and estimate.high is not None:

@@ -18,7 +18,7 @@ from bench.report.left_out import by_seeds
 from bench.report.links import method_link, records_link, task_link
 from bench.report.standing import Standing
 from bench.report.tables.columns import COLUMNS, TIMED, column, columns_of
-from bench.report.tables.details import estimated
+from bench.report.tables.details import estimate_cell
 from bench.report.tables.over import OVER, heading, over_cell
 from bench.report.tables.table import Cell, Heading, Table, name, number
 
@@ -181,7 +181,7 @@ def _area(label: str, means: pd.DataFrame, spreads: pd.DataFrame, found: Standin
         return cell
     place = found.labels.index(label)
     if found.area.low is not None:
-        return estimated(found.area, place, 3, href)
+        return estimate_cell(found.area, place, 3, href)
     return number(float(found.area.value[place]), 3, sd=float(found.spread[place]), href=href)
 
 

@@ -12,7 +12,7 @@ from bench.run.cluster.placement import Queue
 from bench.run.cluster.shipments import Shipments
 from bench.run.cluster.waiting import Waiting
 from bench.run.engines import Say, Watch
-from bench.run.jobs import Job
+from bench.run.jobs import RunJob
 from bench.run.options import ClusterOptions
 from bench.run.worker import Done
 
@@ -25,7 +25,7 @@ class RayEngine:
     """
 
     def __init__(
-        self, options: ClusterOptions, root: Path, shared: bool, limit: int | None, weigh: Callable[[Job], float]
+        self, options: ClusterOptions, root: Path, shared: bool, limit: int | None, weigh: Callable[[RunJob], float]
     ):
         self._options, self._root, self._weigh = options, root, weigh
         self._cache = root if shared else None
@@ -47,7 +47,7 @@ class RayEngine:
         return f"{count(self.slots, 'slot')} of {count(len(list(self._nodes)), 'node')}{others}"
 
     def run(
-        self, jobs: Sequence[Job], watch: Watch, say: Say = print, *, apart: bool = False
+        self, jobs: Sequence[RunJob], watch: Watch, say: Say = print, *, apart: bool = False
     ) -> Generator[Done, None, None]:
         """Run ``jobs``, longest first. Raises InputError where the cluster is gone, or a node runs other code."""
         shipments = Shipments(jobs, self._root)

@@ -29,9 +29,9 @@ from bench.run.cluster.nodes import GONE, Nodes, failed_on
 from bench.run.cluster.placement import Node, free, in_turn
 from bench.run.cluster.shipments import Shipments
 from bench.run.cluster.waiting import IN_A_ROW, Waiting
-from bench.run.engine import given_up, packed
 from bench.run.engines import Say, Watch
-from bench.run.jobs import Job, TrainJob
+from bench.run.job import given_up, to_send
+from bench.run.jobs import RunJob, TrainJob
 from bench.run.options import ClusterOptions
 from bench.run.other_runs import this_run
 from bench.run.worker import Done
@@ -50,7 +50,7 @@ class ClusterPhase:
     limit: of jobs at once. say: prints a line.
     """
 
-    jobs: Sequence[Job]
+    jobs: Sequence[RunJob]
     waiting: Waiting
     options: ClusterOptions
     nodes: Nodes
@@ -126,7 +126,7 @@ class ClusterPhase:
         contents = self.shipments.contents(job)
         ticket = remote.Ticket(
             number=number,
-            job=pickle.dumps(packed(job)),
+            job=pickle.dumps(to_send(job)),
             run=this_run(),
             code=code(),
             threads=self.options.cpus,

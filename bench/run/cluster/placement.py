@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.run.engine import followers
+from bench.run.job import followers
 
 ALIKE = 0.5  # a job that takes at least this share of the longest one's time may go ahead of it
 

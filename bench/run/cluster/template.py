@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-from bench.run.engine import TICK, Worker
 from bench.run.jobs import Unreadable, start_process
-from bench.run.other_runs import announced
+from bench.run.other_runs import registered
+from bench.run.processes import TICK, Worker
 from bench.run.worker import Done
 from tasks.models.cache import default_root
 from tasks.request import TaskSpec
@@ -40,7 +40,7 @@ def serve(pipe: Connection, threads: int, run: str) -> None:
     """
     context = get_context("fork" if sys.platform == "linux" else "spawn")
     worker: Worker | None = None
-    with announced(run):
+    with registered(run):
         for number in count():
             content, cache, moved = pipe.recv()
             job = pickle.loads(content)

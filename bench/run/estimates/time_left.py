@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from bench.records.schema import FinishedRecord, Record
 from bench.run.estimates.costs import Costs
-from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
+from bench.run.jobs import CellJob, RunJob, TimingJob, TrainJob
 from methods import METHODS
 
 UNIT = 5.0  # seconds of an average cell on one thread, until something was seen
@@ -79,11 +79,11 @@ class Estimator:
             self._add(work._replace(kind="timing"), measured.timing_seconds, OF_BEFORE)
             self._add(work._replace(kind="train", label="", trains=False), measured.training_seconds, OF_BEFORE)
 
-    def saw(self, job: Job, seconds: float) -> None:
+    def saw(self, job: RunJob, seconds: float) -> None:
         """Learn that ``job`` took ``seconds``."""
         self._add(_work_of(job), seconds)
 
-    def seconds(self, job: Job) -> float | None:
+    def seconds(self, job: RunJob) -> float | None:
         """Expected seconds of ``job`` on one process; None if it is on own model or data that nothing is known of."""
         work = _work_of(job)
         if work.own and work.model not in self._models:
@@ -97,17 +97,17 @@ class Estimator:
             self._expected[work] = seconds
         return self._expected[work]
 
-    def weight(self, job: Job) -> float:
+    def weight(self, job: RunJob) -> float:
         """Seconds of ``job`` to order it by, also where nothing is known of its model."""
         seconds = self.seconds(job)
         return self._prior(_work_of(job)) * UNIT if seconds is None else seconds
 
     def left(
         self,
-        waiting: Iterable[Job],
+        waiting: Iterable[RunJob],
         workers: int,
-        after: Iterable[Job] = (),
-        running: Iterable[tuple[Job, float]] = (),
+        after: Iterable[RunJob] = (),
+        running: Iterable[tuple[RunJob, float]] = (),
         machines: int = 1,
     ) -> float | None:
         """Wall seconds until all is done; None if that is not known for some job.
@@ -171,7 +171,7 @@ class Estimator:
         return self._priors[work]
 
 
-def _work_of(job: Job) -> Work:
+def _work_of(job: RunJob) -> Work:
     cell = job.cell
     kind = {TrainJob: "train", CellJob: "cell", TimingJob: "timing"}[type(job)]
     work = Work(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.records.errors import InputError
-from bench.report.parts import made
+from bench.report.parts import run_in_processes
 from tests.fixtures.slow import slow_cases
 
 BEGINNING = "os.register_at_fork(after_in_child=lambda: time.sleep(1))"
@@ -22,39 +22,39 @@ BaseProcess.terminate = lambda process: (terminate(process), time.sleep(0.5))
 @pytest.mark.parametrize("processes", [None, 1, 3])
 def test_parts_come_in_their_order(processes):
     parts = [partial(_after, 0.05 * (5 - place), place) for place in range(5)]
-    assert made(parts, processes) == list(range(5))
+    assert run_in_processes(parts, processes) == list(range(5))
 
 
 @pytest.mark.parametrize("processes", [1, 3])
 def test_what_a_part_raises_is_raised(processes):
     with pytest.raises(InputError, match="the third"):
-        made([partial(_after, 0, 0), partial(_after, 0.1, 1), _fails, partial(_after, 0, 3)], processes)
+        run_in_processes([partial(_after, 0, 0), partial(_after, 0.1, 1), _fails, partial(_after, 0, 3)], processes)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
 def test_a_process_that_is_killed_is_one_error():
     with pytest.raises(ChildProcessError, match="ended early"):
-        made([partial(_after, 30, 0), _is_killed], 2)
+        run_in_processes([partial(_after, 30, 0), _is_killed], 2)
     with pytest.raises(InputError) as caught:
-        made([_fails, _fails], 2)
+        run_in_processes([_fails, _fails], 2)
     assert "in _fails" in caught.value.__notes__[0]  # where it was raised
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
 def test_each_of_several_processes_makes_some():
-    assert len(set(made([_process] * 4, 2)) - {os.getpid()}) == 2
-    assert made([_process] * 2, 1) == [os.getpid()] * 2
+    assert len(set(run_in_processes([_process] * 4, 2)) - {os.getpid()}) == 2
+    assert run_in_processes([_process] * 2, 1) == [os.getpid()] * 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
 def test_processes_end_with_the_one_that_started_them():
     code = """
 import os, time
-from bench.report.parts import made
+from bench.report.parts import run_in_processes
 def part():
     os.write(1, f"{os.getpid()}\\n".encode())  # at once, as two may write together
     time.sleep(60)
-made([part, part], 2)
+run_in_processes([part, part], 2)
 """
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     numbers = [int(parent.stdout.readline()) for _ in range(2)]
@@ -81,12 +81,12 @@ import os, signal, sys, threading, time
 from multiprocessing.process import BaseProcess
 import bench.report.write
 from bench.__main__ import command
-from bench.report.parts import made
+from bench.report.parts import run_in_processes
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where tests run in the background
 {slow}
 def report(*_):
     threading.Timer(0.5, os.kill, (os.getpid(), {int(number)})).start()
-    made([lambda: os.write(1, b"%d " % os.getpid()) and time.sleep(60)] * 9, 2)
+    run_in_processes([lambda: os.write(1, b"%d " % os.getpid()) and time.sleep(60)] * 9, 2)
 bench.report.write.report = report
 sys.argv[1:] = ["report", "x"]
 command()

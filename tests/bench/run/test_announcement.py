@@ -9,9 +9,9 @@ import pytest
 
 from bench.__main__ import main
 from bench.run import announcement
-from bench.run.announcement import MOST, shown
+from bench.run.announcement import MOST, state_lines
 from bench.run.estimates import shapes
-from bench.run.jobs import CellJob, ordered
+from bench.run.jobs import CellJob, ordered_jobs
 from bench.suites.cells import Cell, open_task
 from bench.suites.parse import MethodSpec
 from bench.suites.plugins import load_plugins
@@ -35,7 +35,7 @@ def cells(*methods: str, data: str = "data", seeds: int = SEEDS) -> list[Cell]:
 
 def test_few_cells_are_named_one_by_one(place):
     some = cells("none", "ae", seeds=MOST // 2)
-    lines = list(shown(dict.fromkeys(some, "missing")))
+    lines = list(state_lines(dict.fromkeys(some, "missing")))
     assert lines == [f"missing  {cell.name}" for cell in some]
 
 
@@ -45,7 +45,7 @@ def test_many_cells_are_counted_by_task_and_state_and_none_is_lost():
         if cell.data == "data" and (cell.method.name == "none" or (cell.method.name == "ae" and cell.seed < 7)):
             states[cell] = "done"
     states[cells("michel")[0]] = "failed"
-    lines = list(shown(states))
+    lines = list(state_lines(states))
     by_state = Counter(states.values())
     found = Counter()
     for line in lines:
@@ -63,14 +63,14 @@ def test_a_model_is_looked_for_once(place, monkeypatch):
     asked = []
     task = type(open_task(TaskSpec(task="mnli")))
     monkeypatch.setattr(task, "prepared", lambda self, seed, cache: asked.append(seed) or seed == 1)
-    jobs = ordered(cells("none", "ae", "michel", seeds=3), place.cache, 2)
+    jobs = ordered_jobs(cells("none", "ae", "michel", seeds=3), place.cache, 2)
     assert sorted(asked) == [0, 1, 2]
     assert len(jobs) == 9 + 2
 
 
 def test_seeds_are_run_in_turn_also_where_less_is_left_of_one_task(place):
     left = [*cells("none", seeds=3)[1:], *cells("none", seeds=3, data="other")]
-    jobs = ordered(left, place.cache, 1)
+    jobs = ordered_jobs(left, place.cache, 1)
     assert [job.cell.seed for job in jobs if isinstance(job, CellJob)] == [0, 1, 1, 2, 2]
 
 

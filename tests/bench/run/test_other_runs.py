@@ -11,10 +11,10 @@ import sys
 import pytest
 
 from bench.records.storage.current import finished, read_current
-from bench.run.other_runs import announced, other_runs, this_run
+from bench.run.other_runs import other_runs, registered, this_run
 
 CONTAINER = "import os, socket\nos.getpid = lambda: {pid}\nsocket.gethostname = lambda: 'container.local'\n"
-HOLD = "from bench.run.other_runs import announced\nwith announced():\n    print('at work', flush=True)\n    input()"
+HOLD = "from bench.run.other_runs import registered\nwith registered():\n    print('at work', flush=True)\n    input()"
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_run_is_known_though_another_looked_while_it_was_announced(place, monk
         return lock(file, how)
 
     monkeypatch.setattr(fcntl, "flock", lock_late)
-    with announced():
+    with registered():
         assert looked == [[]] and len(other_runs("another-1")) == 1
 
 
@@ -54,10 +54,10 @@ def test_a_run_with_the_name_of_another_neither_waits_nor_takes_its_place(place,
     """As in containers, each with a process of the same number on a machine of the same name."""
     monkeypatch.setattr(socket, "gethostname", lambda: "container.local")
     first = holding(CONTAINER.format(pid=os.getpid()) + HOLD)
-    with announced():
+    with registered():
         (said,) = other_runs()
         assert said.startswith(f"process {os.getpid()}, since") and other_runs(this_run()) == [said]
-        with announced(this_run()):  # one of its own on another such node
+        with registered(this_run()):  # one of its own on another such node
             assert other_runs() == [said]
     first.communicate("\n")
     assert other_runs() == []
@@ -75,14 +75,14 @@ def test_a_process_that_was_stopped_while_it_looked_is_not_waited_for(place, mon
         return lock(file, how)
 
     monkeypatch.setattr(fcntl, "flock", held_by_another)
-    with announced():
+    with registered():
         assert len(other_runs("another-1")) == 1
         assert len(list(place.folder.glob("headbench-*/*.run"))) == 1
     held[0].close()
 
 
 def test_another_process_is_known_while_it_is_at_work_also_if_it_is_killed(place, holding):
-    with announced():
+    with registered():
         assert other_runs() == []  # its own
         first, second = holding(), holding()
         assert len(other_runs()) == 2 and any(f"process {first.pid}, since" in each for each in other_runs())
@@ -111,7 +111,7 @@ def test_a_folder_that_others_may_have_made_is_left_alone(place, make):
     folder, elsewhere = place.folder / f"headbench-{os.getuid()}", place.folder / "elsewhere"
     make(folder, elsewhere)
     before = sorted(place.folder.rglob("*"))
-    with announced():
+    with registered():
         assert other_runs() is None and sorted(place.folder.rglob("*")) == before
         if folder.is_dir():
             (folder / "them.1.run").write_text("process 1")
@@ -119,13 +119,13 @@ def test_a_folder_that_others_may_have_made_is_left_alone(place, make):
 
 
 def test_a_folder_of_another_user_is_left_alone(place, monkeypatch):
-    with announced():
+    with registered():
         pass
     (folder,) = place.folder.glob("headbench-*")
     another = os.getuid() + 1
     monkeypatch.setattr(os, "getuid", lambda: another)
     folder.rename(place.folder / f"headbench-{os.getuid()}")
-    with announced():
+    with registered():
         assert not list(place.folder.rglob("*.run"))
 
 

@@ -10,10 +10,10 @@ import pytest
 
 RUN = """
 import multiprocessing, sys
-import bench.run.engine as engine
+import bench.run.processes as processes
 
 if __name__ == "__main__":
-    engine.get_context = lambda method: multiprocessing.get_context(sys.argv[1])
+    processes.get_context = lambda method: multiprocessing.get_context(sys.argv[1])
     from bench.__main__ import main
     sys.exit(main(sys.argv[2:]))
 """

@@ -13,7 +13,7 @@ from bench.__main__ import main
 from bench.records.errors import InputError
 from bench.suites import hub
 from bench.suites.files import load_suite
-from bench.suites.needs import look_for, named, needs_of
+from bench.suites.needs import look_for, needs_in_words, needs_of
 from bench.suites.suite import Suite
 from tasks.request import TaskSpec
 
@@ -244,7 +244,7 @@ def test_files_of_splits_are_needed_each(tiny_data, tmp_path):
 
 
 def test_suites_say_what_they_need_without_looking(offline, capsys):
-    assert needs_of(load_suite("mini")) == [] and named(load_suite("mini")).startswith("nothing")
+    assert needs_of(load_suite("mini")) == [] and needs_in_words(load_suite("mini")).startswith("nothing")
     assert main(["list", "suites"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     for name in ("real", "amp"):

@@ -19,7 +19,7 @@ from bench.records.errors import CorruptRecord, OtherProtocol
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import FailedRecord, FinishedRecord
 from bench.records.storage import index, store
-from bench.records.storage.packed import stored
+from bench.records.storage.packed import read_stored
 from bench.records.storage.store import Store
 
 RESULTS = Path(__file__).parents[4] / "results" / "mini"
@@ -88,7 +88,7 @@ def test_committed_records_come_from_the_index_as_they_are(tmp_path, indexing, r
             for each in (path, path.with_suffix(".safetensors")):
                 place = tmp_path / each.relative_to(RESULTS)
                 place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_bytes(stored(each))
+                place.write_bytes(read_stored(each))
     first = everything(tmp_path)
     assert len(reads) == len(first) == 24
     again = everything(tmp_path)

@@ -21,7 +21,7 @@ from bench.records.storage import merge as merging
 from bench.records.storage.current import read_current
 from bench.records.storage.files import temporary
 from bench.records.storage.merge import merge
-from bench.records.storage.packed import stored
+from bench.records.storage.packed import read_stored
 from bench.records.storage.store import Store
 from tests.fixtures.files import files_of
 
@@ -274,5 +274,5 @@ def test_any_parts_of_a_study_make_the_whole(tmp_path_factory, add, parts):
 
 
 def test_the_committed_records_have_a_key_each():
-    keys = [json.loads(stored(path))["key"] for path in Store(Path(__file__).parents[4] / "results/mini").paths()]
+    keys = [json.loads(read_stored(path))["key"] for path in Store(Path(__file__).parents[4] / "results/mini").paths()]
     assert len(set(keys)) == len(keys)

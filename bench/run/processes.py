@@ -7,28 +7,16 @@ import os
 import signal
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import wait
-from typing import Any, Protocol
+from typing import Any
 
+from bench.run.job import Job, followers, given_up, to_send
 from bench.run.worker import Begun, Doing, Done, interrupts_blocked, serve
 
 PATIENCE = 5.0  # seconds that an idle process has to end
 TICK = 0.25  # seconds between two looks at what the processes do
-
-
-class Packed(Protocol):
-    """A job that is made ready to be sent when its turn comes."""
-
-    def packed(self) -> Callable[[], Any]:
-        """What is sent in its place."""
-
-
-# A piece of work that can be sent to another process. One with a ``timeout``, in seconds, is ended after it. One that
-# ``needs`` another of the jobs, which comes before it, is not started while that one is running, nor if it fails.
-Job = Callable[[], Any] | Packed
 
 
 def run_jobs(
@@ -42,7 +30,7 @@ def run_jobs(
     """Run ``jobs`` in order on ``workers`` processes of one thread each; yield their outcomes as they finish.
 
     ``start`` is called first in every process. A job whose process dies is reported as such, and a new process
-    replaces it. Jobs that need one that fails are not run: see ``given_up``. When the caller stops iterating, the
+    replaces it. Jobs that need one that fails are not run. When the caller stops iterating, the
     processes are ended. A pool of the standard library would not do: one dead process breaks a whole
     ``ProcessPoolExecutor``, and ``multiprocessing.Pool`` waits forever for the job that died.
 
@@ -102,33 +90,6 @@ def run_jobs(
             worker.end()
 
 
-def followers(jobs: Sequence[Any]) -> dict[int, list[int]]:
-    """The places of the jobs that need another one of ``jobs``, by the place of that one."""
-    place = {id(job): index for index, job in enumerate(jobs)}
-    found: dict[int, list[int]] = defaultdict(list)
-    for index, job in enumerate(jobs):
-        if (before := place.get(id(getattr(job, "needs", None)))) is not None:
-            found[before].append(index)
-    return found
-
-
-def given_up(jobs: Sequence[Any], places: Collection[int], done: Done) -> list[Done]:
-    """The outcomes of the jobs at ``places``, which need the one that is ``done``, if that has failed; else none.
-
-    Each of them would else do in its own time what has failed, such as training a model, and most likely fail too.
-    """
-    if not places or done.error is not None:
-        return []
-    job = jobs[done.index]
-    report = job.died(done.died) if done.died else done.value
-    return [Done(place, 0.0, jobs[place].without(report)) for place in places] if job.failed(report) else []
-
-
-def packed(job: Job) -> Callable[[], Any]:
-    """What is sent to a process in place of ``job``."""
-    return job if callable(job) else job.packed()
-
-
 class Worker:
     """One process and the pipe to it."""
 
@@ -159,7 +120,7 @@ class Worker:
     def give(self, index: int, jobs: Sequence[Job]) -> None:
         """Give it a job."""
         self.index, self.job, self.doing, self._begin, self._reason = index, jobs[index], "", None, ""
-        sent = packed(jobs[index])
+        sent = to_send(jobs[index])
         with contextlib.suppress(OSError):  # its end is then seen by outcome
             self.pipe.send((index, sent))
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from bench.measure import isolation
-from bench.run.engine import run_jobs
+from bench.run.processes import run_jobs
 
 NOTHING = partial(int)  # importable by a worker, as a function of this module is not
 
