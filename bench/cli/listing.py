@@ -13,7 +13,7 @@ from typing import Literal, get_args, get_origin
 from bench.analysis.naming import count
 from bench.records.errors import InputError
 from bench.records.storage.store import Store
-from bench.run.runner import survey
+from bench.run.states import states_of
 from bench.suites.cells import plan
 from bench.suites.files import built_in_suites, load_suite
 from bench.suites.needs import look_for, needs_in_words
@@ -91,8 +91,8 @@ def cells(suite: Suite, out: Path, device: str) -> str:
     look_for(suite)
     store, planned = Store(out), plan(suite, device)
     paths = [path for cell in planned if store.has(path := store.path(cell.name))]
-    found = survey(store, planned, known=store.read_all(paths))
-    return "\n".join(f"{each.state:8} {cell.key[:12]} {cell.name}" for cell, each in found.items())
+    states = states_of(store, planned, known=store.read_all(paths))
+    return "\n".join(f"{state.name:8} {cell.key[:12]} {cell.name}" for cell, state in states.items())
 
 
 def shows(method: Method, option: Option) -> bool:
