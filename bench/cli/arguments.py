@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import get_args
 
 from bench import __version__
 from bench.cli import flag_types as types
 from bench.cli import flags, verbs
 from bench.cli.names import check_names
 from bench.cli.parser import Parser
+from bench.prune.defaults import DEFAULTS, Export
 
 ABOUT = "Compare methods for pruning attention heads of transformers."
 EXAMPLES = """\
@@ -120,22 +122,17 @@ def _prune(parsers) -> None:
     )
     add(
         "--export",
-        choices=("onnx", "onnx-int8"),
+        choices=get_args(Export),
         help="also write ONNX files for ONNX Runtime; onnx-int8: in float32 and with int8 weights",
     )
     add("--out", required=True, type=types.path, metavar="DIR", help="folder to write, which must be new or empty")
-    seed = "seed of the model's training, the calibration set and the method's random draws (default: 0)"
-    add("--seed", type=types.whole, default=0, metavar="N", help=seed)
-    add(
-        "--calibration",
-        type=types.positive,
-        default=128,
-        metavar="N",
-        help="examples to score on (default: 128)",
-    )
-    source = f"{flags.CALIBRATION_FROM_HELP} (default: held-out)"
-    add("--calibration-from", default="held-out", **flags.CALIBRATION_FROM, help=source)
-    add("--training", default=1.0, **flags.TRAINING, help=f"{flags.TRAINING_HELP} (default: 1)")
+    seed = "seed of the model's training, the calibration set and the method's random draws"
+    add("--seed", type=types.whole, metavar="N", help=f"{seed} (default: %(default)s)")
+    add("--calibration", type=types.positive, metavar="N", help="examples to score on (default: %(default)s)")
+    source = f"{flags.CALIBRATION_FROM_HELP} (default: %(default)s)"
+    add("--calibration-from", **flags.CALIBRATION_FROM, help=source)
+    add("--training", **flags.TRAINING, help=f"{flags.TRAINING_HELP} (default: %(default)g)")
+    parser.set_defaults(**DEFAULTS)
     add("--device", **flags.DEVICE)
     flags.add_own(parser, "model and data")
 

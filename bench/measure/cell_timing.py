@@ -14,6 +14,7 @@ from bench.measure.generation import generation_latency
 from bench.measure.latency import forward_latency
 from bench.measure.status import Status
 from bench.measure.timing import groups, timed_levels
+from bench.records.arrays import neuron_orders, neurons_kept
 from bench.records.result import Result
 from bench.records.schema import FinishedRecord
 from bench.suites.cells import Cell, open_task
@@ -76,24 +77,17 @@ def recorded_choices(
     A control that keeps more than its budget has fewer entries: one for each number that it does remove.
     """
     units = len(heads)
-    neurons = {
-        name.removeprefix("neurons."): torch.from_numpy(values)
-        for name, values in arrays.items()
-        if name.startswith("neurons.")
-    }
+    orders = {name: torch.from_numpy(order).long() for name, order in neuron_orders(arrays).items()} or None
+    masks = {name: torch.from_numpy(kept) for name, kept in neurons_kept(arrays).items()}
     choices: dict[int, Choice] = {}
     for level in timed_levels(tuple(result.removed), units, generate):
         place = result.removed.index(level)
-        if result.kept is not None and not any(name.startswith("0.") for name in neurons):
+        if result.kept is not None and orders is None:
             mask = torch.zeros(units, dtype=torch.bool)
             mask[result.kept[place]] = True
-            left = {name: masks[place].bool() for name, masks in neurons.items()} or None
+            left = {name: kept[place] for name, kept in masks.items()} or None
         else:
-            path = Trajectory(
-                torch.tensor(result.orders[0]) if result.orders else None,
-                {name.removeprefix("0."): order.long() for name, order in neurons.items() if name.startswith("0.")}
-                or None,
-            )
+            path = Trajectory(torch.tensor(result.orders[0]) if result.orders else None, orders)
             mask, left = path.units_kept(level, units), path.neurons_kept(level, units)
         choice = Choice(model, heads, mask, left)
         choices.setdefault(choice.removed if left is None else level, choice)

@@ -10,6 +10,7 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
 from bench.analysis.quality import ACCURACY, BLEU
+from bench.prune.defaults import DEFAULTS
 from methods import METHODS
 from tasks.contract import Task
 from tasks.data.location import is_path
@@ -81,7 +82,7 @@ def command(options: PruneOptions) -> str:
         if value != usual[name] or name == "task":
             parts += _given(name, value)
     parts += ["--method", options.method.label, "--keep", options.keep]
-    for name, standard in (("seed", 0), ("calibration", 128), ("calibration_from", "held-out"), ("training", 1.0)):
+    for name, standard in DEFAULTS.items():
         if (value := getattr(options, name)) != standard:
             parts += _given(name, value)
     if METHODS[options.method.name].trains or options.task.finetune or not options.task.model:

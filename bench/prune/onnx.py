@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -17,7 +17,6 @@ from bench.prune.times import times_of
 from bench.records.errors import InputError
 from tasks.contract import Task
 
-Export = Literal["onnx", "onnx-int8"]
 TOLERANCE = 1e-5  # between logits in float32, in units of their scale; what is wrong in a graph gives 1e-3 and more
 CALLED = {
     "classifier": "It takes what the tokenizer gives, in any number of texts of any length.",

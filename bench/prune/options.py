@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.prune.onnx import Export
+from bench.prune.defaults import Export
 from bench.suites.parse import MethodSpec
 from tasks.request import CalibrationSource, TaskSpec
 

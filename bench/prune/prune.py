@@ -27,7 +27,7 @@ from bench.prune.metadata import command, local_paths
 from bench.prune.options import PruneOptions
 from bench.prune.precision import half_of, round_weights
 from bench.prune.saving import save
-from bench.prune.start import start
+from bench.prune.target import Target, target_of
 from bench.prune.times import times_of
 from bench.prune.uniform import with_allocation
 from bench.records.errors import InputError
@@ -68,25 +68,22 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
     device = torch.device(options.device)
     task = open_task(options.task)
     check_start(options.method, task)
-    again, local = command(options), local_paths(options)
+    command_line, local = command(options), local_paths(options)
     if options.uniform:
         options = replace(options, method=with_allocation(options.method, "layer"))
     source = calibration_source(task, options.calibration, options.calibration_from)
-    heads, keep, whole = start(options, task)
-    own = task.own_data
-    of = f"texts of {own.name} to prune with" if own and options.task.harness_tasks else task.data_name
-    about_data = "; ".join([f"{of}: {own.sizes}", *own.remarks]) if own else ""
-    if about_data:
+    target = target_of(options, task)
+    if about_data := _about_data(options, task):
         print(about_data, flush=True)
     with _one_line(options):
         _prepare(task, options.seed, cache, device)
         model: Any = task.open(options.seed, cache, device).requires_grad_(False)
         before, half = evaluate_model(task, model), half_of(task)
-        seen, choice, examples = _chosen(options, task, model, keep, device, source)
+        seen, choice, examples = _chosen(options, task, model, target.keep, device, source)
         uneven = None
         if options.uniform and choice.removed:  # of neurons every layer loses the same share anyway
             free = replace(options, method=with_allocation(options.method, "global"))
-            other = _chosen(free, task, model, keep, device, source).choice
+            other = _chosen(free, task, model, target.keep, device, source).choice
             round_weights(other.model, half)
             uneven = task.evaluate(other.smaller()).quality
         round_weights(choice.model, half)
@@ -109,10 +106,10 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         trained=_trained(choice.report) if METHODS[options.method.name].trains else "",
         recovered=_recovered(options, choice),
         kept={site.name: kept_heads(smaller.get_submodule(site.name), site) for site in sites},
-        neurons={name: (whole[name], left) for name, left in neuron_counts(smaller).items() if left < whole[name]},
+        neurons=_neurons_left(smaller, target),
         heads={site.name: site.num_heads for site in sites},
         unpruned={site.name: unpruned_heads(model.get_submodule(site.name), site) for site in sites},
-        kinds=heads.kinds,
+        kinds=target.heads.kinds,
         examples=sum(before.outcomes.parts.values()),
         guessing=task.guessing_quality,
         quality=(before.outcomes.quality, after.outcomes.quality),
@@ -124,12 +121,12 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         half=half,
         times=times_of(task, [model, smaller], device),
         gap=gap,
-        command=again,
+        command=command_line,
         local=local,
         uneven=uneven,
         never_empty=len(seen.never_empty),
         left_alone=tuple(seen.left_alone),
-        own_number=keep is None,
+        own_number=target.keep is None,
     )
     with _one_line(options):
         text = save(smaller, task, pruned, out, options)
@@ -138,6 +135,21 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
     if pruned.at_chance:
         print(f"headbench: {pruned.at_chance}", file=sys.stderr)
     return 0
+
+
+def _about_data(options: PruneOptions, task: Task) -> str:
+    """What is known of data of the user's own; nothing of others."""
+    own = task.own_data
+    if not own:
+        return ""
+    name = f"texts of {own.name} to prune with" if options.task.harness_tasks else task.data_name
+    return "; ".join([f"{name}: {own.sizes}", *own.remarks])
+
+
+def _neurons_left(smaller: nn.Module, target: Target) -> dict[str, tuple[int, int]]:
+    """Neurons before and after, of each feed-forward layer that has lost some."""
+    counts = {name: (target.neurons[name], left) for name, left in neuron_counts(smaller).items()}
+    return {name: (before, left) for name, (before, left) in counts.items() if left < before}
 
 
 class _Chosen(NamedTuple):

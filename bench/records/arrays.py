@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,24 @@ def decode_arrays(content: bytes, beside: Path) -> dict[str, np.ndarray]:
         return arrays | {"outcomes": np.unpackbits(packed, axis=-1, count=examples).astype(bool)}
     except (*ODD, RecursionError, SafetensorError) as error:
         raise CorruptRecord(f"corrupt arrays {beside}: {error}") from error
+
+
+def neuron_orders(arrays: Mapping[str, np.ndarray], draw: int = 0) -> dict[str, np.ndarray]:
+    """The removal orders of neurons in one draw, (width,) integers, by feed-forward layer; empty if there are none."""
+    return _named(arrays, f"neurons.{draw}.", masks=False)
+
+
+def neurons_kept(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The neurons that a method without orders keeps at each level, (levels, width) bool, by feed-forward layer."""
+    return _named(arrays, "neurons.", masks=True)
+
+
+def _named(arrays: Mapping[str, np.ndarray], prefix: str, masks: bool) -> dict[str, np.ndarray]:
+    return {
+        name.removeprefix(prefix): values
+        for name, values in arrays.items()
+        if name.startswith(prefix) and (values.dtype == bool) is masks
+    }
 
 
 def read_outcomes(path: Path) -> np.ndarray:

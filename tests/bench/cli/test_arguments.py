@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from bench.__main__ import main
 from bench.cli import flag_types, listing
 from bench.cli.arguments import parse
 from bench.records.storage.store import Store
+from methods.contract.method import RECOVER
+from methods.recovery.recover import How
 from tasks.request import TaskSpec
 from tests.fixtures.slow import slow_cases
 
@@ -242,6 +245,17 @@ def test_results_are_read_without_loading_what_made_them(tmp_path, arguments):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "loaded: []", done.stderr
+
+
+def test_prune_takes_every_way_to_recover_weights():
+    """The parser lists them itself, as it must not import the methods."""
+    ways = set(get_args(RECOVER.type))
+    assert ways == {"none", *get_args(How)}
+    for way in ways - {"none"}:
+        own = ("--method", "michel", "--keep", "1", "--out", "small")
+        assert parse(["prune", *own, "--recover", way]).recover == way
+    with pytest.raises(SystemExit):
+        parse(["prune", *own, "--recover", "none"])
 
 
 @pytest.mark.parametrize("verb", ["run", "list", "check", "leaderboard"])

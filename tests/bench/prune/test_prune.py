@@ -24,7 +24,7 @@ from bench.measure.latency import ForwardTimes
 from bench.measure.status import Status
 from bench.measure.timing import Laps
 from bench.prune.budget import units_to_keep
-from bench.prune.start import start
+from bench.prune.target import target_of
 from bench.prune.times import share_waited
 from bench.records.errors import InputError
 from methods import METHODS
@@ -114,14 +114,14 @@ def test_the_model_is_in_memory_once(prune, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(task, "validate", noted)
-            return start(options, task)
+            return target_of(options, task)
 
     def evaluate(*given):
         gc.collect()
         alive.append(looked_at[0]() is not None)
         return evaluate_model(*given)
 
-    monkeypatch.setattr("bench.prune.prune.start", look)
+    monkeypatch.setattr("bench.prune.prune.target_of", look)
     monkeypatch.setattr("bench.prune.prune.evaluate_model", evaluate)
     assert prune("--method", "magnitude", "--keep", "0.5") == 0 and alive == [False, False]
 

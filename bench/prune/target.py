@@ -18,15 +18,15 @@ from methods.heads.surgery.rebuild import description, unpruned_neurons
 from tasks.contract import Task
 
 
-class Start(NamedTuple):
-    """What is known of a model without its weights."""
+class Target(NamedTuple):
+    """What is to be kept, as far as the model's configuration and the options say it."""
 
     heads: HeadMap
     keep: int | None  # units; None where the method is to choose their number
     neurons: Mapping[str, int]  # of each feed-forward layer before any pruning
 
 
-def start(options: PruneOptions, task: Task) -> Start:
+def target_of(options: PruneOptions, task: Task) -> Target:
     """Look at the model of ``task``, and let go of it again. Raises InputError for what cannot be done."""
     model: Any = task.validate()
     heads = heads_of(task, model)
@@ -40,7 +40,7 @@ def start(options: PruneOptions, task: Task) -> Start:
         described = description(model)
     except ValueError as error:  # a class that is not one of transformers, or that its configuration does not build
         raise InputError(f"a smaller model could not be saved: {error}") from error
-    return Start(heads, keep, unpruned_neurons(described))
+    return Target(heads, keep, unpruned_neurons(described))
 
 
 def _units_to_keep(options: PruneOptions, heads: HeadMap) -> int | None:
