@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -83,7 +82,7 @@ class LocalEngine:
 
 
 def cores() -> int:
-    """Processor cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Processor cores that this process may use; no more than the container that it is in may keep busy."""
+    from joblib import cpu_count  # takes a moment to import
+
+    return cpu_count()

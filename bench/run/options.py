@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+EXACT = 1e-6  # shares of GPUs are not exact: three of a third are one
+
 
 @dataclass(frozen=True)
 class ClusterOptions:
@@ -18,6 +20,16 @@ class ClusterOptions:
     def resources(self) -> str:
         """What a cell takes, in words."""
         return f"{self.cpus} CPU" + (f" and {self.gpus:g} GPU" if self.gpus else "")
+
+    def fit(self, gpus: float) -> int:
+        """How many cells fit on so many GPUs of one machine, where they take any. A cell's share is of a single GPU.
+
+        A part of a GPU is what others have left of one.
+        """
+        if self.gpus >= 1:
+            return int(gpus / self.gpus + EXACT)
+        whole = int(gpus + EXACT)
+        return whole * int(1 / self.gpus + EXACT) + int(max(0.0, gpus - whole) / self.gpus + EXACT)
 
 
 @dataclass(frozen=True)

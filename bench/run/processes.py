@@ -68,23 +68,24 @@ def run_jobs(
         while busy := [worker for worker in crew if worker.index is not None]:
             watch(busy)
             wait([worker.pipe for worker in busy], TICK)
+            ended: list[Done] = []
             for worker in busy:
                 if (done := worker.outcome()) is None:
                     continue
                 if not worker.alive:
                     crew.remove(worker)
                     worker.end()
-                    if done.crashed and not worker.began and done.index not in again:
-                        again.add(done.index)  # it died of what an earlier job left behind
-                        waiting.append(done.index)
-                        assign()
-                        continue
-                without = given_up(jobs, following.pop(done.index, ()), done)
-                for each in without:
-                    waiting.remove(each.index)
-                assign()
-                yield done
-                yield from without
+                if done.crashed and not worker.began and done.index not in again:
+                    again.add(done.index)  # it died of what an earlier job left behind
+                    waiting.append(done.index)
+                else:
+                    ended.append(done)
+            without = [each for done in ended for each in given_up(jobs, following.pop(done.index, ()), done)]
+            for each in without:
+                waiting.remove(each.index)
+            assign()
+            # What ends the run comes last, so that what has ended beside it is kept.
+            yield from sorted([*ended, *without], key=lambda done: done.error is not None)
     finally:
         for worker in crew:
             worker.end()

@@ -94,7 +94,7 @@ def _engine(options: RunOptions, root: Path, estimator: Estimator, stack: ExitSt
     local = not options.cluster.address
     slots = options.jobs or max(1, cores() // options.cluster.cpus)
     if local and options.cluster.gpus:
-        slots = min(slots, max(1, int(torch.cuda.device_count() / options.cluster.gpus + 1e-6)))
+        slots = min(slots, max(1, options.cluster.fit(torch.cuda.device_count())))
     if local and options.dry_run:
         return LocalEngine(slots, fresh=False)
     from bench.run.cluster.connection import connected

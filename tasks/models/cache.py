@@ -17,6 +17,7 @@ from filelock import FileLock
 
 TEMPORARY, LOCK, DAMAGED = ".tmp", ".lock", ".damaged"  # suffixes
 DIGESTS = "digests.json"  # in each folder: the digest of each of its other files
+REPORT = "training.json"  # beside the weights of a model: how it was trained, and how long that took
 
 
 def default_root(device: str = "cpu") -> Path:
@@ -42,10 +43,8 @@ class Cache:
         """Path of the folder of ``key``, which may not exist yet."""
         return self.root / key
 
-    def folder(self, key: str, build: Callable[[Path], None], like: str = "") -> Path:
+    def folder(self, key: str, build: Callable[[Path], None]) -> Path:
         """The folder of ``key``, built by ``build(empty folder)`` if it does not exist yet.
-
-        like: the ``identity`` that it must have; one that was built otherwise counts as damaged.
 
         A second process that needs the same key waits for the first. Leftovers of a killed process are removed. Each
         time, all files are read (1 to 3 seconds per GB) and compared with their digests: a folder that is not as it
@@ -53,7 +52,7 @@ class Cache:
         """
         path = self.path(key)
         temporary = path.with_name(path.name + TEMPORARY)
-        if os.path.lexists(path) and not damage(path, like):
+        if os.path.lexists(path) and not damage(path):
             return path
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -61,7 +60,7 @@ class Cache:
             raise NoCache(error.errno, error.strerror, str(self.root)) from error
         with FileLock(path.with_name(path.name + LOCK)):  # released by the kernel if its holder dies
             if os.path.lexists(path):
-                if not (fault := damage(path, like)):  # built by the process that we waited for
+                if not (fault := damage(path)):  # built by the process that we waited for
                     return path
                 print(f"headbench: {path}: {fault}: set aside as {_set_aside(path).name}", file=sys.stderr)
             shutil.rmtree(temporary, ignore_errors=True)
@@ -87,24 +86,24 @@ class Cache:
 
 
 def identity(folder: Path) -> str:
-    """What a folder of the cache was built as: the same for folders of the same files, empty where that is unknown."""
-    try:
-        return hashlib.sha256((folder / DIGESTS).read_bytes()).hexdigest()
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
+    """What a folder of the cache was built as; empty where that is unknown.
 
-
-def damage(folder: Path, like: str = "") -> str:
-    """What is wrong with a folder of the cache, in a few words; empty where it is as it was built. Raises OSError.
-
-    like: the ``identity`` that it must have, if any.
+    The same for folders of the same files, but for how long a training took.
     """
+    try:
+        built = dict(json.loads((folder / DIGESTS).read_text(encoding="utf-8")))
+    except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, RecursionError):
+        return ""
+    built.pop(REPORT, None)
+    return hashlib.sha256(json.dumps(built, sort_keys=True).encode()).hexdigest()
+
+
+def damage(folder: Path) -> str:
+    """What is wrong with a folder of the cache, in a few words; empty where it is as it was built. Raises OSError."""
     if not folder.is_dir():
         return "not a folder"
     if not (folder / DIGESTS).is_file():
         return f"no {DIGESTS}"
-    if like and identity(folder) != like:
-        return "made elsewhere, with other weights"
     try:
         built = dict(json.loads((folder / DIGESTS).read_text(encoding="utf-8")))
     except (ValueError, TypeError, RecursionError):

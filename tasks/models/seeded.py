@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerBase
 from tasks.contract import Task
 from tasks.data.calibration import Division, divide, sample, size_held_out
 from tasks.digest import digest_of, digest_of_files
-from tasks.models.cache import Cache, damage
+from tasks.models.cache import REPORT, Cache, damage
 from tasks.models.checkpoint import format_of, own_padding_side
 from tasks.models.vocabularies import locate
 from tasks.request import CalibrationSource
@@ -25,7 +25,6 @@ from tasks.request import CalibrationSource
 if TYPE_CHECKING:  # slow to import
     from transformers import PreTrainedModel
 
-REPORT = "training.json"  # beside the weights
 NAMES = 150  # most bytes of the names of data and model in the name of a folder
 Trained: TypeAlias = (
     "tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]"  # with the report of the training

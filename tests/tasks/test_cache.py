@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.models.cache import DIGESTS, Cache, damage, default_root
+from tasks.models.cache import DIGESTS, REPORT, Cache, damage, default_root, identity
 
 
 @pytest.fixture
@@ -121,6 +122,22 @@ def spoil(folder: Path) -> None:
 
 
 DAMAGES = [truncate, alter, empty, remove, empty_folder, add, pipe, replace, forget, spoil]
+
+
+def test_a_folder_is_known_by_its_files_and_not_by_how_long_they_took(tmp_path):
+    def made(name: str, weights: str, seconds: float) -> str:
+        def fill(folder: Path) -> None:
+            build(folder)
+            (folder / "model.safetensors").write_text(weights)
+            (folder / REPORT).write_text(json.dumps({"seconds": seconds}))
+
+        return identity(Cache(tmp_path / name).folder("key", fill))
+
+    first = made("a", "weights", 1.0)
+    assert first and made("b", "weights", 2.0) == first and made("c", "others", 1.0) != first
+    assert identity(tmp_path / "none") == "" == identity(tmp_path)
+    spoil(tmp_path / "a" / "key")
+    assert identity(tmp_path / "a" / "key") == ""
 
 
 @pytest.mark.parametrize("harm", DAMAGES, ids=lambda harm: harm.__name__)

@@ -17,12 +17,19 @@ def main(place: str, threads: str, run: str) -> None:
 
         template.start()
     except Exception as error:
-        pipe.send(("unable", " ".join(f"{type(error).__name__}: {error}".split())))
+        pipe.send(("unable", _in_a_line(error)))
         raise
     try:
         template.serve(pipe, int(threads), run)
     except (EOFError, ConnectionError):  # Ray's process has ended
         sys.exit(0)
+    except OSError as error:  # of this machine, such as a full disk: no job is to blame
+        pipe.send(("unable", _in_a_line(error)))
+        raise
+
+
+def _in_a_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def check(address: str) -> None:
     if address.startswith(OUTSIDE) and importlib.util.find_spec("grpc") is None:  # Ray says it in many lines
         ray = importlib.metadata.version("ray")
         raise InputError(f"--address {address} needs Ray's client: python -m pip install 'ray[client]=={ray}'")
-    host, port = _host_and_port(address)
+    host, port = host_and_port(address)
     known = address in ("", "auto") or (host and port.isdecimal() and 0 < int(port) <= LAST_PORT)
     if not known:
         raise InputError(f"--address {address}: expected auto, HOST:PORT or ray://HOST:PORT")
@@ -129,7 +129,7 @@ def _has_token() -> bool:
 
 def _knock(address: str) -> None:
     """Raise InputError where nothing listens at ``HOST:PORT``. Ray would try for minutes."""
-    host, port = _host_and_port(address)
+    host, port = host_and_port(address)
     if not host:
         return
     try:
@@ -138,10 +138,10 @@ def _knock(address: str) -> None:
         raise InputError(f"{_silent(address)}: {first_line(error)}") from error
 
 
-def _host_and_port(address: str) -> tuple[str, str]:
-    """The parts of ``HOST:PORT``; no host where there is none."""
+def host_and_port(address: str) -> tuple[str, str]:
+    """The parts of ``HOST:PORT``, where an IPv6 address is in brackets; no host where there is none."""
     host, _, port = address.removeprefix(OUTSIDE).rpartition(":")
-    return host, port
+    return host.removeprefix("[").removesuffix("]"), port
 
 
 def first_line(error: BaseException) -> str:

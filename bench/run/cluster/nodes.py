@@ -12,9 +12,9 @@ from ray._private.state import available_resources_per_node  # where Ray's own l
 from ray.exceptions import LocalRayletDiedError, RayError, RaySystemError, RayTaskError, RpcError
 
 from bench.records.errors import CONTINUE, InputError
-from bench.run.cluster.connection import OUTSIDE, first_line
+from bench.run.cluster.connection import OUTSIDE, first_line, host_and_port
 from bench.run.cluster.placement import Node
-from bench.run.options import ClusterOptions
+from bench.run.options import EXACT, ClusterOptions
 
 LOOK_EVERY = 2.0  # seconds
 GONE_AFTER = 3  # looks in a row without an answer
@@ -104,9 +104,8 @@ class Nodes:
             time.sleep(LOOK_EVERY)
 
     def _fit(self, resources: Mapping[str, float]) -> int:
-        cpus, gpus = self._options.cpus, self._options.gpus
-        fit = int(resources.get("CPU", 0) / cpus + 1e-6)
-        return min(fit, int(resources.get("GPU", 0) / gpus + 1e-6)) if gpus else fit
+        fit = int(resources.get("CPU", 0) / self._options.cpus + EXACT)
+        return min(fit, self._options.fit(resources.get("GPU", 0))) if self._options.gpus else fit
 
     def _size(self, resources: Mapping[str, float]) -> tuple[float, ...]:
         kinds = ("GPU", "CPU") if self._options.gpus else ("CPU", "GPU")
@@ -122,7 +121,7 @@ class Nodes:
 
         Raises InputError where it has not answered for a while.
         """
-        host, _, port = self._door.rpartition(":")
+        host, port = host_and_port(self._door)
         if self._outside or not port.isdecimal():
             return True
         try:

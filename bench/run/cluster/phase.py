@@ -76,13 +76,31 @@ class ClusterPhase:
             self.nodes.look(self._flights.taken())
             self._flights.listen()
             watch([flight for flight in self._flights if flight.seconds])
+            fault: Exception | None = None
+            failed: list[Done] = []  # with what ends the run: last, so that what ended beside them is kept
             for flight in self._flights.ended():
-                if (done := self._outcome(flight)) is not None:
-                    without = given_up(self.jobs, self.waiting.followers(flight.index), done)
-                    self.waiting.ended(flight.index, flight.node, well=not done.died, failed=bool(without))
-                    for each in (done, *without):
-                        self.shipments.used(self.jobs[each.index])
-                        yield each
+                try:
+                    done = self._outcome(flight)
+                except Exception as error:
+                    fault = fault or error
+                    continue
+                if done is None:
+                    continue
+                if done.error is not None:
+                    failed.append(done)
+                    continue
+                yield from self._ended(flight, done)
+            yield from failed  # the first of them ends the run
+            if fault:
+                raise fault
+
+    def _ended(self, flight: Flight, done: Done) -> Generator[Done, None, None]:
+        """Its outcome, and those of the jobs that are given up with it."""
+        without = given_up(self.jobs, self.waiting.followers(flight.index), done)
+        self.waiting.ended(flight.index, flight.node, well=not done.died, failed=bool(without))
+        for each in (done, *without):
+            self.shipments.used(self.jobs[each.index])
+            yield each
 
     def cancel(self) -> None:
         """End what is still in flight, and wait until it has."""

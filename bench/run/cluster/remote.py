@@ -85,13 +85,15 @@ def take(ticket: Ticket, board: Any) -> Answer:
         return Answer(other_code=other)
     board.tell.remote(ticket.number, 0.0, "")  # it has begun
     cache = Cache(ticket.cache or default_root(ticket.device))
-    if lacks := _fetched(ticket, cache):
+    models = _cache_with_model(ticket, cache)
+    if lacks := _not_sent(ticket, cache) or (ticket.model if models is None else ""):
         return Answer(lacks=lacks)
+    assert models is not None
     moved = {(content.field, content.given): str(_place(content, cache)) for content in ticket.contents}
     child = _child_for(ticket)
     try:
         with suppress(ConnectionError):  # it ended before it read all, and may have said why
-            child.pipe.send((ticket.job, ticket.cache, moved))
+            child.pipe.send((ticket.job, models.root, moved))
         answer = _wait(child, ticket.number, board)
     except KeyboardInterrupt:  # cancelled, perhaps in the middle of a message
         child.end()
@@ -119,21 +121,34 @@ def _place(content: Content, cache: Cache) -> Path:
     return place
 
 
-def _fetched(ticket: Ticket, cache: Cache) -> str:
-    """Put what the job reads in the cache of this node; the folder that was not sent, if one was not.
-
-    A model that was once made here is not that of the driver, on which other nodes run the other cells.
-    """
-    places = {content.key: content.name if content.files else "" for content in ticket.contents}
-    wanted = [content.key for content in ticket.contents if content.located(cache) is None]
-    if ticket.model and identity(cache.path(ticket.model)) != ticket.like:
-        wanted.append(ticket.model)
-    for key in wanted:
-        if key not in ticket.sent:
-            return key
-        like = ticket.like if key == ticket.model else ""
-        cache.folder(key, functools.partial(_write, ticket.sent[key], places.get(key, "")), like)
+def _not_sent(ticket: Ticket, cache: Cache) -> str:
+    """Put files of the user's own that the job reads in the cache of this node; the key of those that were not sent."""
+    for content in ticket.contents:
+        if content.located(cache) is None:
+            if content.key not in ticket.sent:
+                return content.key
+            name = content.name if content.files else ""
+            cache.folder(content.key, functools.partial(_write, ticket.sent[content.key], name))
     return ""
+
+
+def _cache_with_model(ticket: Ticket, cache: Cache) -> Cache | None:
+    """Where the job finds its model, which is put there if need be; None if it was not sent.
+
+    That is ``cache``, or a folder in it where that has the model with other weights: they were made here, or are those
+    of another driver, whose jobs may be using them, and are not those on which other nodes run the other cells.
+    """
+    if not ticket.model:
+        return cache
+    beside = Cache(cache.root / f"sent-{ticket.like[:16]}")
+    for place in (cache, beside):
+        if not identity(place.path(ticket.model)):
+            if ticket.model not in ticket.sent:
+                return None
+            place.folder(ticket.model, functools.partial(_write, ticket.sent[ticket.model], ""))
+        if identity(place.path(ticket.model)) == ticket.like:
+            break
+    return place
 
 
 def _write(files: Files, name: str, empty: Path) -> None:

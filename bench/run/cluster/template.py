@@ -22,7 +22,6 @@ from bench.run.jobs import Unreadable, start_process
 from bench.run.other_runs import registered
 from bench.run.processes import TICK, Worker
 from bench.run.worker import Done
-from tasks.models.cache import default_root
 from tasks.request import TaskSpec
 
 
@@ -46,7 +45,7 @@ def serve(pipe: Connection, threads: int, run: str) -> None:
             job = pickle.loads(content)
             if not isinstance(job, Unreadable):
                 cell = replace(job.cell, task=relocated(job.cell.task, moved))
-                job = replace(job, cell=cell, cache=cache or default_root(job.cell.device))
+                job = replace(job, cell=cell, cache=cache)
             jobs: Any = {number: job}  # each job has a number of its own: what an earlier one still sends is not its
             while True:
                 if fresh := worker is None or not worker.alive:
@@ -58,6 +57,9 @@ def serve(pipe: Connection, threads: int, run: str) -> None:
                     worker.end()
                 if fresh or worker.began or not done.crashed:  # else it died of what an earlier job left behind
                     break
+            if not isinstance(job, Unreadable) and job.cell.device != "cpu":
+                worker.end()  # it holds memory of a GPU, which may be that of another process's next job
+                worker = None
             pipe.send(("done", pickle.dumps(done), done.crashed))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -181,6 +182,30 @@ def test_an_outcome_that_cannot_be_read_fails_its_job_only(error):
     first, second, third = run_jobs(jobs, 1, NOTHING)
     assert first.died == f"its outcome cannot be sent to another process: {error.__name__}: no message"
     assert second.died.startswith("its outcome cannot be sent to another process: TypeError: ") and third.value == 4
+
+
+def ends_after(path: Path, fails: bool) -> str:
+    """End once there is such a file; ``fails``: with what ends the run."""
+    while not path.exists():
+        time.sleep(0.01)
+    if fails:
+        raise OSError(errno.ENOSPC, "no space left")
+    return "done"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a worker must know this module")
+def test_what_has_ended_beside_what_ends_the_run_comes_first(tmp_path):
+    def watch(busy):
+        """Let them end, and wait until all have."""
+        if all(worker.began for worker in busy):
+            (tmp_path / "go").touch()
+            for worker in busy:
+                assert worker.pipe.poll(60)
+
+    jobs = [partial(ends_after, tmp_path / "go", fails) for fails in (True, False, False)]
+    done = list(run_jobs(jobs, 3, NOTHING, watch=watch))
+    assert [each.index for each in done][-1] == 0 and isinstance(done[-1].error, OSError)
+    assert sorted(each.value for each in done[:-1]) == ["done", "done"]
 
 
 def test_processes_end_when_the_caller_stops():

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from bench.records.errors import InputError
-from bench.run.cluster.connection import check, connected
+from bench.run.cluster.connection import check, connected, host_and_port
 from bench.run.options import ClusterOptions
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: headbench[cluster]")
@@ -22,6 +22,19 @@ def test_a_missing_client_of_ray_is_no_missing_cluster(monkeypatch):
     with pytest.raises(InputError, match=r"needs Ray's client: .*ray\[client\]") as caught:
         check("ray://127.0.0.1:1")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("10.0.0.1:6379", ("10.0.0.1", "6379")),
+        ("ray://head:10001", ("head", "10001")),
+        ("[::1]:6379", ("::1", "6379")),
+        ("auto", ("", "auto")),
+    ],
+)
+def test_an_address_has_a_host_and_a_port(address, found):
+    assert host_and_port(address) == found
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -139,6 +141,47 @@ def test_a_cell_that_fits_no_node_is_refused_at_once(monkeypatch, options, resou
     )
     monkeypatch.setattr(nodes, "ray", ray_of({}))  # a head, whose nodes are to come
     assert nodes.Nodes(options).slots == 0
+
+
+class Ended(list[SimpleNamespace]):
+    """Flights that all have ended."""
+
+    def taken(self) -> dict[str, Any]:
+        return {}
+
+    def listen(self) -> None:
+        pass
+
+    def ended(self) -> list[SimpleNamespace]:
+        found = list(self)
+        self.clear()
+        return found
+
+
+@pytest.mark.parametrize("raised", [False, True])
+def test_what_has_ended_beside_what_ends_the_run_comes_first(raised):
+    """Where it is raised here, and where a job has said so."""
+    from bench.run.cluster import phase as phases
+    from bench.run.worker import Done
+
+    fault = InputError("node n: disk full")
+
+    def outcome(flight):
+        if flight.index == 0 and raised:
+            raise fault
+        return Done(flight.index, 1.0, error=None if flight.index else fault)
+
+    phase = object.__new__(phases.ClusterPhase)
+    phase.jobs, phase.waiting = [None] * 3, ()
+    phase.nodes = SimpleNamespace(look=lambda taken: None)
+    phase._flights = Ended(SimpleNamespace(index=index, seconds=1.0) for index in range(3))
+    phase._take_back = phase._place = lambda: None
+    phase._outcome, phase._ended = outcome, lambda flight, done: [done]
+    found = []
+    with pytest.raises(InputError) if raised else nullcontext():
+        for done in phase.outcomes(lambda busy: None):
+            found.append(done.index)
+    assert found == ([1, 2] if raised else [1, 2, 0])
 
 
 def test_a_node_that_starts_no_process_is_named():

@@ -7,6 +7,7 @@ import pickle
 import shutil
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -53,7 +54,10 @@ def at_node(shipments, job, cache: Cache, model: str = "") -> dict[tuple[str, st
     while True:
         sent = shipments.sent(model, *(content.key for content in contents))
         ticket = Ticket(0, b"", "run", {}, 1, None, "cpu", model, shipments.identity(model), contents, sent)
-        if not (lacks := remote._fetched(ticket, cache)):
+        lacks = remote._not_sent(ticket, cache)
+        if not lacks and remote._cache_with_model(ticket, cache) is None:
+            lacks = model
+        if not lacks:
             return {(content.field, content.given): str(content.located(cache)) for content in contents}
         assert lacks not in sent
         shipments.send(lacks, contents)
@@ -211,21 +215,39 @@ def test_a_trained_model_travels_to_a_node_and_back(shipments, tiny_data, tiny_m
     assert not made.sent(model)  # no other job needs it
 
 
-def test_a_model_that_a_node_once_made_gives_way_to_that_of_the_driver(
-    shipments, tiny_data, tiny_model, tmp_path, capsys
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_the_model_of_the_driver_is_used_beside_another_that_a_node_has(
+    shipments, tiny_data, tiny_model, tmp_path, monkeypatch, capsys, meanwhile
 ):
-    """Else methods would be compared on two models: the seed gives other weights on another processor."""
+    """Else methods would be compared on two models: the seed gives other weights on another processor.
+
+    The other one stays: jobs of another driver may be using it. meanwhile: whether it comes while this one does.
+    """
     made, job = shipments(TaskSpec(task="classification", model=str(tiny_model), data=str(tiny_data), finetune=True))
     model = made.model(job)
     home, node = Cache(tmp_path / "home"), Cache(tmp_path / "node")
-    for cache, content in ((home, "of the driver"), (node, "of the node")):
-        cache.folder(model, lambda empty, content=content: (empty / "model.safetensors").write_text(content))
+
+    def write(content: str, empty: Path) -> None:
+        (empty / "model.safetensors").write_text(content)
+
+    home.folder(model, partial(write, "of the driver"))
+    build = Cache.folder
+    if meanwhile:
+
+        def folder(cache: Cache, key: str, what) -> Path:
+            if cache.root == node.root:
+                build(cache, key, partial(write, "of another"))
+            return build(cache, key, what)
+
+        monkeypatch.setattr(Cache, "folder", folder)
+    else:
+        node.folder(model, partial(write, "of another"))
     at_node(made, job, node, model)
-    assert (node.path(model) / "model.safetensors").read_text() == "of the driver"
-    assert "made elsewhere, with other weights: set aside as" in capsys.readouterr().err
-    before = node.path(model).stat().st_mtime_ns
-    at_node(made, job, node, model)
-    assert node.path(model).stat().st_mtime_ns == before
+    ticket = Ticket(0, b"", "run", {}, 1, None, "cpu", model, made.identity(model), (), {})  # it is sent only once
+    place = remote._cache_with_model(ticket, node)
+    assert place is not None and (place.path(model) / "model.safetensors").read_text() == "of the driver"
+    assert (node.path(model) / "model.safetensors").read_text() == "of another"
+    assert capsys.readouterr().err == "" and len(list(node.root.glob("*/**/*.safetensors"))) == 2
 
 
 def test_a_model_that_was_altered_is_not_sent(shipments, tiny_data, tiny_model, tmp_path, capsys):

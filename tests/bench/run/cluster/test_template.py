@@ -7,8 +7,10 @@ import pickle
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +20,7 @@ from bench.run.cluster import remote
 from bench.run.cluster.code import code
 from bench.run.cluster.template import serve
 from bench.run.jobs import Unreadable
+from tasks.request import TaskSpec
 
 
 @pytest.fixture
@@ -62,6 +65,35 @@ def test_no_job_pays_for_what_an_earlier_one_left_in_its_process(template, first
         _, content, crashed = template.recv()
         assert (pickle.loads(content).value, crashed) == (job.reason, False)
         time.sleep(0.4)  # its process has ended
+
+
+@dataclass(frozen=True)
+class Device:
+    """As much of a cell as a job needs."""
+
+    device: str
+    task: TaskSpec
+
+
+@dataclass(frozen=True)
+class TellsItsProcess:
+    cell: Device
+    cache: Path | None = None
+
+    def __call__(self) -> int:
+        return os.getpid()
+
+
+@pytest.mark.parametrize(("device", "stays"), [("cpu", True), ("cuda", False)])
+def test_a_process_that_used_a_gpu_has_ended_when_its_job_is_told_to_be_done(template, device, stays):
+    """It holds memory of the GPU, which goes to another job."""
+    processes = []
+    for _ in range(2):
+        template.send((pickle.dumps(TellsItsProcess(Device(device, TaskSpec(task="classification")))), None, {}))
+        assert template.poll(60), "it has not answered"
+        processes.append(pickle.loads(template.recv()[1]).value)
+        assert Path(f"/proc/{processes[-1]}").exists() == stays
+    assert (processes[0] == processes[1]) == stays
 
 
 @pytest.mark.parametrize("size", [0, 2**21], ids=["small", "large"])  # the latter is more than it takes unread
