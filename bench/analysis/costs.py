@@ -32,9 +32,7 @@ def forward_speedup(record: FinishedRecord, batch: int, level: float) -> float:
 def forward_speedups(record: FinishedRecord, batch: int) -> np.ndarray:
     """``forward_speedup`` at each level of the record, (levels,)."""
     samples = forward_samples(record, batch)
-    unpruned = median(samples[0]) if 0 in samples else float("nan")
-    counts = [_removed(record, index) for index in range(len(record.result.removed))]
-    return np.array([unpruned / median(samples[count]) if count in samples else float("nan") for count in counts])
+    return np.array([_speedup_at(record, samples, index) for index in range(len(record.result.removed))])
 
 
 def generation_speedup(record: FinishedRecord, level: float) -> float:
@@ -65,9 +63,13 @@ def _removed(record: FinishedRecord, index: int) -> int:
 
 
 def _speedup(record: FinishedRecord, samples: Samples, level: float) -> float:
-    """Median seconds of the unpruned model over those of the smaller one, of the same cell."""
     index = level_index(record, level)
-    removed = -1 if index is None else _removed(record, index)
+    return float("nan") if index is None else _speedup_at(record, samples, index)
+
+
+def _speedup_at(record: FinishedRecord, samples: Samples, index: int) -> float:
+    """Median seconds of the unpruned model over those of the smaller one, of the same cell; NaN if not timed."""
+    removed = _removed(record, index)
     if removed not in samples or 0 not in samples:
         return float("nan")
     return median(samples[0]) / median(samples[removed])

@@ -15,7 +15,7 @@ from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board
 from bench.report.links import task_slug
-from bench.report.tables.table import Cell, Heading, Table, number
+from bench.report.tables.table import Cell, Heading, Table, number_cell
 
 LEVEL = 0.5  # share of heads removed at which orders are compared as sets
 
@@ -87,8 +87,8 @@ def pairs(board: Board, task: TaskKey, found: Agreement) -> Table:
     rows = [
         (
             Cell(f"{found.labels[i]}, {found.labels[j]}", f"{found.labels[i]}, {found.labels[j]}"),
-            number(float(found.tau[i, j]), 2),
-            number(float(found.shared[i, j]), 0, factor=100),
+            number_cell(float(found.tau[i, j]), 2),
+            number_cell(float(found.shared[i, j]), 0, factor=100),
         )
         for i, j in combinations(range(len(found.labels)), 2)
     ]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bench.analysis.kept import by_layer, kept_shares
 from bench.analysis.kinds import KINDS, kind
 from bench.records.schema import TaskKey
 from bench.report.board import Board, keeps_all, removes_heads
-from bench.report.figures.heads.kept import by_layer, kept_shares
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -33,8 +34,6 @@ from bench.report.tables.table import Table, latex
 from bench.report.tables.table import to_csv as table_to_csv
 
 Figures = tuple[pd.DataFrame, pd.DataFrame]
-ROW = ["label", "control", "kind", "removes", "trained"]
-PLACE = 1  # in a row, of what compares a method with its controls
 LEGEND = """\
 How to read it. *acc.* (*prob.*, *BLEU*, *quality*) *at 50 %*, *75 %*: test accuracy with that share of the heads
 removed, or the quality that the task has instead. *area*: mean accuracy over all shares removed, scaled so that chance
@@ -63,6 +62,16 @@ choice*: above `michel-retrained`. (`dsp-pipelined`, which trains gates and no w
 In brackets the p-value of the sign-flip test over seeds, adjusted by Holm for all methods of the column, or how many
 seeds it needs. No other difference in these tables has been tested: use `headbench compare A B`. With few seeds,
 read close rows as ties."""
+
+
+class Row(NamedTuple):
+    """What tells the rows of the tables apart: columns of a metrics table."""
+
+    label: str
+    control: bool
+    kind: str
+    removes: str  # heads, neurons, or both
+    trained: str  # share of the training that the task allows its own model, in per cent; empty for none
 
 
 @contextmanager
@@ -212,8 +221,8 @@ def _tables(
     cells: rows of a metrics table, of which means over tasks and seeds are shown in the columns ``names`` that some
     method has in some seed. over: each method against its controls. quality: what headings call it.
     """
-    means, spreads = over_tasks(cells, ROW, list(names))
-    some = cells.groupby([*ROW, "seed"])[list(names)].mean(skipna=False).notna().any()
+    means, spreads = over_tasks(cells, list(Row._fields), list(names))
+    some = cells.groupby([*Row._fields, "seed"])[list(names)].mean(skipna=False).notna().any()
     columns = {name: column(name).of(quality) for name in names if some[name]}
     kinds = means.index.get_level_values("kind")
     parts = []
@@ -227,22 +236,27 @@ def _tables(
 def _table(figures: Figures, columns: Mapping[str, Column], over: Mapping[str, Mapping[str, Over]], sort: str) -> str:
     """The table of one kind."""
     means, spreads = figures
-    order = means.sort_index().sort_values(sort, ascending=False, kind="stable")
-    order = order.loc[sorted(order.index, key=lambda row: row[3] != "heads")]  # others cannot be compared: last
-    compared = [role for role in OVER if any(role in over.get(row[0], {}) for row in order.index)]
-    rows = [["method", *(column.heading for column in columns.values())]]
-    rows[0][PLACE:PLACE] = [f"{OVER[role].headings[order.index[0][2]]} (points)" for role in compared]
+    best_first = means.sort_index().sort_values(sort, ascending=False, kind="stable").index
+    order = [Row(*row) for row in best_first]
+    order.sort(key=lambda row: row.removes != "heads")  # others cannot be compared: last
+    compared = [role for role in OVER if any(role in over.get(row.label, {}) for row in order)]
+    differences = [f"{OVER[role].headings[order[0].kind]} (points)" for role in compared]
+    rows = [["method", *differences, *(column.heading for column in columns.values())]]
     mean, spread = means.to_dict("index"), spreads.to_dict("index")
-    for row in order.index:
-        label, control, _, removes, trained = row
-        cells = [
-            _cell(mean[row][name], spread[row][name], column.factor, column.digits) for name, column in columns.items()
-        ]
-        marks = [*(["control"] if control else []), *([removes] if removes != "heads" else [])]
-        marks += [f"trained {trained} %"] if trained else []
-        rows.append([literal(label) + (f" ({'; '.join(marks)})" if marks else ""), *cells])
-        against = [over_cell(over.get(label, {}).get(role)) for role in compared]
-        rows[-1][PLACE:PLACE] = [cell.shown + cell.spread for cell in against]
+    for row in order:
+        marks = [*(["control"] if row.control else []), *([row.removes] if row.removes != "heads" else [])]
+        marks += [f"trained {row.trained} %"] if row.trained else []
+        against = [over_cell(over.get(row.label, {}).get(role)) for role in compared]
+        rows.append(
+            [
+                literal(row.label) + (f" ({'; '.join(marks)})" if marks else ""),
+                *(cell.shown + cell.spread for cell in against),
+                *(
+                    _cell(mean[row][name], spread[row][name], each.factor, each.digits)
+                    for name, each in columns.items()
+                ),
+            ]
+        )
     return aligned(rows)
 
 

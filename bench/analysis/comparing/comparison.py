@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.analysis.comparing.paired_methods import PairedMethods, largest_share, pair_methods
+from bench.analysis.costs import level_index
 from bench.analysis.curves import area_to, removes
 from bench.analysis.quality import POINTS, is_of_corpus, quality_name
 from bench.analysis.run_results import FinishedCell, RunResults, SeedPairs
@@ -217,9 +218,9 @@ def _level_index(cell: FinishedCell, level: float) -> int:
     if (count == 0 and level > 0) or (count == units and level < 1):
         which = "none" if count == 0 else "all"
         raise InputError(f"level {level:g} rounds to {which} of the {units} units on {task}: available: {available}")
-    if count not in cell.record.result.removed:
+    if (index := level_index(cell.record, level)) is None:
         raise InputError(f"level {level:g} was not measured on {task}: available: {available}")
-    return cell.record.result.removed.index(count)
+    return index
 
 
 def _documents(pair: SeedPairs, level: float, alpha: float) -> Documents | None:

@@ -25,7 +25,10 @@ LEFT = 24 * 3600.0  # seconds after which no other machine is still writing a fi
 
 
 def digest_of(value: Any) -> str:
-    """SHA-256 (hex) of a value made of dicts, lists, strings, numbers, booleans and None."""
+    """SHA-256 (hex) of a value made of dicts, lists, strings, numbers, booleans and None.
+
+    As that of ``tasks.digest``, without which records are read.
+    """
     return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 

@@ -22,7 +22,7 @@ from bench.analysis.trade_offs.fronts import fronts_of
 from bench.analysis.trade_offs.levels import TradeOffs
 from bench.analysis.trade_offs.points import Mean, Point
 from bench.report.links import method_link, records_link
-from bench.report.tables.table import Cell, Heading, Table, name, number
+from bench.report.tables.table import Cell, Heading, Table, name_cell, number_cell
 
 SHOWN = 8  # methods of a kind in the table of a budget
 Answer = Mapping[str, Sequence[Fit]]  # by kind, best first
@@ -202,21 +202,25 @@ def _columns(found: TradeOffs, point: Point, areas: Mapping[str, float], root: s
     cost = found.costs[point.label]
     task = found.tasks[0] if len(found.tasks) == 1 else None
     return (
-        name(point.label, method_link(point.label, root)),
-        number(point.removed, 0, factor=100),
+        name_cell(point.label, method_link(point.label, root)),
+        number_cell(point.removed, 0, factor=100),
         _estimated(point.lost, 1, records_link(point.label, task, root)),
-        number(point.left, 1, factor=100),
-        *([] if math.isnan(found.unpruned.megabytes) else [number(point.megabytes, 3 if point.megabytes < 10 else 1)]),
+        number_cell(point.left, 1, factor=100),
+        *(
+            []
+            if math.isnan(found.unpruned.megabytes)
+            else [number_cell(point.megabytes, 3 if point.megabytes < 10 else 1)]
+        ),
         *(_estimated(point.speedups.get(batch, Mean(math.nan)), 2) for batch in found.batches),
-        number(cost.seconds, 2 if cost.seconds < 10 else 0, missing="several machines"),
-        number(cost.passes, 0),
-        number(areas.get(point.label, math.nan), 3),
+        number_cell(cost.seconds, 2 if cost.seconds < 10 else 0, missing="several machines"),
+        number_cell(cost.passes, 0),
+        number_cell(areas.get(point.label, math.nan), 3),
     )
 
 
 def _estimated(mean: Mean, digits: int, href: str = "") -> Cell:
     ends = None if mean.low is None or mean.high is None else (mean.low, mean.high)
-    return number(mean.value, digits, ends=ends, href=href)
+    return number_cell(mean.value, digits, ends=ends, href=href)
 
 
 def _within(mean: Mean, most: float) -> Cell:

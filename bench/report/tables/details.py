@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bench.analysis.kept import kept_by_layer, mean_heads, modules_of
 from bench.analysis.stats.across import Estimate, improvement_over, seed_bootstrap
 from bench.analysis.stats.orders import stability
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board
-from bench.report.figures.heads.kept import kept_by_layer, mean_heads, modules_of
 from bench.report.links import method_link, records_link, slug, task_link, task_slug
 from bench.report.standing import Standing
 from bench.report.tables.metrics import metric_tables
 from bench.report.tables.published import Comparison
-from bench.report.tables.table import Cell, Heading, Table, name, number
+from bench.report.tables.table import Cell, Heading, Table, name_cell, number_cell
 
 
 def improvements(found: Standing, against: str, file: str) -> Table:
@@ -24,7 +24,7 @@ def improvements(found: Standing, against: str, file: str) -> Table:
     better = seed_bootstrap(lambda scores, counts: improvement_over(scores, counts, other), found.scores)
     rows = tuple(
         (
-            name(label, method_link(label)),
+            name_cell(label, method_link(label)),
             estimate_cell(found.iqm, index, 3, records_link(label)),
             estimate_cell(better, index, 2, records_link(label)),
         )
@@ -52,9 +52,9 @@ def stabilities(board: Board, label: str, root: str) -> Table | None:
             tau = stability(np.array(orders))
             rows.append(
                 (
-                    name(board.name(task), task_link(task, root)),
-                    number(len(orders), 0),
-                    number(tau, 2, missing="one seed", href=records_link(label, task, root)),
+                    name_cell(board.name(task), task_link(task, root)),
+                    number_cell(len(orders), 0),
+                    number_cell(tau, 2, missing="one seed", href=records_link(label, task, root)),
                 )
             )
     headings = (Heading("task", "task"), Heading("seeds", "seeds"), Heading("Kendall's tau", "tau"))
@@ -68,7 +68,7 @@ def by_layer(board: Board, task: TaskKey, records: Sequence[FinishedRecord]) -> 
     budgets, numbers = kept_by_layer(records)
     rows = tuple(
         (
-            name(f"layer {module}" if isinstance(module, int) else module),
+            name_cell(f"layer {module}" if isinstance(module, int) else module),
             *(Cell(mean_heads(n), float(n), heat=float(n) / max(size, 1)) for n in numbers[row]),
         )
         for row, (module, size) in enumerate(zip(modules_of(records[0]), shape, strict=True))
@@ -84,7 +84,7 @@ def sub_tasks(board: Board, task: TaskKey) -> list[Table]:
     for heading, (head, *rows) in metric_tables(records):
         cells = tuple(
             (
-                name(label, method_link(label, "../") if label in board.labels else ""),
+                name_cell(label, method_link(label, "../") if label in board.labels else ""),
                 *(Cell(figure, float(figure)) for figure in figures),
             )
             for label, *figures in rows
@@ -102,7 +102,7 @@ def published(board: Board, each: Comparison) -> Table:
         link = method_link(row.name) if not row.published and row.name in board.labels else ""
         removed = Cell(table.amount(row.removed), float(row.removed))
         figures = (Cell(column.shown(value), value) for column, value in zip(table.figures, row.figures, strict=True))
-        cells.append((name(row.shown_name, link), Cell(origin, origin), removed, *figures))
+        cells.append((name_cell(row.shown_name, link), Cell(origin, origin), removed, *figures))
     headings = (
         Heading("method", "method"),
         Heading("origin", "origin", "Published: a paper gives it, and it was not measured here"),
@@ -125,4 +125,4 @@ def estimate_cell(estimate: Estimate, index: int, digits: int, href: str) -> Cel
     ends = None
     if estimate.low is not None and estimate.high is not None:
         ends = (float(estimate.low[index]), float(estimate.high[index]))
-    return number(float(estimate.value[index]), digits, ends=ends, href=href)
+    return number_cell(float(estimate.value[index]), digits, ends=ends, href=href)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bench.analysis.kept import mean_heads
 from bench.analysis.kinds import titled
-from bench.report.figures.heads.kept import mean_heads
 from bench.report.kept import Kept, heads_kept
 from bench.report.links import method_link
-from bench.report.tables.table import Cell, Heading, Table, name
+from bench.report.tables.table import Cell, Heading, Table, name_cell
 
 
 def at_level(found: Kept, removed: int, root: str) -> Table:
@@ -20,7 +20,9 @@ def at_level(found: Kept, removed: int, root: str) -> Table:
     for own, labels in found.kinds.items():
         for label in labels:
             if removed in found.shares[label]:
-                rows.append((name(label, method_link(label, root)), *_numbers(found, found.shares[label][removed])))
+                rows.append(
+                    (name_cell(label, method_link(label, root)), *_numbers(found, found.shares[label][removed]))
+                )
                 groups.append(titled(own))
     caption = f"Heads kept in each layer, {removed} of {found.units} removed: mean over seeds and draws"
     return Table("layers", caption, (Heading("method", "method"), *_layers(found)), tuple(rows), groups=tuple(groups))
@@ -46,7 +48,9 @@ def every_head(found: Kept, file: str) -> Table:
                 for (part, layer), shares in zip(found.modules, layers, strict=True):
                     padded = [*shares, *[math.nan] * (max(found.shape) - len(shares))]
                     place = (Cell(part, part), Cell("", float(layer)))
-                    rows.append((name(label), Cell("", float(removed)), *place, *(Cell("", float(s)) for s in padded)))
+                    rows.append(
+                        (name_cell(label), Cell("", float(removed)), *place, *(Cell("", float(s)) for s in padded))
+                    )
     heads = (Heading(f"head {head}", f"head{head}") for head in range(max(found.shape)))
     headings = (*(Heading(column, column) for column in ("method", "removed", "attention", "layer")), *heads)
     return Table(file, "Share of seeds and draws that keep each head", headings, tuple(rows))

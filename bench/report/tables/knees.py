@@ -12,7 +12,7 @@ from bench.analysis.summary import mean_and_spread
 from bench.records.schema import FinishedRecord, TaskKey
 from bench.report.board import Board
 from bench.report.links import method_link, records_link, task_slug
-from bench.report.tables.table import Cell, Heading, Table, name, number
+from bench.report.tables.table import Cell, Heading, Table, name_cell, number_cell
 
 RULE = (
     "The inflection point is the knee of the curve: the point farthest from the chord between both ends, on axes "
@@ -59,5 +59,7 @@ def _row(label: str, records: Sequence[FinishedRecord], knees: Sequence[Knee], t
     ]
     means, spreads = mean_and_spread(np.array(values))
     source = records_link(label, task, "../")
-    cells = (number(float(mean), 1, sd=float(spread), href=source) for mean, spread in zip(means, spreads, strict=True))
-    return (name(label, method_link(label, "../")), *cells, number(len(records), 0))
+    cells = (
+        number_cell(float(mean), 1, sd=float(spread), href=source) for mean, spread in zip(means, spreads, strict=True)
+    )
+    return (name_cell(label, method_link(label, "../")), *cells, number_cell(len(records), 0))

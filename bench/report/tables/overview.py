@@ -20,7 +20,7 @@ from bench.report.standing import Standing
 from bench.report.tables.columns import COLUMNS, TIMED, column, columns_of
 from bench.report.tables.details import estimate_cell
 from bench.report.tables.over import OVER, heading, over_cell
-from bench.report.tables.table import Cell, Heading, Table, name, number
+from bench.report.tables.table import Cell, Heading, Table, name_cell, number_cell
 
 SHOWN = [name for name in TIMED if COLUMNS[name].short]  # times that pages show
 
@@ -57,7 +57,7 @@ def standings(
         tier = found.tier(label) if found else None
         rows.append(
             (
-                name(label, method_link(label, root)),
+                name_cell(label, method_link(label, root)),
                 _area(label, means, spreads, found, sources),
                 Cell(str(tier) if tier else "–", tier or math.nan),
                 *(over_cell(over.get(label, {}).get(which), sources) for which in compared),
@@ -112,8 +112,8 @@ def by_task(board: Board, label: str, file: str) -> Table:
             sources = records_link(label, task, "../")
             rows.append(
                 (
-                    name(board.name(task), task_link(task, "../")),
-                    number(len(records), 0, href=sources),
+                    name_cell(board.name(task), task_link(task, "../")),
+                    number_cell(len(records), 0, href=sources),
                     *_cells(means, spreads, task, columns, sources),
                 )
             )
@@ -137,7 +137,7 @@ def speeds(board: Board) -> list[Table]:
         if means.isna().all(axis=None):  # at no level near a half, or no method on all tasks
             continue
         rows = tuple(
-            (name(label, method_link(label)), *_cells(means, spreads, label, timed, records_link(label)))
+            (name_cell(label, method_link(label)), *_cells(means, spreads, label, timed, records_link(label)))
             for label in means.index
         )
         headings = (Heading("method", "method"), *_headings(timed))
@@ -182,14 +182,14 @@ def _area(label: str, means: pd.DataFrame, spreads: pd.DataFrame, found: Standin
     place = found.labels.index(label)
     if found.area.low is not None:
         return estimate_cell(found.area, place, 3, href)
-    return number(float(found.area.value[place]), 3, sd=float(found.spread[place]), href=href)
+    return number_cell(float(found.area.value[place]), 3, sd=float(found.spread[place]), href=href)
 
 
 def _cells(means: pd.DataFrame, spreads: pd.DataFrame, row: Hashable, columns: Sequence[str], href: str) -> list[Cell]:
     """Means of a row, with their standard deviations where there are several seeds."""
     cells = []
-    for name_ in columns:
-        shown = column(name_)
-        mean, spread = (float(each[name_].to_dict()[row]) for each in (means, spreads))
-        cells.append(number(mean, shown.digits, sd=spread, factor=shown.factor, href=href))
+    for name in columns:
+        shown = column(name)
+        mean, spread = (float(each[name].to_dict()[row]) for each in (means, spreads))
+        cells.append(number_cell(mean, shown.digits, sd=spread, factor=shown.factor, href=href))
     return cells

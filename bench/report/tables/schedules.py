@@ -14,7 +14,7 @@ from bench.analysis.summary import TASK, over_tasks
 from bench.records.errors import InputError
 from bench.records.schema import FinishedRecord
 from bench.report.board import Board, removes_heads
-from bench.report.tables.table import Cell, Heading, Table, name, number
+from bench.report.tables.table import Cell, Heading, Table, name_cell, number_cell
 
 OPTIONS = ("allocation", "inverse", "layer_norm", "recompute")  # of a schedule, whatever the score
 EMPTIED = "Share of orders, per cent, that leave some layer without a head when half of the heads are removed"
@@ -49,11 +49,11 @@ def schedules(board: Board) -> Table:
     columns = sorted({setting.ranked for setting in labels})
     rows = []
     for score, recompute in sorted({(setting.score, setting.recompute) for setting in labels}):
-        cells = [name(score), Cell(_scored(recompute), _scored(recompute))]
+        cells = [name_cell(score), Cell(_scored(recompute), _scored(recompute))]
         for column in columns:
             label = labels.get(Setting(score, recompute, column), "")
-            cells.append(number(means.get(label, math.nan), 3, sd=float(spreads.get(label, math.nan))))
-            cells.append(number(emptied.get(label, math.nan), 0, factor=100))
+            cells.append(number_cell(means.get(label, math.nan), 3, sd=float(spreads.get(label, math.nan))))
+            cells.append(number_cell(emptied.get(label, math.nan), 0, factor=100))
         rows.append(tuple(cells))
     headings = [Heading("score", "score"), Heading("scored", "scored")]
     for column in columns:

@@ -98,12 +98,12 @@ def bare(value: float, digits: int = 6) -> str:
     return "" if math.isnan(value) else f"{value:.{digits}g}"
 
 
-def name(label: str, href: str = "") -> Cell:
+def name_cell(label: str, href: str = "") -> Cell:
     """The cell of a name."""
     return Cell(label, label, href=href)
 
 
-def number(
+def number_cell(
     value: float,
     digits: int,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.records.schema import TaskKey
 from bench.report.board import Board, keeps_all
 from bench.report.links import method_link, task_slug
-from bench.report.tables.table import Cell, Heading, Table, name, number
+from bench.report.tables.table import Cell, Heading, Table, name_cell, number_cell
 
 NONE = float("nan")
 
@@ -24,9 +24,9 @@ def translations(board: Board, task: TaskKey) -> Table | None:
     groups: list[str] = []
     for place, example in enumerate(told[0].result.translations, 1):
         own = [
-            (name("source"), number(NONE, 0, missing=""), name(example.source)),
-            (name("reference"), number(NONE, 0, missing=""), name(example.reference)),
-            (name("unpruned"), number(0, 0), name(example.translations[0])),
+            (name_cell("source"), number_cell(NONE, 0, missing=""), name_cell(example.source)),
+            (name_cell("reference"), number_cell(NONE, 0, missing=""), name_cell(example.reference)),
+            (name_cell("unpruned"), number_cell(0, 0), name_cell(example.translations[0])),
         ]
         for record in told:
             by_removed = next(
@@ -34,7 +34,13 @@ def translations(board: Board, task: TaskKey) -> Table | None:
             )
             if not keeps_all(record) and (removed := max(by_removed)):
                 label = record.cell.label
-                own.append((name(label, method_link(label, "../")), number(removed, 0), name(by_removed[removed])))
+                own.append(
+                    (
+                        name_cell(label, method_link(label, "../")),
+                        number_cell(removed, 0),
+                        name_cell(by_removed[removed]),
+                    )
+                )
         rows += own
         groups += [f"example {place}"] * len(own)
     headings = (

@@ -20,19 +20,20 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
+from bench.analysis.kept import kept_by_layer, kept_shares
 from bench.report.board import Board, read
 from bench.report.figures import gallery, lines
 from bench.report.figures import ranks as rank_figures
 from bench.report.figures.canvas import canvas, short, told_apart
 from bench.report.figures.curves import BOXES, boxes
-from bench.report.figures.heads.kept import BUDGETS, kept_by_layer, kept_shares, layers_by_budget, open_gates
+from bench.report.figures.heads.kept import BUDGETS, layers_by_budget, open_gates
 from bench.report.figures.looks import GREY, MARKERS, Look, looks, standing_out
 from bench.report.figures.picture import PAPER, SERIES, STYLE, picture
 from bench.report.figures.published import PaperCurve, paper_curves
 from bench.report.figures.quality_axis import QualityAxis
 from bench.report.figures.traces import Course, course, courses, kept_in_words
 from bench.report.standing import standing
-from bench.report.tables.table import Cell, Heading, Table, latex, name, number, to_csv
+from bench.report.tables.table import Cell, Heading, Table, latex, name_cell, number_cell, to_csv
 
 
 @given(data=st.data())
@@ -405,7 +406,11 @@ NUMBERS = st.floats(-1e6, 1e6)
 @given(SIGNS, NUMBERS, st.floats(0, 1e6), st.tuples(NUMBERS, NUMBERS))
 def test_csv_gives_back_names_and_numbers_and_what_is_shown_beside_them(label, value, sd, ends):
     headings = (Heading("method", "m"), Heading("v", "v"), Heading("w", "w"))
-    cells = (name(label), number(value, 2, sd=sd, factor=100), number(value, 2, sd=sd, ends=ends, factor=100))
+    cells = (
+        name_cell(label),
+        number_cell(value, 2, sd=sd, factor=100),
+        number_cell(value, 2, sd=sd, ends=ends, factor=100),
+    )
     table = Table("t", "caption", headings, (cells,))
     head, row = csv.reader(io.StringIO(to_csv(table).decode(), newline=""))
     assert head == ["m", "v", "v_sd", "w", "w_low", "w_high"]
@@ -422,12 +427,12 @@ def test_latex_escapes_what_it_would_read():
 
 
 def test_a_missing_number_is_a_dash_and_an_empty_field():
-    table = Table("t", "c", (Heading("m", "m"), Heading("v", "v")), ((name("x"), number(float("nan"), 2)),))
+    table = Table("t", "c", (Heading("m", "m"), Heading("v", "v")), ((name_cell("x"), number_cell(float("nan"), 2)),))
     assert to_csv(table).decode() == "m,v\nx,\n" and b"--" in latex(table)
 
 
 def test_a_whole_number_keeps_all_its_digits():
-    table = Table("t", "c", (Heading("m", "m"), Heading("v", "v")), ((name("x"), number(355361794.0, 0)),))
+    table = Table("t", "c", (Heading("m", "m"), Heading("v", "v")), ((name_cell("x"), number_cell(355361794.0, 0)),))
     assert to_csv(table).decode() == "m,v\nx,355361794\n"
 
 

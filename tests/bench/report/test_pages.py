@@ -22,7 +22,7 @@ from bench.report.pages.index import index, main_table
 from bench.report.pages.render import prose, render
 from bench.report.standing import standing
 from bench.report.tables.overview import speeds
-from bench.report.tables.table import Heading, Table, name
+from bench.report.tables.table import Heading, Table, name_cell
 from bench.report.write import build, main_table_as, report
 
 
@@ -269,7 +269,7 @@ def test_the_table_alone_stands_alone(run, parse, capsys):
 
 def test_what_is_not_markup_is_escaped():
     attack = '"><script>'
-    table = Table("t", attack, (Heading(attack, "h", attack),), ((name(attack, attack),),), (attack,))
+    table = Table("t", attack, (Heading(attack, "h", attack),), ((name_cell(attack, attack),),), (attack,))
     page = render("leaderboard.html", title=attack, root="", table=table).decode()
     assert page.count("&#34;&gt;&lt;script&gt;") == 10 and attack not in page
     assert prose("One `x<y` line\nof it.\n\nTwo.") == "<p>One <code>x&lt;y</code> line of it.</p><p>Two.</p>"

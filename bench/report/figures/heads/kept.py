@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from bench.analysis.kept import by_layer, kept_by_layer, kept_shares, mean_heads, modules_of
 from bench.analysis.trade_offs.budgets import evenly
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord
@@ -30,41 +30,6 @@ from bench.report.figures.picture import SERIES
 CELL = 0.16  # inches
 BUDGETS = 12  # most columns of the map of layers and budgets
 LONGEST = 55  # characters of a name in a legend of one column
-
-
-def kept_shares(records: Sequence[FinishedRecord], removed: int) -> np.ndarray | None:
-    """Share of seeds and draws that keep each unit with ``removed`` removed, (units,); None if not measured.
-
-    Records of a model with other units than that of the first do not count.
-    """
-    masks = []
-    for record in records:
-        result = record.result
-        if removed not in result.removed or result.units != records[0].result.units:
-            continue
-        mask = np.zeros(result.units)
-        if result.orders:
-            for order in result.orders:
-                mask[order[removed:]] += 1 / len(result.orders)
-        elif result.kept:
-            mask[result.kept[result.removed.index(removed)]] = 1
-        masks.append(mask)
-    return np.mean(masks, axis=0) if masks else None
-
-
-def by_layer(units: np.ndarray, shape: Sequence[int]) -> list[np.ndarray]:
-    """Values of units, (units,), one array per layer."""
-    return np.split(units, np.cumsum(shape)[:-1])
-
-
-def modules_of(record: FinishedRecord) -> Sequence[int | str]:
-    """Names of the attention modules: numbers of layers, or with the kind of attention where there are several."""
-    number: Counter[str] = Counter()
-    names: list[str] = []
-    for each in record.result.attention:
-        names.append(f"{each} {number[each]}")
-        number[each] += 1
-    return names or range(len(record.result.shape))
 
 
 def heat_maps(cells: Mapping[str, Sequence[FinishedRecord]], title: str, level: float) -> Figure:
@@ -114,17 +79,6 @@ def _scale(figure: Figure, down: float) -> None:
     name_cells(axis, [], [])
     for x, word, side_of in ((-0.3, "0", "right"), (5.2, "100 % of seeds and draws keep the head", "left")):
         axis.text(x, 0.5, word, ha=side_of, va="center", fontsize=7.5)
-
-
-def kept_by_layer(records: Sequence[FinishedRecord]) -> tuple[list[int], np.ndarray]:
-    """Budgets, in heads, and the mean number of heads kept in each layer at each, (layers, budgets).
-
-    The levels are those of the first record; other records count at the levels that they share with it.
-    """
-    result = records[0].result
-    kept = [kept_shares(records, count) for count in result.removed]
-    numbers = [[layer.sum() for layer in by_layer(units, result.shape)] for units in kept if units is not None]
-    return [result.units - count for count in result.removed], np.array(numbers).T
 
 
 def layers_by_budget(records: Sequence[FinishedRecord], title: str) -> Figure:
@@ -182,11 +136,6 @@ def agreements(found: Agreement, title: str) -> Figure:
 def _tau(value: float) -> str:
     """With two decimals and without a leading zero."""
     return f"{round(value, 2) + 0:.2f}".replace("1.00", "1").replace("0.", ".").replace("-", "−")
-
-
-def mean_heads(number: float) -> str:
-    """A mean number of heads, with one decimal where it is not whole."""
-    return f"{number:.0f}" if abs(number - round(number)) < 0.05 else f"{number:.1f}"
 
 
 def penalties(records: Mapping[str, Sequence[FinishedRecord]], title: str) -> Figure:

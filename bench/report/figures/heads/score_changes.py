@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from bench.analysis.kept import by_layer, modules_of
 from bench.records.arrays import read_arrays
 from bench.records.schema import FinishedRecord
 from bench.report.figures.canvas import canvas, name_cells
 from bench.report.figures.heads.change_map import change_map
-from bench.report.figures.heads.kept import by_layer, modules_of
 
 NAME = "scores.0"  # of the first draw
 
