@@ -187,5 +187,4 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
         ),
         measured=measured,
     )
-    # Without an order of removal, an array says at each level which neurons are kept.
-    return record, arrays_of(draws, trains=draws[0][0].trajectory is None) | statistics_of(draws)
+    return record, arrays_of(draws) | statistics_of(draws)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bench.measure.cost import Passes
 from bench.measure.evaluate import Level
-from bench.records import result as fields
+from bench.records import result as record_fields
 from methods import View
 from methods.contract.choosing import Draw
 from methods.contract.trace import Trace
@@ -29,23 +29,23 @@ def result_of(
     passes: Passes,
     training: Mapping[str, Any],
     trains: bool,
-) -> fields.Result:
+) -> record_fields.Result:
     """The result of a cell. training: report on the task's own model. trains: whether the method trained too."""
     _, first = draws[0]
     outcomes = [[level.evaluation.outcomes for level in levels] for _, levels in draws]
     paths = [draw.trajectory for draw, _ in draws if draw.trajectory and draw.trajectory.order is not None]
     orders = [path.order.tolist() for path in paths if path.order is not None]
     cost, no_cost = (
-        fields.Passes(forward=passes.forward, backward=passes.backward),
-        fields.Passes(forward=0, backward=0),
+        record_fields.Passes(forward=passes.forward, backward=passes.backward),
+        record_fields.Passes(forward=0, backward=0),
     )
     by_count = {count: level for count, level in zip(removed, first, strict=True) if count}
-    trained = fields.MethodTraining(
+    trained = record_fields.MethodTraining(
         passes=cost,
         reports={count: level.report for count, level in by_count.items()},
-        traces={count: fields.Trace(**_lists(level.trace)) for count, level in by_count.items() if level.trace},
+        traces={count: record_fields.Trace(**_lists(level.trace)) for count, level in by_count.items() if level.trace},
     )
-    return fields.Result(
+    return record_fields.Result(
         units=len(view.heads),
         shape=list(view.heads.shape),
         never_empty=list(view.heads.never_empty),
@@ -63,7 +63,7 @@ def result_of(
         parameters=[level.evaluation.parameters for level in first],
         megabytes=[level.evaluation.megabytes for level in first],
         passes=no_cost if trains else cost,
-        training=fields.ModelTraining(**{name: value for name, value in training.items() if name != "seconds"}),
+        training=record_fields.ModelTraining(**{name: value for name, value in training.items() if name != "seconds"}),
         method_training=trained if trains else None,
     )
 
@@ -72,7 +72,7 @@ def _lists(trace: Trace) -> dict[str, list[float]]:
     return {field.name: list(getattr(trace, field.name)) for field in dataclasses.fields(trace)}
 
 
-def arrays_of(draws: Draws, trains: bool) -> dict[str, np.ndarray]:
+def arrays_of(draws: Draws) -> dict[str, np.ndarray]:
     """Arrays by name.
 
     outcomes: (draws, levels, N) bool. ``nats.PART``, where texts are scored: their negative log-likelihoods, (draws,
@@ -89,8 +89,9 @@ def arrays_of(draws: Draws, trains: bool) -> dict[str, np.ndarray]:
             [torch.stack([level.negative_log_likelihoods[name] for level in draw]) for draw in outcomes]
         ).float()
     arrays |= {f"bytes.{name}": sizes.int() for name, sizes in first.text_bytes.items()}
-    if trains:
-        arrays |= _neurons_kept(draws[0][1])
+    first_draw, levels = draws[0]
+    if first_draw.trajectory is None:  # no order of removal says which neurons a level keeps
+        arrays |= _neurons_kept(levels)
     for number, (draw, _) in enumerate(draws):
         if path := draw.trajectory:
             arrays |= {f"neurons.{number}.{name}": _short(order) for name, order in (path.neurons or {}).items()}

@@ -96,14 +96,14 @@ class Trajectory:
         return masks
 
 
-def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan: Schedule) -> list[Trajectory]:
-    """Apply the schedule ``plan`` to a scorer: one trajectory per draw of its importances.
+def trajectories(score: Callable[[View], Tensor | Importance], view: View, schedule: Schedule) -> list[Trajectory]:
+    """Apply ``schedule`` to a scorer: one trajectory per draw of its importances.
 
     Raises NonFiniteScore; ValueError for importances of a wrong type or shape; OptionError for a schedule that scores
     again if there are several draws, or neurons.
     """
-    if plan.recompute:
-        return [_greedy(score, view, plan)]
+    if schedule.recompute:
+        return [_greedy(score, view, schedule)]
     scores = score(view)
     if scores is None:
         raise ValueError("returned None, expected importances: a tensor, or an Importance")
@@ -113,11 +113,13 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
     paths = [Trajectory(None)]
     if importance.units is not None:
         names = [view.heads.name(unit) for unit in range(len(view.heads))]
-        rows = _scaled(_checked(importance.units, view, names), view, plan)
-        orders = [_order(row, view, plan) for row in rows]
+        rows = _scaled(_checked(importance.units, view, names), view, schedule)
+        orders = [_order(row, view, schedule) for row in rows]
         paths = [
             Trajectory(
-                order, scores=row[None], ties=_ties(order, row, view, plan, len(order) - len(view.heads.never_empty))
+                order,
+                scores=row[None],
+                ties=_ties(order, row, view, schedule, len(order) - len(view.heads.never_empty)),
             )
             for row, order in zip(rows, orders, strict=True)
         ]
@@ -125,7 +127,7 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
         return paths
     mlps = find_mlps(view.model)
     check_names(mlps, importance.neurons, "importances of neurons")
-    layers = {mlp.name: _neuron_orders(mlp, importance.neurons[mlp.name], plan) for mlp in mlps}
+    layers = {mlp.name: _neuron_orders(mlp, importance.neurons[mlp.name], schedule) for mlp in mlps}
     draws = {len(paths)} if importance.units is not None else set()
     draws |= {len(layer) for layer in layers.values()}
     if len(draws) != 1:
@@ -136,7 +138,7 @@ def trajectories(score: Callable[[View], Tensor | Importance], view: View, plan:
     ]
 
 
-def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Schedule) -> Trajectory:
+def _greedy(score: Callable[[View], Tensor | Importance], view: View, schedule: Schedule) -> Trajectory:
     """Score again after every ``plan.recompute`` units, on a copy of the model from which they are removed.
 
     Units that must stay come last, by index. They are never scored without units that may go.
@@ -156,19 +158,19 @@ def _greedy(score: Callable[[View], Tensor | Importance], view: View, plan: Sche
         scores = score(now)
         if isinstance(scores, Importance):
             raise OptionError("a greedy schedule removes heads only, this method ranks neurons too: use recompute=0")
-        draws = _scaled(_checked(scores, now, [view.heads.name(unit) for unit in units.tolist()]), now, plan)
+        draws = _scaled(_checked(scores, now, [view.heads.name(unit) for unit in units.tolist()]), now, schedule)
         if len(draws) > 1:
             raise OptionError(f"a greedy schedule needs one draw, importances of shape (units,), not {len(draws)}")
         rows.append(torch.full((len(view.heads),), torch.nan, dtype=torch.float64).index_copy(0, units, draws[0]))
-        ranked = _order(draws[0], now, plan)
-        next_removed = ranked[: min(plan.recompute, now.heads.removable)]
-        ties += _ties(ranked, draws[0], now, plan, len(next_removed))
+        ranked = _order(draws[0], now, schedule)
+        next_removed = ranked[: min(schedule.recompute, now.heads.removable)]
+        ties += _ties(ranked, draws[0], now, schedule, len(next_removed))
         order.append(units[next_removed])
         keep = torch.ones(len(units), dtype=torch.bool)
         keep[next_removed] = False
 
 
-def _neuron_orders(mlp: Mlp, scores: Tensor, plan: Schedule) -> Tensor:
+def _neuron_orders(mlp: Mlp, scores: Tensor, schedule: Schedule) -> Tensor:
     """Removal orders of a layer's neurons, (draws, width)."""
     _check_real(scores, f"the importance of neurons of {mlp.name}", f"({mlp.width},)")
     if scores.dim() not in (1, 2) or 0 in scores.shape or scores.shape[-1] != mlp.width:
@@ -178,7 +180,7 @@ def _neuron_orders(mlp: Mlp, scores: Tensor, plan: Schedule) -> Tensor:
     if not scores.isfinite().all():
         neuron = int((~scores.isfinite()).nonzero()[0, 1])
         raise NonFiniteScore(f"importance {scores[:, neuron].tolist()} for neuron {neuron} of {mlp.name}")
-    return (scores * (-1 if plan.inverse else 1)).argsort(dim=1, stable=True)
+    return (scores * (-1 if schedule.inverse else 1)).argsort(dim=1, stable=True)
 
 
 def _checked(scores: Tensor, view: View, names: list[str]) -> Tensor:
@@ -199,9 +201,9 @@ def _checked(scores: Tensor, view: View, names: list[str]) -> Tensor:
     return draws
 
 
-def _scaled(scores: Tensor, view: View, plan: Schedule) -> Tensor:
-    """``scores``, (draws, units), as ``plan`` ranks them: divided by the norm of their layer, or as they are."""
-    if not plan.normed:
+def _scaled(scores: Tensor, view: View, schedule: Schedule) -> Tensor:
+    """``scores``, (draws, units), as ``schedule`` ranks them: divided by the norm of their layer, or as they are."""
+    if not schedule.normed:
         return scores
     site = view.heads.site_of_unit
     squares = torch.zeros(len(scores), len(view.heads.sites), dtype=torch.float64)
@@ -217,14 +219,14 @@ def _check_real(scores: object, what: str, shape: str) -> None:
         raise ValueError(f"{what} is of {scores.dtype}, expected real numbers")
 
 
-def _order(scores: Tensor, view: View, plan: Schedule) -> Tensor:
-    """Indices of the units of ``view.kept`` in the order in which ``plan`` removes them; ties by index.
+def _order(scores: Tensor, view: View, schedule: Schedule) -> Tensor:
+    """Indices of the units of ``view.kept`` in the order in which ``schedule`` removes them; ties by index.
 
     Last are those that stay because their site cannot run without any head: the last unit of each.
     """
     units = view.kept.nonzero().flatten()
-    ranked = units[(scores[units] * (-1 if plan.inverse else 1)).argsort(stable=True)]
-    if plan.allocation == "layer":
+    ranked = units[(scores[units] * (-1 if schedule.inverse else 1)).argsort(stable=True)]
+    if schedule.allocation == "layer":
         # To take equally from all sites, always take from the one with the most units left.
         ranked = ranked[_left(ranked, view).argsort(descending=True, stable=True)]
     return torch.cat(view.heads.part_removable(ranked))
@@ -236,7 +238,7 @@ def _left(order: Tensor, view: View) -> Tensor:
     return torch.stack([(sites[i:] == site).sum() for i, site in enumerate(sites)])
 
 
-def _ties(order: Tensor, scores: Tensor, view: View, plan: Schedule, removed: int) -> int:
+def _ties(order: Tensor, scores: Tensor, view: View, schedule: Schedule, removed: int) -> int:
     """How many of the first ``removed`` units of ``order`` went before another only because their index is lower.
 
     Under the allocation by layer, the other one must be of the same site, or of one that has as many units left.
@@ -244,7 +246,7 @@ def _ties(order: Tensor, scores: Tensor, view: View, plan: Schedule, removed: in
     if not len(order):
         return 0
     tied = scores[order][:, None] == scores[order]  # (units, units): the one removed, another
-    if plan.allocation == "layer":
+    if schedule.allocation == "layer":
         sites, left = view.heads.site_of_unit[order], _left(order, view)
         tied &= (sites[:, None] == sites) | (left[:, None] == left)
     return int(tied.triu(1).any(1)[:removed].sum())
