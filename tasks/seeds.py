@@ -43,8 +43,8 @@ class Seeds(NamedTuple):
 def drawn_from(seed: int, device: torch.device | None = None) -> Iterator[None]:
     """Inside, torch draws from ``seed``; the global random states stay as they were.
 
-    device: where is drawn, the CPU by default. Elsewhere than on a GPU, none is touched: torch.manual_seed seeds all of
-    them, and to ask them for their state would use them, which no process that is forked later could.
+    device: the one that draws; the CPU by default. For the CPU, no GPU is seeded or asked for its state: that would
+    begin to use it, after which no forked process could.
     """
     import torch
 

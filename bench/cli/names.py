@@ -14,7 +14,7 @@ SHOWN = ("data", "model", "train", "validation", "test", "out")  # flags that na
 
 
 def check_names(options: argparse.Namespace) -> None:
-    """Exit with 2 where such a verb is given a name that is not UTF-8, or that no page or figure can hold.
+    """Exit with 2 where a verb of ``WRITTEN`` is given a name that is not UTF-8, or that no page or figure can hold.
 
     Others only read or write files of that name.
     """

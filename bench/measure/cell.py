@@ -35,7 +35,7 @@ from methods.heads import HeadMap
 from methods.recovery.choosing import choose
 from tasks.contract import Task
 from tasks.models.cache import Cache, NoCache
-from tasks.models.steps import steps_told_to
+from tasks.models.steps import steps_reported_to
 
 Arrays = dict[str, np.ndarray]
 LONGEST_REASON = 500  # characters
@@ -54,7 +54,7 @@ def run_cell(cell: Cell, cache: Cache) -> tuple[Record, Arrays]:
     try:
         with (
             Status(f"{cell.method.label} on {cell.where}") as status,
-            steps_told_to(lambda steps: status.now(f"training, {steps}")),
+            steps_reported_to(lambda steps: status.now(f"training, {steps}")),
         ):
             return _run(cell, cache, status)
     except (Exception, SystemExit) as error:  # a method's own fault must not stop the others

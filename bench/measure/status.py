@@ -15,7 +15,7 @@ TOLD_EVERY = 0.5  # seconds between two messages to a listener
 _listener: Callable[[str], None] | None = None
 
 
-def tell(listener: Callable[[str], None] | None) -> None:
+def set_listener(listener: Callable[[str], None] | None) -> None:
     """From now on, give what work of this process is doing to ``listener``, instead of printing it."""
     global _listener
     _listener = listener

@@ -44,7 +44,7 @@ from methods.heads.surgery.rebuild import neuron_counts
 from methods.recovery.choosing import choose
 from tasks.contract import Task
 from tasks.models.cache import Cache
-from tasks.models.steps import steps_told_to
+from tasks.models.steps import steps_reported_to
 from tasks.request import CalibrationSource
 from tasks.translating.scores import CorpusOutcomes
 
@@ -190,7 +190,7 @@ def _prepare(task: Task, seed: int, cache: Cache, device: torch.device) -> None:
     """Train the model, unless it is in the cache, and tell every minute how far that is."""
     with (
         Status(f"training {task.model_name}, {task.data_name}, seed {seed}") as status,
-        steps_told_to(status.now),
+        steps_reported_to(status.now),
     ):
         task.prepare(seed, cache, device)
 

@@ -82,15 +82,15 @@ def _products(orders: Sequence[Mapping[int, np.ndarray]], vectors: Callable[[np.
     return np.divide(sums, seeds, out=np.full_like(sums, np.nan), where=seeds > 0)
 
 
-def pairs(board: Board, task: TaskKey, found: Agreement) -> Table:
+def pairs(board: Board, task: TaskKey, agreement: Agreement) -> Table:
     """A row for each two methods, those that agree most first."""
     rows = [
         (
-            Cell(f"{found.labels[i]}, {found.labels[j]}", f"{found.labels[i]}, {found.labels[j]}"),
-            number_cell(float(found.tau[i, j]), 2),
-            number_cell(float(found.shared[i, j]), 0, factor=100),
+            Cell(f"{agreement.labels[i]}, {agreement.labels[j]}", f"{agreement.labels[i]}, {agreement.labels[j]}"),
+            number_cell(float(agreement.tau[i, j]), 2),
+            number_cell(float(agreement.shared[i, j]), 0, factor=100),
         )
-        for i, j in combinations(range(len(found.labels)), 2)
+        for i, j in combinations(range(len(agreement.labels)), 2)
     ]
     rows.sort(key=lambda row: (-np.nan_to_num(float(row[1].value), nan=-2), row[0].value))
     headings = (
@@ -99,7 +99,7 @@ def pairs(board: Board, task: TaskKey, found: Agreement) -> Table:
         Heading(
             "shared, %",
             "shared",
-            f"Of the {found.first} heads removed first; unrelated orders share {100 * found.expected:.0f} %",
+            f"Of the {agreement.first} heads removed first; unrelated orders share {100 * agreement.expected:.0f} %",
         ),
     )
     caption = (

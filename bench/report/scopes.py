@@ -30,7 +30,7 @@ class Scope:
     slug: str
     name: str
     quality: str
-    found: TradeOffs
+    trade_offs: TradeOffs
     areas: Mapping[str, float]
     answers: Mapping[Budget, Mapping[str, Sequence[Fit]]]
     untimed: str
@@ -47,7 +47,7 @@ def scopes(board: Board) -> list[Scope]:
         _scope(board, group, MEAN if not number else f"{MEAN}-{number + 1}") for number, group in enumerate(groups)
     ]
     found = [*of_groups, *(_scope(board, [task], task_slug(task)) for task in board.tasks)]
-    return [scope for scope in found if any(scope.found.points[label] for label in scope.found.methods)]
+    return [scope for scope in found if any(scope.trade_offs.points[label] for label in scope.trade_offs.methods)]
 
 
 def _scope(board: Board, tasks: Sequence[TaskKey], slug: str) -> Scope:
@@ -66,7 +66,7 @@ def _scope(board: Board, tasks: Sequence[TaskKey], slug: str) -> Scope:
         slug=slug,
         name=f"mean over {len(tasks)} tasks" if several else board.name(tasks[0]),
         quality=quality,
-        found=found,
+        trade_offs=found,
         areas=_areas(board, found),
         answers={budget: answer(found, budget) for budget in budgets},
         untimed=_untimed(len(timed_on), found),
@@ -76,26 +76,26 @@ def _scope(board: Board, tasks: Sequence[TaskKey], slug: str) -> Scope:
     )
 
 
-def _areas(board: Board, found: TradeOffs) -> dict[str, float]:
+def _areas(board: Board, trade_offs: TradeOffs) -> dict[str, float]:
     """Mean area over tasks of the mean over seeds, those of all else that is said; NaN where a task has no area."""
 
     def area(label: str, task: TaskKey, seed: int) -> float:
         return board.areas.get((*task, label, seed), math.nan)
 
     return {
-        label: fmean(fmean(area(label, task, seed) for seed in seeds) for task, seeds in found.seeds.items())
-        for label in found.methods
+        label: fmean(fmean(area(label, task, seed) for seed in seeds) for task, seeds in trade_offs.seeds.items())
+        for label in trade_offs.methods
     }
 
 
-def _untimed(machines: int, found: TradeOffs) -> str:
+def _untimed(machines: int, trade_offs: TradeOffs) -> str:
     if machines > 1:
         return "Latency was measured on several machines, so that nothing is said of speed here."
-    if not found.batches:
-        every = "every seed of every task" if len(found.tasks) > 1 else "every seed"
+    if not trade_offs.batches:
+        every = "every seed of every task" if len(trade_offs.tasks) > 1 else "every seed"
         what = f"Latency was not measured of any method in {every}" if machines else "No latency was measured"
         return f"{what}, so that nothing is said of speed here."
-    slow = [label for label in found.methods if not any(point.speedups for point in found.points[label])]
+    slow = [label for label in trade_offs.methods if not any(point.speedups for point in trade_offs.points[label])]
     if slow:
         was = "was" if len(slow) == 1 else "were"
         return (

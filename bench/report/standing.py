@@ -161,22 +161,22 @@ def _ranking(scores: Scores) -> Ranking | None:
     return ranking(scores[0].T if len(scores) == 1 else task_means(scores).T)
 
 
-def words(found: Standing) -> list[str]:
+def words(standing: Standing) -> list[str]:
     """What the standing shows, and what it does not, in sentences."""
-    said = _best(found) + _by_tier(found) if len(found.labels) > 1 else _alone(found)
-    return [*said, *([found.left_out] if found.left_out else []), *_not_ranked(found.unranked)]
+    said = _best(standing) + _by_tier(standing) if len(standing.labels) > 1 else _alone(standing)
+    return [*said, *([standing.left_out] if standing.left_out else []), *_not_ranked(standing.unranked)]
 
 
-def _alone(found: Standing) -> list[str]:
-    return [f"Only {found.labels[0]} is ranked, so there is nothing to compare it with."]
+def _alone(standing: Standing) -> list[str]:
+    return [f"Only {standing.labels[0]} is ranked, so there is nothing to compare it with."]
 
 
-def _best(found: Standing) -> list[str]:
-    place, area = found.largest(found.labels), found.area
-    best = found.labels[place] + (", a control," if found.labels[place] in found.controls else "")
-    seeds = number_of_seeds(found.seeds.values())
+def _best(standing: Standing) -> list[str]:
+    place, area = standing.largest(standing.labels), standing.area
+    best = standing.labels[place] + (", a control," if standing.labels[place] in standing.controls else "")
+    seeds = number_of_seeds(standing.seeds.values())
     if area.low is None or area.high is None:
-        instead = ", so the standard deviation over seeds is shown instead" if found.fewest_seeds > 1 else ""
+        instead = ", so the standard deviation over seeds is shown instead" if standing.fewest_seeds > 1 else ""
         return [
             f"{best} has the largest area, {area.value[place]:.3f}, in {seeds}; intervals need at least {FEWEST} "
             f"seeds{instead}."
@@ -185,15 +185,15 @@ def _best(found: Standing) -> list[str]:
     return [f"{best} has the largest area, {area.value[place]:.3f} ({interval} over {seeds})."]
 
 
-def _by_tier(found: Standing) -> list[str]:
+def _by_tier(standing: Standing) -> list[str]:
     """What the first tier of the kind of the largest area shows."""
-    best = found.labels[found.largest(found.labels)]
-    own = found.kind(best)
-    others = {*found.kinds[own]} - {best}
-    tiers, of_kind = found.tiers[own], " of its kind" if len(found.kinds) > 1 else ""
+    best = standing.labels[standing.largest(standing.labels)]
+    own = standing.kind(best)
+    others = {*standing.kinds[own]} - {best}
+    tiers, of_kind = standing.tiers[own], " of its kind" if len(standing.kinds) > 1 else ""
     number, needed = sum(tiers.seeds), tiers.needed
     if number < needed:
-        which = count(number, "seed") + (" of all tasks together" if len(found.seeds) > 1 else "")
+        which = count(number, "seed") + (" of all tasks together" if len(standing.seeds) > 1 else "")
         return [
             f"{which} cannot show any method to be better than another at the 5 % level, so all ranked "
             f"methods{' of a kind' if of_kind else ''} are in one tier ({needed} are needed)."
@@ -203,7 +203,7 @@ def _by_tier(found: Standing) -> list[str]:
         return ["No other ranked method is of its kind."]
     if not alike:
         which = f"Each other ranked method{of_kind} was"
-        if others <= found.controls:
+        if others <= standing.controls:
             one = f"The only other ranked method{of_kind} is a control, and was"
             which = one if len(others) == 1 else f"All other ranked methods{of_kind} are controls, and were"
         return [f"{which} shown to keep less, by more than {PRACTICALLY_EQUAL}."]

@@ -22,7 +22,7 @@ from bench.run.other_runs import other_runs, this_run
 from bench.suites.cells import Cell, open_task
 from bench.suites.plugins import load_plugins, quiet_libraries
 from tasks.models.cache import Cache
-from tasks.models.steps import steps_told_to
+from tasks.models.steps import steps_reported_to
 from tasks.request import TaskSpec
 
 
@@ -41,7 +41,7 @@ class TrainJob:
     def __call__(self) -> dict[str, Any]:
         """The report of the training, or of its failure. Raises OSError as ``run_cell`` does."""
         try:
-            with Status(self.name) as status, steps_told_to(status.now):
+            with Status(self.name) as status, steps_reported_to(status.now):
                 return open_task(self.cell.task).prepare(
                     self.cell.seed, Cache(self.cache), torch.device(self.cell.device)
                 )

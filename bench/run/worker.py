@@ -68,7 +68,7 @@ def serve(pipe: Connection, others: list[Connection], start: Callable[[], None],
     import torch
 
     from bench.measure.isolation import process_is_changed
-    from bench.measure.status import tell
+    from bench.measure.status import set_listener
 
     torch.set_num_threads(1)
     start()
@@ -82,7 +82,7 @@ def serve(pipe: Connection, others: list[Connection], start: Callable[[], None],
         with sending, contextlib.suppress(BrokenPipeError):  # the watch ends this process
             pipe.send(message)
 
-    tell(lambda text: send(Doing(text)))
+    set_listener(lambda text: send(Doing(text)))
     with contextlib.suppress(EOFError, ConnectionResetError):
         while True:
             index, job = pipe.recv()

@@ -81,7 +81,7 @@ def heads_of(task: Task, model: nn.Module) -> HeadMap:
 def calibration_source(task: Task, size: int, wanted: CalibrationSource) -> CalibrationSource:
     """Where the calibration set of ``task`` comes from: ``train`` where nothing is held out, else as ``wanted``.
 
-    Raises InputError if more examples are wanted than are held out; of a small training split, all that are will do.
+    Raises InputError if more examples are wanted than are held out; if fewer than ``LEAST`` are, all of them are used.
     """
     if not task.held_out or wanted == "train":
         return "train"

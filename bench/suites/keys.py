@@ -83,26 +83,26 @@ def method_part(spec: MethodSpec, training: float) -> list[Any]:
 
 @cache
 def modules_of(module: str) -> tuple[str, ...]:
-    """``module`` and everything it imports, directly or not, from its own package and from ``methods``.
+    """``module`` and all that it imports, directly or not, from its own package and from ``methods``.
 
-    Without code that methods share: what ``methods`` itself defines is what all methods are written with; another
-    package may define anything there.
+    ``methods/__init__.py``, ``methods.contract`` and ``methods.heads`` are left out: the shared part of a key has what
+    counts of them.
     """
     packages = (module.partition(".")[0], "methods")
 
-    def own(name: str) -> bool:
+    def belongs(name: str) -> bool:
         shared = name == "methods" or any(name == part or name.startswith(f"{part}.") for part in NOT_A_METHODS_OWN)
         return name.partition(".")[0] in packages and not shared
 
-    return tuple(sorted(_reached(module, own)))
+    return tuple(sorted(_reached(module, belongs)))
 
 
-def _reached(module: str, own: Callable[[str], bool]) -> set[str]:
-    """``module`` and everything that it imports, directly or not, and that is its ``own``."""
+def _reached(module: str, belongs: Callable[[str], bool]) -> set[str]:
+    """``module`` and all that it imports, directly or not, as far as it ``belongs``."""
     found, queue = {module}, [module]
     while queue:
         for name in _imported(queue.pop()):
-            if own(name) and name not in found and source_of(name):
+            if belongs(name) and name not in found and source_of(name):
                 found.add(name)
                 queue.append(name)
     return found

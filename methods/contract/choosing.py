@@ -165,8 +165,8 @@ def _a(value: object) -> str:
 def _checked(mask: Tensor, view: View, removed: int | None) -> Tensor:
     """``mask`` on the CPU.
 
-    Raises ValueError for another shape or dtype, unless ``removed`` units are gone, or where a site that cannot run
-    without any head has none left.
+    Raises ValueError for a wrong shape or dtype, for another number of units gone than ``removed`` (None for any), and
+    for a site without a unit that cannot run without any head.
     """
     units = len(view.heads)
     if not isinstance(mask, Tensor):

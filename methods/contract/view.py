@@ -24,7 +24,7 @@ class Batch(Protocol):
 
     @property
     def labels(self) -> Tensor:
-        """Index of the class of each example, (B,)."""
+        """Class of each example, (B,) int64; 0 of all where the task has no classes."""
 
 
 class Training(Protocol):

@@ -11,7 +11,7 @@ _listener: ContextVar[Callable[[str], object] | None] = ContextVar("listener", d
 
 
 @contextmanager
-def steps_told_to(listener: Callable[[str], object]) -> Iterator[None]:
+def steps_reported_to(listener: Callable[[str], object]) -> Iterator[None]:
     """Inside, trainings call ``listener`` at each step: ``step 40 of 100, at most 20 s left``."""
     token = _listener.set(listener)
     try:

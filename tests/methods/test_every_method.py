@@ -32,11 +32,12 @@ def label(case: Case) -> str:
 
 
 def parameter(case: Case):
-    """The case. That of a variant, which runs the code of its method, is slow on all models but one, or on all.
+    """The case, marked as slow where it is unlikely to show anything that others do not.
 
-    So are any on the Llama whose texts are padded on the right, as others pad the same on the left, and there all but
-    those that padding matters to; those of rules of how a method is written, on all models but one; and, on units of
-    one query head or of layers that share weights, those that these hardly matter to.
+    A method runs on one model and on those that differ for it; a variant, which runs the code of its method, on the
+    first alone, and not under rules that options hardly matter to. Rules of how a method is written need one model. The
+    Llama padded on the left is for rules that padding matters to, which in turn leave out units of one query head and
+    layers that share weights.
     """
     method, first = case.configured.method, CASES[0].on.name
     models = {first} if method.base != method.name else {first, "llama-left", "llama-query", "albert"}

@@ -13,12 +13,12 @@ from bench.analysis.regression.verdict import FAILED, Verdict
 NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit(cells: Twins, found: Sequence[Verdict]) -> bytes:
+def junit(cells: Twins, verdicts: Sequence[Verdict]) -> bytes:
     """XML in UTF-8: failures with their reasons, new methods as skipped, remarks as output."""
-    failures = sum(verdict.status == FAILED for verdict in found)
-    counts = {"tests": len(found) + len(cells.new), "failures": failures, "skipped": len(cells.new)}
+    failures = sum(verdict.status == FAILED for verdict in verdicts)
+    counts = {"tests": len(verdicts) + len(cells.new), "failures": failures, "skipped": len(cells.new)}
     suite = ElementTree.Element("testsuite", {"name": "headbench regress"} | {k: str(v) for k, v in counts.items()})
-    for verdict in found:
+    for verdict in verdicts:
         case = ElementTree.SubElement(suite, "testcase", classname="regress", name=verdict.label)
         if verdict.reasons:
             failure = ElementTree.SubElement(case, "failure", message=_allowed(verdict.reasons[0]))

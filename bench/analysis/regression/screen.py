@@ -12,27 +12,27 @@ from bench.analysis.regression.verdict import CHANGED, FAILED, NO_LOSS, SAME, UN
 MOST = 4  # reasons, remarks or names that are shown
 
 
-def screen(cells: Twins, found: Sequence[Verdict], baseline: Path, folder: Path) -> str:
+def screen(cells: Twins, verdicts: Sequence[Verdict], baseline: Path, folder: Path) -> str:
     """The whole text, without a final line break: a headline, the environments, then the methods by verdict."""
-    failed, unknown = (sum(verdict.status == status for verdict in found) for status in (FAILED, UNKNOWN))
-    of_all = f"{_plural(len(found), 'method')}, {_plural(len(cells.pairs), 'cell')}"
+    failed, unknown = (sum(verdict.status == status for verdict in verdicts) for status in (FAILED, UNKNOWN))
+    of_all = f"{_plural(len(verdicts), 'method')}, {_plural(len(cells.pairs), 'cell')}"
     not_known = f" (not known of {count(unknown, 'method')})" if unknown else ""
     lines = [
         f"{_plural(failed, 'regression')} in {of_all}{not_known}: {folder} against {baseline}",
         *origin(cells),
     ]
     for status in (FAILED, UNKNOWN, CHANGED):
-        for names, reasons, remarks in _alike(verdict for verdict in found if verdict.status == status):
+        for names, reasons, remarks in _alike(verdict for verdict in verdicts if verdict.status == status):
             lines.append(f"{status:8}{', '.join(names)}")
             lines += [f"          {text}" for text in (*cut(reasons), *cut(remarks))]
     well = (NO_LOSS, SAME)
     for status in well:
-        if names := [verdict.label for verdict in found if verdict.status == status]:
+        if names := [verdict.label for verdict in verdicts if verdict.status == status]:
             lines.append(f"{status:8}{', '.join(names)}")
     if cells.new:
         lines.append(f"{'new':8}{', '.join(cells.new)} (nothing to compare with)")
     shared: dict[str, list[str]] = {}
-    for verdict in found:
+    for verdict in verdicts:
         for text in verdict.remarks if verdict.status in well else ():
             shared.setdefault(text, []).append(verdict.label)
     lines += [f"- {text} ({_few(names)})" for text, names in shared.items()]
@@ -58,10 +58,10 @@ def origin(cells: Twins) -> list[str]:
     return lines
 
 
-def _alike(found: Iterable[Verdict]) -> list[tuple[list[str], tuple[str, ...], tuple[str, ...]]]:
+def _alike(verdicts: Iterable[Verdict]) -> list[tuple[list[str], tuple[str, ...], tuple[str, ...]]]:
     """Methods grouped by equal reasons and remarks."""
     groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
-    for verdict in found:
+    for verdict in verdicts:
         groups.setdefault((verdict.reasons, verdict.remarks), []).append(verdict.label)
     return [(names, *texts) for texts, names in groups.items()]
 

@@ -91,14 +91,14 @@ def _told(part: str, found: list[tuple[Twin, Change]], of: int) -> str:
     return f"{part} in {len(found)} of {of} cells ({twin.where}: {change.detail})"
 
 
-def _quality(pairs: list[Twin], found: Effect, limits: Limits) -> tuple[str, bool]:
+def _quality(pairs: list[Twin], effect: Effect, limits: Limits) -> tuple[str, bool]:
     """The effect on ``pairs`` in words, empty if there is none, and whether it is a regression."""
-    if abs(found.mean) < 0.005 and not any(twin.environment_changes for twin in pairs):
+    if abs(effect.mean) < 0.005 and not any(twin.environment_changes for twin in pairs):
         return "", False
-    worse = found.worse(limits.points)
-    interval = "no interval" if found.interval is None else f"{found.interval[0]:+.1f} to {found.interval[1]:+.1f}"
-    kept = f"{abs(found.mean):.2f} points {'less' if found.mean < 0 else 'more'}, averaged over levels"
-    return f"keeps {kept} ({interval} over {found.over})", worse
+    worse = effect.worse(limits.points)
+    interval = "no interval" if effect.interval is None else f"{effect.interval[0]:+.1f} to {effect.interval[1]:+.1f}"
+    kept = f"{abs(effect.mean):.2f} points {'less' if effect.mean < 0 else 'more'}, averaged over levels"
+    return f"keeps {kept} ({interval} over {effect.over})", worse
 
 
 def _passes(pairs: list[Twin], limits: Limits) -> tuple[str, bool]:

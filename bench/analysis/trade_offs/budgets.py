@@ -77,7 +77,7 @@ def within(points: Sequence[Point], budget: Budget) -> Point | None:
     return points[over - 1] if over else None
 
 
-def answer(found: TradeOffs, budget: Budget) -> dict[str, list[Fit]]:
+def answer(trade_offs: TradeOffs, budget: Budget) -> dict[str, list[Fit]]:
     """The methods that meet a budget by kind, best first; controls are left out, and kinds without any.
 
     Best is what loses least or, for a budget of quality, what leaves fewest parameters and of these, and of what is
@@ -86,16 +86,16 @@ def answer(found: TradeOffs, budget: Budget) -> dict[str, list[Fit]]:
     """
     answers = {}
     for own in KINDS:
-        of_kind = [label for label in found.methods if found.kinds[label] == own]
-        fitting = [point for label in of_kind if (point := within(found.points[label], budget))]
+        of_kind = [label for label in trade_offs.methods if trade_offs.kinds[label] == own]
+        fitting = [point for label in of_kind if (point := within(trade_offs.points[label], budget))]
         if fitting:
-            answers[own] = _compared(found, best_first(found, fitting, budget), budget)
+            answers[own] = _compared(trade_offs, best_first(trade_offs, fitting, budget), budget)
     return answers
 
 
-def best_first(found: TradeOffs, points: Sequence[Point], budget: Budget) -> list[Point]:
+def best_first(trade_offs: TradeOffs, points: Sequence[Point], budget: Budget) -> list[Point]:
     """Points within a budget by what is lost; for a budget of quality first the smallest and those alike in size."""
-    same_size = size_of_smallest(found, points)
+    same_size = size_of_smallest(trade_offs, points)
 
     def merit(point: Point) -> tuple[float, float, str]:
         larger = budget.measure == "lost" and not same_size.fits(point)
@@ -104,9 +104,9 @@ def best_first(found: TradeOffs, points: Sequence[Point], budget: Budget) -> lis
     return sorted(points, key=merit)
 
 
-def size_of_smallest(found: TradeOffs, points: Sequence[Point]) -> Budget:
+def size_of_smallest(trade_offs: TradeOffs, points: Sequence[Point]) -> Budget:
     """The budget of size that the smallest of ``points`` meets, and those alike, as recovery may add a few biases."""
-    sizes = [point.left for label in found.methods for point in found.points[label]]
+    sizes = [point.left for label in trade_offs.methods for point in trade_offs.points[label]]
     return Budget("left", min(point.left for point in points) + tolerance(sizes))
 
 
@@ -115,10 +115,10 @@ def tolerance(sizes: Sequence[float]) -> float:
     return min(ALIKE, (max(sizes) - min(sizes)) / (2 * MOST)) if sizes else 0.0
 
 
-def _compared(found: TradeOffs, fitting: Sequence[Point], budget: Budget) -> list[Fit]:
+def _compared(trade_offs: TradeOffs, fitting: Sequence[Point], budget: Budget) -> list[Fit]:
     best, others = fitting[0], fitting[1:]
-    same_size = size_of_smallest(found, fitting)
-    at = [within(found.points[each.label], same_size) if budget.measure == "lost" else each for each in others]
+    same_size = size_of_smallest(trade_offs, fitting)
+    at = [within(trade_offs.points[each.label], same_size) if budget.measure == "lost" else each for each in others]
     differences = {other: _more(point, best) for other, point in zip(others, at, strict=True) if point}
     p = dict(zip(differences, adjusted([*differences.values()]), strict=True))
     return [Fit(best), *(Fit(each, differences[each].mean, p[each]) if each in p else Fit(each) for each in others)]
@@ -130,9 +130,9 @@ def _more(point: Point, best: Point) -> Difference:
     return difference(point.losses, best.losses, ALPHA)
 
 
-def size_budgets(found: TradeOffs) -> list[Budget]:
+def size_budgets(trade_offs: TradeOffs) -> list[Budget]:
     """Budgets of size that the methods' own sizes suggest, largest first: each just allows a group of similar ones."""
-    points = (point for label in found.methods for point in found.points[label])
+    points = (point for label in trade_offs.methods for point in trade_offs.points[label])
     sizes = sorted((ceil(1000 * point.left - ROUNDING) / 1000 for point in points), reverse=True)
     largest: list[float] = []
     alike = tolerance(sizes)
@@ -142,19 +142,19 @@ def size_budgets(found: TradeOffs) -> list[Budget]:
     return [Budget("left", size) for size in evenly(largest, MOST)]
 
 
-def time_budgets(found: TradeOffs, batch: int) -> list[Budget]:
+def time_budgets(trade_offs: TradeOffs, batch: int) -> list[Budget]:
     """Shares of the unpruned model's time that some method meets, but for those that every point does."""
-    points = [point for label in found.methods for point in found.points[label]]
+    points = [point for label in trade_offs.methods for point in trade_offs.points[label]]
     timed = [point for point in points if isfinite(point.time(batch).value)]
     met = [budget for share in TIMES if any((budget := Budget("time", share, batch)).fits(point) for point in timed)]
     return [budget for budget in met if not all(budget.fits(point) for point in timed)] or met[-1:]
 
 
-def loss_budgets(found: TradeOffs, accuracy: bool) -> list[Budget]:
+def loss_budgets(trade_offs: TradeOffs, accuracy: bool) -> list[Budget]:
     """Points of accuracy or, of another quality, the same per cent of the unpruned model's."""
     if accuracy:
         return [Budget("lost", loss) for loss in LOSSES]
-    return [Budget("lost", loss * found.unpruned.quality / 100, share=loss) for loss in LOSSES]
+    return [Budget("lost", loss * trade_offs.unpruned.quality / 100, share=loss) for loss in LOSSES]
 
 
 def evenly(values: Sequence[Number], most: int) -> list[Number]:

@@ -40,28 +40,30 @@ def _grouped(values: Sequence[float], alike: float) -> list[float]:
     return [groups[value] for value in values]
 
 
-def random_points(found: TradeOffs) -> dict[str, tuple[Point, ...]]:
+def random_points(trade_offs: TradeOffs) -> dict[str, tuple[Point, ...]]:
     """By kind the points of the control that chooses at random or, of several, of the one that loses least."""
     chosen: dict[str, tuple[Point, ...]] = {}
     by_loss = sorted(
-        found.random, key=lambda label: (float(np.mean([p.lost.value for p in found.points[label]])), label)
+        trade_offs.random, key=lambda label: (float(np.mean([p.lost.value for p in trade_offs.points[label]])), label)
     )
     for label in by_loss:
-        chosen.setdefault(found.kinds[label], found.points[label])
+        chosen.setdefault(trade_offs.kinds[label], trade_offs.points[label])
     return chosen
 
 
-def fronts_of(found: TradeOffs) -> dict[str, dict[str, list[Point]]]:
+def fronts_of(trade_offs: TradeOffs) -> dict[str, dict[str, list[Point]]]:
     """By axis (``parameters``, or ``b8`` for the time at batch 8) and kind the points that no other one beats.
 
     Sizes that differ no more than those of one budget (``size_budgets``) count as the same.
     """
-    alike = tolerance([point.left for label in found.methods for point in found.points[label]])
-    axes = {SIZE: Budget("left", inf)} | {f"b{batch}": Budget("time", inf, batch) for batch in found.batches}
+    alike = tolerance([point.left for label in trade_offs.methods for point in trade_offs.points[label]])
+    axes = {SIZE: Budget("left", inf)} | {f"b{batch}": Budget("time", inf, batch) for batch in trade_offs.batches}
     fronts: dict[str, dict[str, list[Point]]] = {}
     for axis, budget in axes.items():
         for own in KINDS:
-            points = [p for label in found.methods if found.kinds[label] == own for p in found.points[label]]
+            points = [
+                p for label in trade_offs.methods if trade_offs.kinds[label] == own for p in trade_offs.points[label]
+            ]
             points = [point for point in points if isfinite(budget.of(point).value)]
             at = [budget.of(point).value for point in points]
             best = front(_grouped(at, alike if axis == SIZE else 0.0), [point.lost.value for point in points])

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.records.errors import CorruptRecord, InputError, OtherProtocol
 from bench.records.schema import FinishedRecord, Record
-from bench.records.storage.files import tell
+from bench.records.storage.files import warn_once
 from bench.records.storage.names import is_own_place
 from bench.records.storage.packed import archive_of, is_packed
 from bench.records.storage.store import Store
@@ -28,12 +28,12 @@ def read_current(folder: Path) -> tuple[dict[Path, Record], int]:
         if isinstance(found, CorruptRecord):
             corrupt += 1
             remedy = "" if is_packed(store.folder) else ", which `headbench run` sets aside and makes again"
-            tell(f"left out, a corrupt record{remedy}: {found}")
+            warn_once(f"left out, a corrupt record{remedy}: {found}")
         elif not isinstance(found, OtherProtocol):
             records[path] = found
     copies = _copies(records)
     for path, first in copies.items():
-        tell(f"left out, as {first} is of the same cell: {path}")
+        warn_once(f"left out, as {first} is of the same cell: {path}")
         del records[path]
     if not paths:
         if (archive := archive_of(store.folder)).exists():

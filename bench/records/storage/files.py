@@ -165,6 +165,6 @@ def check_writable(out: Path, flag: str = "--out ") -> None:
 
 
 @cache
-def tell(remark: str) -> None:
+def warn_once(remark: str) -> None:
     """Say something about a file on standard error, once: a verb may read the records several times."""
     print(f"headbench: {remark}", file=sys.stderr)

@@ -21,7 +21,7 @@ from bench.records.consistency import check_outcomes
 from bench.records.errors import CorruptRecord, InputError, OtherProtocol, first_complaint
 from bench.records.protocol import PROTOCOL
 from bench.records.schema import RECORD, FinishedRecord, Record
-from bench.records.storage.files import NotAFile, digest_of, is_left, locked, tell, write_together, write_whole
+from bench.records.storage.files import NotAFile, digest_of, is_left, locked, warn_once, write_together, write_whole
 from bench.records.storage.packed import archive_of, contents, is_packed, read_stored
 
 NAME = re.compile(r"seed(0|[1-9][0-9]*)\.json")  # as bench.suites.cells names a record; others may be a user's
@@ -176,9 +176,9 @@ class Store:
             folders = [each for folder in folders for each in folder.iterdir() if each.is_dir()]
         for path in sorted(path for folder in folders for path in folder.iterdir() if path.name.endswith(".json")):
             if not NAME.fullmatch(path.name):
-                tell(f"skipped, as its name is not that of a record, seedN.json: {path}")
+                warn_once(f"skipped, as its name is not that of a record, seedN.json: {path}")
             elif not path.is_file():
-                tell(f"skipped, as it is not a file: {path}")
+                warn_once(f"skipped, as it is not a file: {path}")
             else:
                 records.append(path)
         return records

@@ -74,13 +74,13 @@ def boxes(
     return figure
 
 
-def profile(found: Standing, looks: Mapping[str, Look]) -> Figure:
+def profile(standing: Standing, looks: Mapping[str, Look]) -> Figure:
     """Share of runs, averaged over tasks, whose area is above each threshold (Agarwal et al. 2021, Sec. 4.2)."""
     figure, axis = canvas("Performance profile", "area τ", "share of runs with area above τ")
     thresholds = np.linspace(0, 1, 201)
-    shares = performance_profile(found.scores, thresholds)
-    for place in sorted(range(len(found.labels)), key=lambda place: found.labels[place] in looks):
-        label = found.labels[place]
+    shares = performance_profile(standing.scores, thresholds)
+    for place in sorted(range(len(standing.labels)), key=lambda place: standing.labels[place] in looks):
+        label = standing.labels[place]
         _plot(axis, thresholds, shares[place], label, looks, drawstyle="steps-post", markevery=(5 * place % 20, 20))
     axis.set_xlim(0, 1)
     axis.set_ylim(0, 1.02)

@@ -42,18 +42,18 @@ AXES: dict[str, Axis] = {
 TASK_AXES: dict[str, Axis] = AXES | {"latency-b8": (LATENCY.format(8), None, partial(lines.by_speed, batch=8))}
 
 
-def areas(board: Board, found: Standing) -> Picture:
+def areas(board: Board, standing: Standing) -> Picture:
     """The main figure."""
-    what = "the standard deviation" if found.area.low is None else "95 % intervals"
-    bars = f", with {what} over seeds" if found.fewest_seeds > 1 else ""
-    random = any(chooses_at_random(board.any_of(label).cell) for label in found.labels)
+    what = "the standard deviation" if standing.area.low is None else "95 % intervals"
+    bars = f", with {what} over seeds" if standing.fewest_seeds > 1 else ""
+    random = any(chooses_at_random(board.any_of(label).cell) for label in standing.labels)
     caption = f"Area by method{bars}; bands part the tiers{', dotted lines mark random choice' * random}."
-    if any(len(tiers.members) > 1 for tiers in found.tiers.values()):
+    if any(len(tiers.members) > 1 for tiers in standing.tiers.values()):
         caption += (
             " A tier holds what was not shown to keep less than its best, so a method whose area is uncertain may "
             "stand above a better one."
         )
-    return picture("areas", "Area by method", caption, partial(rank_figures.areas, board, found), MAIN)
+    return picture("areas", "Area by method", caption, partial(rank_figures.areas, board, standing), MAIN)
 
 
 def overall_curves(board: Board, looks: Looks) -> list[Picture]:
@@ -108,25 +108,25 @@ def _axes(board: Board, axes: Iterable[str]) -> list[tuple[str, str, str, Board]
     return found
 
 
-def profile(board: Board, found: Standing, looks: Looks) -> Picture:
+def profile(board: Board, standing: Standing, looks: Looks) -> Picture:
     """Performance profile."""
     own = highlighted(board, looks)
     caption = "Share of runs whose area is above each threshold; higher is better."
-    return picture("profile", "Performance profile", caption, partial(curve_figures.profile, found, own))
+    return picture("profile", "Performance profile", caption, partial(curve_figures.profile, standing, own))
 
 
-def pareto(board: Board, found: Standing) -> Picture:
+def pareto(board: Board, standing: Standing) -> Picture:
     """Quality against cost."""
     caption = (
         "Area against the examples sent through the model to score or train; the line joins the methods that no "
         "cheaper one beats. Names are left out where there is no room."
     )
-    return picture("pareto", "Quality against cost", caption, partial(rank_figures.pareto, board, found))
+    return picture("pareto", "Quality against cost", caption, partial(rank_figures.pareto, board, standing))
 
 
 def fronts(scope: Scope) -> list[Picture]:
     """Points lost against parameters left and, where that was timed, against time at the largest batch size."""
-    found, on_fronts = scope.found, fronts_of(scope.found)
+    found, on_fronts = scope.trade_offs, fronts_of(scope.trade_offs)
     largest = [batch for batch in found.batches if f"b{batch}" in on_fronts][-1:]  # controls alone may be timed
     axes: list[tuple[str, str, int | None]] = [(SIZE, "parameters left", None)]
     axes += [(f"b{batch}", f"time of a forward pass at batch {batch}", batch) for batch in largest]
@@ -155,16 +155,18 @@ def _intervals(points: Sequence[Point]) -> str:
     return ", with 95 % intervals over seeds" if any(point.lost.low is not None for point in points) else ""
 
 
-def critical(found: Standing | None, name: str, blocks: str) -> list[Picture]:
+def critical(standing: Standing | None, name: str, blocks: str) -> list[Picture]:
     """Critical differences; none with fewer than two methods, or too few blocks to show any."""
-    ranks = found.ranking if found else None
-    if found is None or ranks is None or ranks.blocks < ranks.needed:
+    ranks = standing.ranking if standing else None
+    if standing is None or ranks is None or ranks.blocks < ranks.needed:
         return []
     caption = (
         f"Mean ranks; a bar joins methods not shown to differ (Friedman p = {ranks.friedman:.2g}, then Wilcoxon's test "
         "with Holm's correction, at 5 %)."
     )
-    return [picture(name, "Critical differences", caption, partial(rank_figures.critical_differences, found, blocks))]
+    return [
+        picture(name, "Critical differences", caption, partial(rank_figures.critical_differences, standing, blocks))
+    ]
 
 
 def traces(board: Board, task: TaskKey, looks: Looks) -> list[Picture]:

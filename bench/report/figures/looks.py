@@ -99,11 +99,11 @@ def looks(board: Board) -> dict[str, Look]:
     return found | ({random: Look(MUTED, "x", ":")} if random else {})
 
 
-def _marker(number: int, found: Looks) -> str:
+def _marker(number: int, looks: Looks) -> str:
     """A marker that no method of this colour has yet; the first has one that no other colour begins with."""
     order = [*MARKERS[number:], *MARKERS[:number]]
     order[1:1] = [*MORE[number:], *MORE[:number]]
-    used = {look.marker for look in found.values() if look.colour == SERIES[number]}
+    used = {look.marker for look in looks.values() if look.colour == SERIES[number]}
     return next((marker for marker in order if marker not in used), order[0])
 
 

@@ -32,27 +32,27 @@ LEGEND = 4  # entries that fit above a figure
 LONGEST = 40  # characters of a name in the figure of areas
 
 
-def areas(board: Board, found: Standing) -> Figure:
+def areas(board: Board, standing: Standing) -> Figure:
     """Area of each method with its interval (or its spread over seeds), each kind apart.
 
     In the order of the standing; bands part the tiers, and a dotted line goes through the random controls.
     """
-    rows = len(found.labels) + 1.6 * len(found.kinds)
-    names = {label: short(label, LONGEST) for label in found.labels}
+    rows = len(standing.labels) + 1.6 * len(standing.kinds)
+    names = {label: short(label, LONGEST) for label in standing.labels}
     left, bottom = 0.25 + 0.075 * max(map(len, names.values())), 0.62
-    caption = _caption(found)
+    caption = _caption(standing)
     wide, tall = max(3.6 + left, 0.2 + 0.062 * len(caption)), 1.0 + LINE * rows
     figure, axis = canvas("", "area: mean normalised quality over all shares removed", "", (wide, tall))
     figure.subplots_adjust(left=left / wide, right=1 - 0.5 / wide, bottom=bottom / tall, top=1 - 0.35 / tall)
     y = 0.0
     ticks: dict[str, float] = {}
-    for own, members in found.kinds.items():
+    for own, members in standing.kinds.items():
         axis.annotate(
             KINDS[own], (0, y + 0.55), xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
             va="center", fontsize=8.5, fontweight="bold",
         )  # fmt: skip
         y += 1.6
-        _areas(axis, board, found, members, y)
+        _areas(axis, board, standing, members, y)
         ticks |= {label: y + place for place, label in enumerate(members)}
         y += len(members)
     axis.set_yticks(list(ticks.values()), [names[label] for label in ticks])
@@ -70,24 +70,24 @@ def areas(board: Board, found: Standing) -> Figure:
     return figure
 
 
-def _caption(found: Standing) -> str:
-    seeds = sorted({found.fewest_seeds, max(map(len, found.seeds.values()))})
-    tasks = f"mean over {len(found.seeds)} tasks" if len(found.seeds) > 1 else next(iter(found.seeds)).data
+def _caption(standing: Standing) -> str:
+    seeds = sorted({standing.fewest_seeds, max(map(len, standing.seeds.values()))})
+    tasks = f"mean over {len(standing.seeds)} tasks" if len(standing.seeds) > 1 else next(iter(standing.seeds)).data
     over = f"{'–'.join(map(str, seeds))} seed{'s' * (seeds != [1])}"
     if seeds[0] > 1:
-        over = f"bars: {'standard deviation' if found.area.low is None else '95 % intervals'} over {over}"
+        over = f"bars: {'standard deviation' if standing.area.low is None else '95 % intervals'} over {over}"
     return f"0 chance, 1 unpruned; {tasks}; {over}"
 
 
-def _areas(axis: Axes, board: Board, found: Standing, members: Sequence[str], top: float) -> None:
+def _areas(axis: Axes, board: Board, standing: Standing, members: Sequence[str], top: float) -> None:
     """The rows of ``members``, the first at ``top``."""
-    value = found.area.value
-    spread = np.nan_to_num(found.spread)
-    low = value - spread if found.area.low is None else found.area.low
-    high = value + spread if found.area.high is None else found.area.high
+    value = standing.area.value
+    spread = np.nan_to_num(standing.spread)
+    low = value - spread if standing.area.low is None else standing.area.low
+    high = value + spread if standing.area.high is None else standing.area.high
     before = None
     for row, label in enumerate(members):
-        place, own, tier = found.labels.index(label), role(board.any_of(label)), found.tier(label)
+        place, own, tier = standing.labels.index(label), role(board.any_of(label)), standing.tier(label)
         marker, colour, filled = ROLES[own]
         at = top + row
         if tier and tier % 2 == 0:
@@ -107,19 +107,19 @@ def _areas(axis: Axes, board: Board, found: Standing, members: Sequence[str], to
             axis.plot([value[place]] * 2, ends, color=MUTED, linewidth=1, linestyle=(0, (1, 2)), zorder=1)
 
 
-def critical_differences(found: Standing, blocks: str) -> Figure:
+def critical_differences(standing: Standing, blocks: str) -> Figure:
     """Mean ranks on a line, best at the left; a bar joins methods not shown to differ (Demšar 2006, Figure 1).
 
     blocks: what methods are ranked on, a task or a seed.
     """
-    ranks = found.ranking
+    ranks = standing.ranking
     assert ranks is not None
     order = np.argsort(ranks.ranks, kind="stable")
     number, bars = len(order), len(ranks.cliques)
     half = (number + 1) // 2
     top = 0.35 + 0.12 * bars
     height = top + LINE * half + 0.75
-    room = 0.45 + 0.075 * max(len(short(label)) for label in found.labels)  # inches for a name and its rank
+    room = 0.45 + 0.075 * max(len(short(label)) for label in standing.labels)  # inches for a name and its rank
     wide = 2 * room + 2.9
     figure = Figure(figsize=(wide, height))
     axis = figure.add_axes((room / wide, 0, 2.9 / wide, 1))
@@ -139,7 +139,7 @@ def critical_differences(found: Standing, blocks: str) -> Figure:
         edge, side = (1, "right") if left else (number, "left")
         rank = ranks.ranks[place]
         axis.plot([rank, rank, edge], [0, y, y], color=MUTED, linewidth=0.6, clip_on=False)
-        name = short(found.labels[place])
+        name = short(standing.labels[place])
         pad = -4 if left else 4
         shown = f"{name}  {rank:.1f}" if left else f"{rank:.1f}  {name}"
         axis.annotate(
@@ -153,34 +153,34 @@ def critical_differences(found: Standing, blocks: str) -> Figure:
     return figure
 
 
-def _passes(board: Board, found: Standing, label: str) -> float:
+def _passes(board: Board, standing: Standing, label: str) -> float:
     """Mean over tasks, equally weighted, of the mean over those seeds that the area of the method is of."""
     return fmean(
         fmean(cost_in_passes(record).total for record in board.of(task, label) if record.cell.seed in seeds)
-        for task, seeds in found.seeds.items()
+        for task, seeds in standing.seeds.items()
     )
 
 
-def pareto(board: Board, found: Standing) -> Figure:
+def pareto(board: Board, standing: Standing) -> Figure:
     """Area against the examples that a method sends through the model, forward and backward, to score or to train.
 
     A line joins the methods that no cheaper one beats; those that send no examples stand at the left edge.
     """
     figure, axis = canvas("", "examples through forward and backward, to score or train", "area", (6.2, 4.4))
     figure.subplots_adjust(top=1 - 0.35 / 4.4)
-    cost = np.array([_passes(board, found, label) for label in found.labels])
+    cost = np.array([_passes(board, standing, label) for label in standing.labels])
     least = min(cost[cost > 0], default=1.0)
     edge, free = least / 1.8, least / 3  # where the scale begins, and where methods without cost stand
     shown = np.where(cost > 0, cost, free)
     axis.set_xscale("log")
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    best = front(cost, -found.area.value)
-    axis.step(shown[best], found.area.value[best], where="post", color=FAINT, linewidth=1.2, zorder=1)
-    for place, label in enumerate(found.labels):
+    best = front(cost, -standing.area.value)
+    axis.step(shown[best], standing.area.value[best], where="post", color=FAINT, linewidth=1.2, zorder=1)
+    for place, label in enumerate(standing.labels):
         own = role(board.any_of(label))
         marker, colour, filled = ROLES[own]
         axis.plot(
-            shown[place], found.area.value[place], marker, color=colour,
+            shown[place], standing.area.value[place], marker, color=colour,
             markerfacecolor=colour if filled else PAPER, markersize=6, label=own, zorder=3,
         )  # fmt: skip
     axis.margins(x=0.16, y=0.08)
@@ -194,11 +194,13 @@ def pareto(board: Board, found: Standing) -> Figure:
         )  # fmt: skip
         for minor in (False, True):
             axis.set_xticks([tick for tick in axis.get_xticks(minor=minor) if tick > edge], minor=minor)
-    order = [*best, *(place for place in range(len(found.labels)) if place not in best)]
+    order = [*best, *(place for place in range(len(standing.labels)) if place not in best)]
     name_points(
         axis,
         [
-            NamedPoint(found.labels[place], shown[place], found.area.value[place], INK if place in best else MUTED)
+            NamedPoint(
+                standing.labels[place], shown[place], standing.area.value[place], INK if place in best else MUTED
+            )
             for place in order
         ],
     )

@@ -54,10 +54,10 @@ def course(records: Sequence[FinishedRecord], level: float) -> Course | None:
     return Course((units - nearest, units), np.array(same[0].steps), **means)
 
 
-def kept_in_words(found: Mapping[str, Course]) -> str:
+def kept_in_words(courses: Mapping[str, Course]) -> str:
     """How many units the trainings keep: ``72 of 144``, with the methods where they differ in that."""
     labels: dict[tuple[int, int], list[str]] = {}
-    for label, each in found.items():
+    for label, each in courses.items():
         labels.setdefault(each.kept, []).append(label)
     together = len(labels) == 1
     return " or ".join(

@@ -30,21 +30,21 @@ def budget_pages(board: Board) -> Files:
     parts: list[tuple[Scope, list[Picture], Table]] = []
     for place, scope in enumerate(found):
         pictures = gallery.fronts(scope)
-        points = tables.every_point(scope.found, scope.areas, f"points-{scope.slug}", "../")
+        points = tables.every_point(scope.trade_offs, scope.areas, f"points-{scope.slug}", "../")
         sizes = {budget: fits for budget, fits in scope.answers.items() if budget.measure == "left"}
         what = f"{scope.name}: what loses least, controls apart, by parameters left"
-        best = tables.summary(scope.found, sizes, f"budgets-{scope.slug}", what)
+        best = tables.summary(scope.trade_offs, sizes, f"budgets-{scope.slug}", what)
         page = render(
             "budget.html",
             title=f"Which method fits a budget: {scope.name}",
             root="../",
             scope=scope,
-            tasks=[board.name(task) for task in scope.found.tasks],
+            tasks=[board.name(task) for task in scope.trade_offs.tasks],
             seeds=_seeds(board, scope),
             budgets=[_budget(scope, budget, fits) for budget, fits in scope.answers.items()],
             shown=tables.SHOWN,
             fronts=pictures,
-            points=tables.every_point(scope.found, scope.areas, points.name, "../", MOST),
+            points=tables.every_point(scope.trade_offs, scope.areas, points.name, "../", MOST),
             every=len(points.rows),
         )
         files |= {f"budgets/{scope.slug}.html": page} | files_of(pictures, [points, best])
@@ -56,19 +56,19 @@ def _budget(scope: Scope, budget: Budget, fits: Mapping[str, Sequence[Fit]]) -> 
     """What a page shows of one budget."""
     return {
         "group": MEASURES[budget.measure] + (str(budget.batch) if budget.batch else ""),
-        "option": f"at most {tables.in_words(scope.found, budget)}",
+        "option": f"at most {tables.in_words(scope.trade_offs, budget)}",
         "said": [(f"{own}, {KINDS[own]}", _said(scope, budget, own, of_kind)) for own, of_kind in fits.items()],
-        "table": tables.fitting(scope.found, budget, fits, scope.areas, "../"),
+        "table": tables.fitting(scope.trade_offs, budget, fits, scope.areas, "../"),
     }
 
 
 def _said(scope: Scope, budget: Budget, own: str, fits: Sequence[Fit]) -> str:
     """The best of a kind, how many others the seeds cannot tell from it, and what controls do."""
-    best, others = fits[0].point, tables.untold(scope.found, fits)
+    best, others = fits[0].point, tables.untold(scope.trade_offs, fits)
     rest = f" ({others})" if others else ""
-    random = tables.random_choice(scope.found, budget, own)
+    random = tables.random_choice(scope.trade_offs, budget, own)
     beside = f" Random choice ({random.label}) {_does(random, budget)}." if random else ""
-    control = tables.better_control(scope.found, budget, best)
+    control = tables.better_control(scope.trade_offs, budget, best)
     better = f" A control does better: {control.label} {_does(control, budget)}." if control else ""
     return f"{best.label} {_does(best, budget, most=True)}{rest}.{better}{beside if control != random else ''}"
 
@@ -82,7 +82,7 @@ def _does(point: Point, budget: Budget, most: bool = False) -> str:
 
 def _seeds(board: Board, scope: Scope) -> str:
     """The seeds of the scope in words, and what they are where there is one model."""
-    sets = list(scope.found.seeds.values())
+    sets = list(scope.trade_offs.seeds.values())
     told = seeds_in_words(sets[0]) if len(set(sets)) == 1 else number_of_seeds(sets)
-    drawn = all_of_one_model(map(board.of_task, scope.found.tasks))
+    drawn = all_of_one_model(map(board.of_task, scope.trade_offs.tasks))
     return f"{told} ({drawn})" if drawn else told

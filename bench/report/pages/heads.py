@@ -66,32 +66,32 @@ def heads_page(board: Board, task: TaskKey) -> Files:
     return files | files_of([drawn], [of_kinds])
 
 
-def _further(found: Kept, task: TaskKey) -> dict[str, Sequence[int]]:
+def _further(kept: Kept, task: TaskKey) -> dict[str, Sequence[int]]:
     """Numbers of heads removed, ``MOST`` to a page, by the page's path in the report."""
     return {
-        f"heads/levels/{task_slug(task)}-{first // MOST + 1}.html": found.removed[first : first + MOST]
-        for first in range(0, len(found.removed), MOST)
+        f"heads/levels/{task_slug(task)}-{first // MOST + 1}.html": kept.removed[first : first + MOST]
+        for first in range(0, len(kept.removed), MOST)
     }
 
 
-def _level(found: Kept, removed: int, root: str) -> dict[str, Any]:
+def _level(kept: Kept, removed: int, root: str) -> dict[str, Any]:
     """What a page shows of one level."""
     groups = []
-    for own, labels in found.kinds.items():
-        maps = [_map(found, label, removed) for label in labels if removed in found.shares[label]]
+    for own, labels in kept.kinds.items():
+        maps = [_map(kept, label, removed) for label in labels if removed in kept.shares[label]]
         groups.append((f"{own}: {KINDS[own]}", maps))
-    share = 100 * removed / found.units
+    share = 100 * removed / kept.units
     return {
-        "option": f"{removed} of {found.units} ({share:.0f} %)",
+        "option": f"{removed} of {kept.units} ({share:.0f} %)",
         "groups": [(title, maps) for title, maps in groups if maps],
-        "table": tables.at_level(found, removed, root),
+        "table": tables.at_level(kept, removed, root),
     }
 
 
-def _map(found: Kept, label: str, removed: int) -> dict[str, Any]:
-    layers = found.shares[label][removed]
-    parts = [_part(name, layers[own]) for name, own in found.parts.items() if any(map(len, layers[own]))]
-    return {"label": label, "control": label in found.controls, "parts": parts}
+def _map(kept: Kept, label: str, removed: int) -> dict[str, Any]:
+    layers = kept.shares[label][removed]
+    parts = [_part(name, layers[own]) for name, own in kept.parts.items() if any(map(len, layers[own]))]
+    return {"label": label, "control": label in kept.controls, "parts": parts}
 
 
 def _part(name: str, layers: Sequence[np.ndarray]) -> dict[str, Any]:

@@ -27,27 +27,27 @@ UNTRAINED = {SCORE: "leave the weights alone", RECOVERED: "recover weights witho
 
 def index(
     board: Board,
-    found: Standing | None,
+    standing: Standing | None,
     looks: Looks,
     published: Sequence[Comparison] = (),
 ) -> Files:
     """The page with its pictures and tables; ``published`` are the comparisons on the page of published figures."""
-    table, others = main_table(board, found), overview.speeds(board)
+    table, others = main_table(board, standing), overview.speeds(board)
     overall = gallery.overall_curves(board, looks)
     main, ranks = overall[:1], []
-    if found:
-        main.insert(0, gallery.areas(board, found))
-        overall.append(gallery.profile(board, found, looks))
-        ranks += gallery.critical(found, "critical-differences", "task" if len(found.seeds) > 1 else "seed")
-        ranks.append(gallery.pareto(board, found))
-        if (random := control(board)) in found.labels:
-            others.insert(0, details.improvements(found, random, "across-tasks"))
+    if standing:
+        main.insert(0, gallery.areas(board, standing))
+        overall.append(gallery.profile(board, standing, looks))
+        ranks += gallery.critical(standing, "critical-differences", "task" if len(standing.seeds) > 1 else "seed")
+        ranks.append(gallery.pareto(board, standing))
+        if (random := control(board)) in standing.labels:
+            others.insert(0, details.improvements(standing, random, "across-tasks"))
     gates = head_gallery.gates(board)
     page = render(
         "index.html",
         title="Which attention heads can go, and which method finds them?",
         root="",
-        lead=" ".join([_size(board), *lead(board, found)]),
+        lead=" ".join([_size(board), *lead(board, standing)]),
         main=main,
         table=table,
         missing=methods_left_out(board),
@@ -69,34 +69,34 @@ def index(
     return {"index.html": page} | files_of([*main, *overall[1:], *ranks, *gates], [table, *others])
 
 
-def main_table(board: Board, found: Standing | None, sort: str = "area") -> Table:
+def main_table(board: Board, standing: Standing | None, sort: str = "area") -> Table:
     """The table of all methods over all tasks that have an area, by tier and area or by another column."""
     over = board.averaged or board.tasks
     tasks = f"{len(over)} tasks" if len(over) > 1 else board.name(over[0])
     order = "kind, tier and area" if sort == "area" else f"kind and {COLUMNS[sort].heading}"
-    table = overview.standings(board, over, found, "overall", f"Mean over {tasks}, by {order}")
+    table = overview.standings(board, over, standing, "overall", f"Mean over {tasks}, by {order}")
     return table if sort == "area" else overview.sorted_by(table, sort)
 
 
-def lead(board: Board, found: Standing | None) -> list[str]:
+def lead(board: Board, standing: Standing | None) -> list[str]:
     """What the standing says, with the best apart from controls, of all and of each kind; or why there is none."""
-    if found is None:
+    if standing is None:
         return [why_none(board, board.tasks)]
-    sentences, named = words(found), {found.largest(found.labels)}
-    roles = {label: role(board.any_of(label)) for label in found.labels}
-    groups = {"": [label for label in found.labels if label not in found.controls]}
-    groups |= {what: [label for label in found.labels if roles[label] == own] for own, what in UNTRAINED.items()}
+    sentences, named = words(standing), {standing.largest(standing.labels)}
+    roles = {label: role(board.any_of(label)) for label in standing.labels}
+    groups = {"": [label for label in standing.labels if label not in standing.controls]}
+    groups |= {what: [label for label in standing.labels if roles[label] == own] for own, what in UNTRAINED.items()}
     for what, labels in groups.items():
-        if labels and (place := found.largest(labels)) not in named:
+        if labels and (place := standing.largest(labels)) not in named:
             named.add(place)
-            area = f"{found.area.value[place]:.3f}"
-            if found.area.low is not None and found.area.high is not None:
-                area += f" ({found.area.low[place]:.3f} to {found.area.high[place]:.3f})"
-            random = board.controls(found.labels[place]).get("random", "")
-            value = f"{found.area.value[found.labels.index(random)]:.3f}" if random in found.labels else ""
+            area = f"{standing.area.value[place]:.3f}"
+            if standing.area.low is not None and standing.area.high is not None:
+                area += f" ({standing.area.low[place]:.3f} to {standing.area.high[place]:.3f})"
+            random = board.controls(standing.labels[place]).get("random", "")
+            value = f"{standing.area.value[standing.labels.index(random)]:.3f}" if random in standing.labels else ""
             beside = f"; {random} has {value}" if value else ""
             which = f"Of the methods that {what}, controls apart" if what else "Controls apart"
-            sentences.append(f"{which}, {found.labels[place]} has the largest area, {area}{beside}.")
+            sentences.append(f"{which}, {standing.labels[place]} has the largest area, {area}{beside}.")
     return sentences
 
 

@@ -18,7 +18,7 @@ from bench.report.tables import details, overview
 CONTROLS = {"random": "random control", "michel": "control with a known choice", "untreated": "control of new weights"}
 
 
-def method_page(board: Board, label: str, found: Standing | None, looks: Looks) -> Files:
+def method_page(board: Board, label: str, standing: Standing | None, looks: Looks) -> Files:
     """The page with its pictures and tables, one folder below the report's."""
     look, method = looks.get(label, GREY), board.any_of(label).cell.method
     own = {task: records for task in board.tasks if (records := board.of(task, label)) and removes_heads(records[0])}
@@ -29,7 +29,7 @@ def method_page(board: Board, label: str, found: Standing | None, looks: Looks) 
         title=label,
         root="../",
         method=method,
-        about=_facts(board, label, found),
+        about=_facts(board, label, standing),
         definition=definition("methods", method),
         by_task=table,
         curves=[*(each for task in board.tasks for each in gallery.boxes(board, task, label, look, ())), *changes],
@@ -39,7 +39,7 @@ def method_page(board: Board, label: str, found: Standing | None, looks: Looks) 
     return {f"methods/{slug(label)}.html": page} | files_of(changes, [table])
 
 
-def _facts(board: Board, label: str, found: Standing | None) -> list[tuple[str, str]]:
+def _facts(board: Board, label: str, standing: Standing | None) -> list[tuple[str, str]]:
     record = board.any_of(label)
     options = ", ".join(f"{name}={_plain(value)}" for name, value in record.cell.options.items())
     facts = [
@@ -49,11 +49,11 @@ def _facts(board: Board, label: str, found: Standing | None) -> list[tuple[str, 
         ("options", options or "none"),
         ("shape", record.cell.shape or ""),
     ]
-    if found and (tier := found.tier(label)):
-        facts.append(("tier", f"{tier} of {len(found.tiers[found.kind(label)].members)}"))
+    if standing and (tier := standing.tier(label)):
+        facts.append(("tier", f"{tier} of {len(standing.tiers[standing.kind(label)].members)}"))
     facts += [(CONTROLS[what], control) for what, control in board.controls(label).items()]
-    if found and label in found.unranked:
-        facts.append(("not ranked", found.unranked[label]))
+    if standing and label in standing.unranked:
+        facts.append(("not ranked", standing.unranked[label]))
     return [(term, description) for term, description in facts if description]
 
 

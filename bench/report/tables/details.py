@@ -18,17 +18,17 @@ from bench.report.tables.published import Comparison
 from bench.report.tables.table import Cell, Heading, Table, name_cell, number_cell
 
 
-def improvements(found: Standing, against: str, file: str) -> Table:
+def improvements(standing: Standing, against: str, file: str) -> Table:
     """Interquartile mean of each ranked method, and the probability that a run of it is above one of ``against``."""
-    other = found.labels.index(against)
-    better = seed_bootstrap(lambda scores, counts: improvement_over(scores, counts, other), found.scores)
+    other = standing.labels.index(against)
+    better = seed_bootstrap(lambda scores, counts: improvement_over(scores, counts, other), standing.scores)
     rows = tuple(
         (
             name_cell(label, method_link(label)),
-            estimate_cell(found.iqm, index, 3, records_link(label)),
+            estimate_cell(standing.iqm, index, 3, records_link(label)),
             estimate_cell(better, index, 2, records_link(label)),
         )
-        for index, label in enumerate(found.labels)
+        for index, label in enumerate(standing.labels)
     )
     headings = (
         Heading("method", "method"),
@@ -39,7 +39,7 @@ def improvements(found: Standing, against: str, file: str) -> Table:
             f"Probability that a run is above one of {against} (mean of its draws), ties half",
         ),
     )
-    intervals = "" if found.iqm.low is None else ", with 95 % intervals from a bootstrap stratified by task"
+    intervals = "" if standing.iqm.low is None else ", with 95 % intervals from a bootstrap stratified by task"
     return Table(file, f"Interquartile mean of areas, and runs above those of {against}{intervals}", headings, rows)
 
 

@@ -26,7 +26,7 @@ SHOWN = [name for name in TIMED if COLUMNS[name].short]  # times that pages show
 
 
 def standings(
-    board: Board, tasks: Sequence[TaskKey], found: Standing | None, file: str, caption: str, root: str = ""
+    board: Board, tasks: Sequence[TaskKey], standing: Standing | None, file: str, caption: str, root: str = ""
 ) -> Table:
     """A row for each method that has all ``tasks``, by kind, tier and area; those not ranked come last in their kind.
 
@@ -36,7 +36,7 @@ def standings(
     """
     table = board.table.set_index(TASK).sort_index()
     part = pd.concat([table.loc[[task]] for task in tasks]).reset_index()
-    if found and (spare := _spare(found, part)).any():
+    if standing and (spare := _spare(standing, part)).any():
         cells = zip(part["label"][spare], part["seed"][spare], strict=True)
         caption += f"; without seeds that most methods lack: {by_seeds(cells)}"
         part = part[~spare]
@@ -45,20 +45,20 @@ def standings(
     columns = [name for name in every if means.empty or means[name].notna().any()]
     if len(tasks) > 1 and any(name in TIMED and name not in columns for name in every):
         caption += "; speed was not measured on all tasks, and is on the pages of some"
-    rest = [label for label in means.index if not found or label not in found.labels]
+    rest = [label for label in means.index if not standing or label not in standing.labels]
     rest.sort(key=lambda label: (removes(board.any_of(label)) != "heads", -np.nan_to_num(means["area"].loc[label])))
-    shown = [label for label in [*(found.labels if found else ()), *rest] if label in means.index]
+    shown = [label for label in [*(standing.labels if standing else ()), *rest] if label in means.index]
     shown.sort(key=lambda label: list(KINDS).index(kind(board.any_of(label).cell)))
-    over = board.over_controls(tasks, found.seeds if found else None)
+    over = board.over_controls(tasks, standing.seeds if standing else None)
     compared = [which for which in OVER if any(which in over.get(label, {}) for label in shown)]
     rows, marks = [], []
     for label in shown:
         record, sources = board.any_of(label), records_link(label, tasks[0] if len(tasks) == 1 else None, root)
-        tier = found.tier(label) if found else None
+        tier = standing.tier(label) if standing else None
         rows.append(
             (
                 name_cell(label, method_link(label, root)),
-                _area(label, means, spreads, found, sources),
+                _area(label, means, spreads, standing, sources),
                 Cell(str(tier) if tier else "–", tier or math.nan),
                 *(over_cell(over.get(label, {}).get(which), sources) for which in compared),
                 Cell(role(record) + _parts(board, label), role(record)),
@@ -145,12 +145,12 @@ def speeds(board: Board) -> list[Table]:
     return found
 
 
-def _spare(found: Standing, part: pd.DataFrame) -> pd.Series:
+def _spare(standing: Standing, part: pd.DataFrame) -> pd.Series:
     """Whether each row of ``part`` is of a ranked method, but of another seed than the standing has of the task."""
     tasks = map(TaskKey._make, part[TASK].itertuples(index=False, name=None))
     here = zip(tasks, part["seed"], strict=True)
-    other = pd.Series([task in found.seeds and seed not in found.seeds[task] for task, seed in here], part.index)
-    return other & part["label"].isin(found.labels)
+    other = pd.Series([task in standing.seeds and seed not in standing.seeds[task] for task, seed in here], part.index)
+    return other & part["label"].isin(standing.labels)
 
 
 def _columns(board: Board) -> list[str]:
@@ -174,15 +174,15 @@ def _parts(board: Board, label: str) -> str:
     return "" if removes(record) == "heads" else f", {removes(record)}"
 
 
-def _area(label: str, means: pd.DataFrame, spreads: pd.DataFrame, found: Standing | None, href: str) -> Cell:
+def _area(label: str, means: pd.DataFrame, spreads: pd.DataFrame, standing: Standing | None, href: str) -> Cell:
     """The area of a ranked method in the standing, with its interval or its spread; else the mean over seeds."""
-    if not found or label not in found.labels:
+    if not standing or label not in standing.labels:
         (cell,) = _cells(means, spreads, label, ["area"], href)
         return cell
-    place = found.labels.index(label)
-    if found.area.low is not None:
-        return estimate_cell(found.area, place, 3, href)
-    return number_cell(float(found.area.value[place]), 3, sd=float(found.spread[place]), href=href)
+    place = standing.labels.index(label)
+    if standing.area.low is not None:
+        return estimate_cell(standing.area, place, 3, href)
+    return number_cell(float(standing.area.value[place]), 3, sd=float(standing.spread[place]), href=href)
 
 
 def _cells(means: pd.DataFrame, spreads: pd.DataFrame, row: Hashable, columns: Sequence[str], href: str) -> list[Cell]:

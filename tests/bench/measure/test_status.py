@@ -71,7 +71,7 @@ def test_libraries_that_are_kept_quiet_do_not_quieten_it(capfd, no_time):
 def test_a_listener_is_told_instead(capfd, monkeypatch):
     monkeypatch.setattr(status, "TOLD_EVERY", 0.005)
     told = []
-    status.tell(told.append)
+    status.set_listener(told.append)
     try:
         with Status("work", every=0.001) as status_line:
             status_line.now("this")
@@ -79,6 +79,6 @@ def test_a_listener_is_told_instead(capfd, monkeypatch):
             while not told and time.monotonic() < end:
                 time.sleep(0.005)
     finally:
-        status.tell(None)
+        status.set_listener(None)
     assert told == ["this"]  # once, as it did not change
     assert capfd.readouterr() == ("", "")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bench.__main__ import main
-from bench.records.storage.files import digest_of, tell
+from bench.records.storage.files import digest_of, warn_once
 from tests.fixtures.slow import slow_cases
 
 FLAGS = ("--methods", "none,random", "--seeds", "2")
@@ -70,7 +70,7 @@ def test_verbs_that_only_read_name_a_damaged_record_and_leave_it_out(place, caps
     damaged(place, ending)
     files = place.files()
     for verb in (["leaderboard"], ["compare", "none", "random"], ["regress", "--baseline", str(place.out)]):
-        tell.cache_clear()
+        warn_once.cache_clear()
         capsys.readouterr()
         assert main([*verb, str(place.out)]) == 0
         told = capsys.readouterr()

@@ -259,7 +259,8 @@ def test_every_layer_loses_the_same_share_of_its_neurons(equal, width, removed, 
     first, second = (mlp.name for mlp in find_mlps(equal.model))
     whole = width_of(equal)
     model = remove_neurons(equal.model, {first: range(width), second: range(whole)})
-    scores = {first: torch.rand(width), second: torch.rand(whole)}
+    draw = torch.Generator().manual_seed(seed)
+    scores = {first: torch.rand(width, generator=draw), second: torch.rand(whole, generator=draw)}
     importance = Importance(torch.arange(8.0), scores)
     (result,) = trajectories(lambda view: importance, replace(equal, model=model), Schedule(inverse=inverse))
     assert result.units_kept(removed, 8).sum() == 8 - removed

@@ -46,30 +46,30 @@ def layers(board: Board, task: TaskKey, label: str) -> Picture:
     )
 
 
-def layers_by_kind(board: Board, task: TaskKey, found: Kept, random: str) -> Picture:
+def layers_by_kind(board: Board, task: TaskKey, kept: Kept, random: str) -> Picture:
     """Heads kept in each layer at some levels, by kind of method."""
-    between = [removed for removed in found.removed if removed < found.units] or list(found.removed)
+    between = [removed for removed in kept.removed if removed < kept.units] or list(kept.removed)
     step = -(-len(between) // PANELS)
     name = board.name(task)
     caption = (
         f"{name}: heads kept in each layer, mean over seeds and draws; thick lines are means over methods of a "
         "kind that remove heads and nothing else."
     )
-    draw = partial(layer_figures.layers_by_kind, found, between[::step], f"{name}: heads kept by layer", random)
+    draw = partial(layer_figures.layers_by_kind, kept, between[::step], f"{name}: heads kept by layer", random)
     return picture(f"layers-{task_slug(task)}", "Heads kept in each layer", caption, draw, ("svg",))
 
 
-def agreements(board: Board, task: TaskKey, found: Agreement) -> Picture:
+def agreements(board: Board, task: TaskKey, agreement: Agreement) -> Picture:
     """How far methods agree on which heads go first."""
     caption = (
         f"Agreement of two methods' removal orders at the same seed, mean over seeds and draws. Above the "
         "diagonal Kendall's tau: 1 is the same order, 0 what unrelated orders give. Below it the per cent of the "
-        f"{found.first} heads removed first that both remove: unrelated orders share {100 * found.expected:.0f}. "
-        "Similar methods stand side by side."
+        f"{agreement.first} heads removed first that both remove: unrelated orders share "
+        f"{100 * agreement.expected:.0f}. Similar methods stand side by side."
     )
-    if found.unordered:
-        caption += f" Without a removal order: {', '.join(found.unordered)}."
-    draw = partial(kept_figures.agreements, found, f"{board.name(task)}: agreement of removal orders")
+    if agreement.unordered:
+        caption += f" Without a removal order: {', '.join(agreement.unordered)}."
+    draw = partial(kept_figures.agreements, agreement, f"{board.name(task)}: agreement of removal orders")
     return picture(f"agreement-{task_slug(task)}", "Agreement of removal orders", caption, draw)
 
 

@@ -103,13 +103,13 @@ def layers_by_budget(records: Sequence[FinishedRecord], title: str) -> Figure:
     return figure
 
 
-def agreements(found: Agreement, title: str) -> Figure:
+def agreements(agreement: Agreement, title: str) -> Figure:
     """Kendall's tau of each two methods above the diagonal; below, per cent of the first heads that both remove.
 
     The fuller a cell, the farther its value from that of unrelated orders; another colour where it is below that.
     """
-    count = len(found.labels)
-    names = [short(label) for label in found.labels]
+    count = len(agreement.labels)
+    names = [short(label) for label in agreement.labels]
     side, room = 0.27 * count, 0.2 + 0.065 * max(map(len, names))
     wide = room + side + 0.1
     lines = wrapped(title, wide)
@@ -117,13 +117,13 @@ def agreements(found: Agreement, title: str) -> Figure:
     figure = Figure(figsize=(wide, high))
     axis = figure.add_axes((room / wide, room / high, side / wide, side / high))
     heading(figure, lines)
-    beyond = (found.shared - found.expected) / np.maximum(found.expected, 1 - found.expected)
-    values = np.where(np.triu(np.ones_like(found.tau), 1) > 0, found.tau, beyond)
+    beyond = (agreement.shared - agreement.expected) / np.maximum(agreement.expected, 1 - agreement.expected)
+    values = np.where(np.triu(np.ones_like(agreement.tau), 1) > 0, agreement.tau, beyond)
 
     def text(row: int, column: int) -> str:
         if not np.isfinite(values[row, column]):
             return ""
-        return _tau(float(found.tau[row, column])) if column > row else f"{100 * found.shared[row, column]:.0f}"
+        return _tau(float(agreement.tau[row, column])) if column > row else f"{100 * agreement.shared[row, column]:.0f}"
 
     above, below = (list(np.nan_to_num(np.maximum(sign * values, 0))) for sign in (1, -1))
     cell_map(axis, above, text, blank=True)

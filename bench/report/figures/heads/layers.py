@@ -20,7 +20,7 @@ ACROSS = 3  # panels side by side
 PANEL = (2.35, 1.75)  # inches
 
 
-def layers_by_kind(found: Kept, levels: Sequence[int], title: str, random: str) -> Figure:
+def layers_by_kind(kept: Kept, levels: Sequence[int], title: str, random: str) -> Figure:
     """A panel for each of ``levels``, heads removed: the mean of each kind, and a thin line for each method in it.
 
     random: the control that removes at random, dotted; empty for none.
@@ -37,28 +37,26 @@ def layers_by_kind(found: Kept, levels: Sequence[int], title: str, random: str) 
     )
     heading(figure, lines)
     grid = figure.subplots(down, across, squeeze=False, sharey=True)
-    x = _places(found)
+    x = _places(kept)
     handles: dict[str, Artist] = {}
     for axis in grid.flat[len(levels) :]:
         axis.axis("off")
     for axis, removed in zip(grid.flat, levels, strict=False):
-        for label, by_level in found.shares.items():
-            if removed in by_level and label in found.averaged:
-                handles["each method"] = _line(axis, found, heads_kept(by_level[removed]), color=FAINT, linewidth=0.6)
-        if removed in found.shares.get(random, {}):
-            handles["random"] = _line(
-                axis, found, heads_kept(found.shares[random][removed]), color=MUTED, linestyle=":"
-            )
-        for own, numbers in found.by_kind(removed).items():
+        for label, by_level in kept.shares.items():
+            if removed in by_level and label in kept.averaged:
+                handles["each method"] = _line(axis, kept, heads_kept(by_level[removed]), color=FAINT, linewidth=0.6)
+        if removed in kept.shares.get(random, {}):
+            handles["random"] = _line(axis, kept, heads_kept(kept.shares[random][removed]), color=MUTED, linestyle=":")
+        for own, numbers in kept.by_kind(removed).items():
             marker, colour, _ = ROLES[own]
             look = {"color": colour, "marker": marker, "linestyle": DASHES[own]}
-            handles[own] = _line(axis, found, numbers, markersize=4, linewidth=1.6, **look)
-        axis.set_title(f"{found.units - removed} of {found.units} kept", fontsize=8.5, loc="left")
-        axis.set_ylim(0, (1.2 if any(found.parts) else 1.05) * max(found.shape))  # names of parts stand above the lines
+            handles[own] = _line(axis, kept, numbers, markersize=4, linewidth=1.6, **look)
+        axis.set_title(f"{kept.units - removed} of {kept.units} kept", fontsize=8.5, loc="left")
+        axis.set_ylim(0, (1.2 if any(kept.parts) else 1.05) * max(kept.shape))  # names of parts stand above the lines
         step = 1 + len(x) // 12
-        axis.set_xticks(x[::step], [str(number) for _, number in found.modules[::step]])
-        for part, modules in found.parts.items():
-            axis.text(x[modules][0], 1.2 * max(found.shape), part, color=MUTED, fontsize=7, va="top")
+        axis.set_xticks(x[::step], [str(number) for _, number in kept.modules[::step]])
+        for part, modules in kept.parts.items():
+            axis.text(x[modules][0], 1.2 * max(kept.shape), part, color=MUTED, fontsize=7, va="top")
     for axis in grid[:, 0]:
         axis.set_ylabel("heads kept")
     for axis in grid.flat[max(0, len(levels) - across) : len(levels)]:
@@ -67,13 +65,13 @@ def layers_by_kind(found: Kept, levels: Sequence[int], title: str, random: str) 
     return figure
 
 
-def _places(found: Kept) -> np.ndarray:
+def _places(kept: Kept) -> np.ndarray:
     """Where each module stands along the axis, (modules,): a place is left free between kinds of attention."""
-    before = {part: place for place, part in enumerate(found.parts)}
-    return np.array([place + before[part] for place, (part, _) in enumerate(found.modules)])
+    before = {part: place for place, part in enumerate(kept.parts)}
+    return np.array([place + before[part] for place, (part, _) in enumerate(kept.modules)])
 
 
-def _line(axis: Axes, found: Kept, numbers: np.ndarray, **look: Any) -> Artist:
+def _line(axis: Axes, kept: Kept, numbers: np.ndarray, **look: Any) -> Artist:
     """Draw numbers of each module, (modules,), with a line for each kind of attention; the last of the lines."""
-    x = _places(found)
-    return [axis.plot(x[own], numbers[own], **look)[0] for own in found.parts.values()][-1]
+    x = _places(kept)
+    return [axis.plot(x[own], numbers[own], **look)[0] for own in kept.parts.values()][-1]

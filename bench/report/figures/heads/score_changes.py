@@ -43,11 +43,11 @@ def score_change(records: Mapping[Path, FinishedRecord]) -> ScoreChange | None:
     return None
 
 
-def score_changes(found: ScoreChange, title: str) -> Figure:
+def score_changes(change: ScoreChange, title: str) -> Figure:
     """A map of the changes with a row for each layer (``bench.report.figures.heads.change_map``)."""
-    wide, layers = max(found.shape), len(found.shape)
+    wide, layers = max(change.shape), len(change.shape)
     figure, axis = canvas(title, "head", "layer", (max(4.4, 0.75 + 0.42 * wide), 0.85 + 0.24 * layers))
-    removed = np.isin(np.arange(len(found.change)), found.removed)
-    change_map(axis, by_layer(found.change, found.shape), by_layer(removed, found.shape))
-    name_cells(axis, range(wide), found.modules)
+    removed = np.isin(np.arange(len(change.change)), change.removed)
+    change_map(axis, by_layer(change.change, change.shape), by_layer(removed, change.shape))
+    name_cells(axis, range(wide), change.modules)
     return figure
