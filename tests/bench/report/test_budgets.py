@@ -63,7 +63,7 @@ def test_a_budget_of_quality_says_whether_the_whole_interval_is_within(run):
     folder = run(seeds=8, data=("alpha",))
     (scope,) = scopes(read(folder))
     budget = Budget("lost", 20.0)
-    table = fitting(scope.found, budget, answer(scope.found, budget), {}, "")
+    table = fitting(scope.trade_offs, budget, answer(scope.trade_offs, budget), {}, "")
     place = [heading.key for heading in table.headings].index("within")
     lost = [heading.key for heading in table.headings].index("lost")
     assert table.rows
@@ -76,10 +76,10 @@ def test_a_budget_of_quality_says_at_which_size_methods_are_compared(run):
     (scope,) = scopes(read(run(seeds=8, data=("alpha",))))
     for measure, most, said in (("lost", 20.0, True), ("left", 0.99, False)):
         budget = Budget(measure, most)
-        found = answer(scope.found, budget)
-        groups = dict.fromkeys(fitting(scope.found, budget, found, {}, "").groups)
+        found = answer(scope.trade_offs, budget)
+        groups = dict.fromkeys(fitting(scope.trade_offs, budget, found, {}, "").groups)
         for group, fits in zip(groups, found.values(), strict=True):
-            most = size_of_smallest(scope.found, [fit.point for fit in fits]).most
+            most = size_of_smallest(scope.trade_offs, [fit.point for fit in fits]).most
             size = f"; compared with {100 * most:.1f} % of the parameters left, or fewer"
             assert group.endswith(size) == (said and len(fits) > 1)
             assert len(fits) > 1 or "compared" not in group
@@ -88,8 +88,8 @@ def test_a_budget_of_quality_says_at_which_size_methods_are_compared(run):
 @pytest.mark.parametrize(("most", "expected"), [(0.85, "no"), (0.9, "yes")])
 def test_a_budget_of_time_says_whether_the_whole_interval_is_within(run, most, expected):
     (scope,) = scopes(read(run(seeds=2, data=("alpha",), labels=("michel",))))
-    points = [replace(point, speedups={8: Mean(1 / 0.8, 1 / 0.88, 1 / 0.7)}) for point in scope.found.points["michel"]]
-    found, budget = replace(scope.found, points={"michel": tuple(points)}), Budget("time", most, 8)
+    points = [replace(point, speedups={8: Mean(1 / 0.8, 1 / 0.88, 1 / 0.7)}) for point in scope.trade_offs.points["michel"]]
+    found, budget = replace(scope.trade_offs, points={"michel": tuple(points)}), Budget("time", most, 8)
     table = fitting(found, budget, answer(found, budget), {}, "")
     assert table.rows[0][[heading.key for heading in table.headings].index("within")].shown == expected
 
@@ -97,8 +97,8 @@ def test_a_budget_of_time_says_whether_the_whole_interval_is_within(run, most, e
 def test_a_loss_that_is_the_budget_but_for_rounding_is_within_it(run):
     (scope,) = scopes(read(run(seeds=2, data=("alpha",), labels=("michel",))))
     lost = 100 * (0.85 - 0.84)
-    points = [replace(point, lost=Mean(lost, lost, lost)) for point in scope.found.points["michel"]]
-    found, budget = replace(scope.found, points={"michel": tuple(points)}), Budget("lost", 1.0)
+    points = [replace(point, lost=Mean(lost, lost, lost)) for point in scope.trade_offs.points["michel"]]
+    found, budget = replace(scope.trade_offs, points={"michel": tuple(points)}), Budget("lost", 1.0)
     table = fitting(found, budget, answer(found, budget), {}, "")
     assert lost > 1 and table.rows[0][[heading.key for heading in table.headings].index("within")].shown == "yes"
 
@@ -162,8 +162,8 @@ def test_methods_that_were_not_timed_are_named_unless_others_with_models_of_thei
         "1 method was not timed, nor others with models of the same shapes, so budgets of time leave out amp."
     )
     assert scope.untimed in page_of(folder).text
-    assert [point.speedups for point in scope.found.points["ae"]] == [
-        point.speedups for point in scope.found.points["michel"]
+    assert [point.speedups for point in scope.trade_offs.points["ae"]] == [
+        point.speedups for point in scope.trade_offs.points["michel"]
     ]
 
 
@@ -171,7 +171,7 @@ def test_times_of_several_machines_are_not_averaged(run, write, page_of):
     folder = run(seeds=1, data=("alpha",), labels=("michel", "random"))
     write("ae", 60, 0, "alpha", processor="B")
     (scope,) = scopes(read(folder))
-    assert all(math.isnan(cost.seconds) for cost in scope.found.costs.values())  # also of methods that one ran alone
+    assert all(math.isnan(cost.seconds) for cost in scope.trade_offs.costs.values())  # also of methods that one ran alone
     page = page_of(folder)
     assert "on several machines" in page.text and "Time of a forward pass" not in page.text
 
@@ -185,8 +185,8 @@ def test_methods_without_a_size_to_compare_at_take_no_seeds(run):
     (scope,) = scopes(read(run(seeds=2, data=("alpha",))))
     budget = Budget("left", max(b.most for b in scope.answers if b.measure == "left"))
     fits = next(found for found in scope.answers[budget].values() if len(found) == 4)
-    assert untold(scope.found, fits) == "3 others not tested, which needs 7 seeds"
-    assert untold(scope.found, [*fits[:2], replace(fits[2], more=None)]) == "1 other not tested, which needs 6 seeds"
+    assert untold(scope.trade_offs, fits) == "3 others not tested, which needs 7 seeds"
+    assert untold(scope.trade_offs, [*fits[:2], replace(fits[2], more=None)]) == "1 other not tested, which needs 6 seeds"
 
 
 def test_methods_that_the_seeds_cannot_tell_from_the_best_are_counted(run, write):
@@ -197,7 +197,7 @@ def test_methods_that_the_seeds_cannot_tell_from_the_best_are_counted(run, write
     budget = Budget("left", max(b.most for b in scope.answers if b.measure == "left"))
     (fits,) = scope.answers[budget].values()
     told = [fit.point.label for fit in fits[1:] if fit.p is not None and fit.p <= 0.05]
-    assert untold(scope.found, fits) == f"{2 - len(told)} other not told from it" and told == ["ae"]
+    assert untold(scope.trade_offs, fits) == f"{2 - len(told)} other not told from it" and told == ["ae"]
 
 
 def test_random_choice_within_a_budget_of_quality_is_the_smallest(run, write):
@@ -207,9 +207,9 @@ def test_random_choice_within_a_budget_of_quality_is_the_smallest(run, write):
             write(label, at_half, seed, "alpha", control=True, cell={"method": "random"})
     (scope,) = scopes(read(folder))
     most = 14.5  # one loses 13 of 65 points with a quarter removed, the other 14.3 with half
-    found = random_choice(scope.found, Budget("lost", most), "score")
+    found = random_choice(scope.trade_offs, Budget("lost", most), "score")
     assert (found.label, found.removed) == ("random:careful=true", 0.5)
-    assert scope.found.points["random"][0].lost.value < found.lost.value < most
+    assert scope.trade_offs.points["random"][0].lost.value < found.lost.value < most
 
 
 @pytest.mark.parametrize(("at_half", "better"), [(95, True), (40, False)])
@@ -220,7 +220,7 @@ def test_a_control_that_loses_less_than_the_best_is_named_beside_it(run, write, 
     board = read(folder)
     (scope,) = scopes(board)
     of_size = {budget: fits["score"][0].point for budget, fits in scope.answers.items() if budget.measure == "left"}
-    controls = [better_control(scope.found, budget, best) for budget, best in of_size.items()]
+    controls = [better_control(scope.trade_offs, budget, best) for budget, best in of_size.items()]
     assert {control.label for control in controls if control} == ({"inverse-ae"} if better else set())
     pages = budget_pages(board)
     of_task = next(text.decode() for name, text in pages.items() if name.startswith("budgets/") and "mean" not in name)
@@ -240,7 +240,7 @@ def test_a_table_of_a_budget_is_no_longer_than_it_says(run, write):
         write(f"michel:x={number}", 50 + number, 0, "alpha")
     (scope,) = scopes(read(folder))
     budget = next(iter(scope.answers))
-    table = fitting(scope.found, budget, scope.answers[budget], {}, "")
+    table = fitting(scope.trade_offs, budget, scope.answers[budget], {}, "")
     assert len(table.rows) == SHOWN and f"{SHOWN} of {SHOWN + 4} methods that fit" in table.groups[0]
 
 

@@ -35,8 +35,8 @@ def test_areas_of_budgets_are_of_the_seeds_of_all_else_there(more):
     board = read(more)
     for scope in scopes(board):
         table = board.table[(board.table["label"] == "michel") & (board.table["seed"] < 2)]
-        names = [task.data for task in scope.found.tasks]
-        assert list(scope.found.seeds.values()) == [(0, 1)] * len(names)
+        names = [task.data for task in scope.trade_offs.tasks]
+        assert list(scope.trade_offs.seeds.values()) == [(0, 1)] * len(names)
         assert scope.areas["michel"] == pytest.approx(table[table["data"].isin(names)]["area"].mean())
     assert len(scopes(board)) == 3
 
@@ -192,7 +192,7 @@ def test_seeds_are_those_of_the_methods_that_have_all_tasks(write):
         folder = write(label, 50, 0, "beta")
     board = read(folder)
     both = dict.fromkeys(board.tasks, (0, 1, 2))
-    assert standing(board, board.tasks).seeds == scopes(board)[0].found.seeds == both
+    assert standing(board, board.tasks).seeds == scopes(board)[0].trade_offs.seeds == both
 
 
 def test_a_method_with_other_seeds_has_a_result_on_the_task(write):
@@ -204,7 +204,7 @@ def test_a_method_with_other_seeds_has_a_result_on_the_task(write):
     board = read(folder)
     alpha, beta = map(board.name, board.tasks)
     expected = {"tis": f"no result for seed 0 on {alpha}, {beta}", "hies": f"no result on {beta}"}
-    assert standing(board, board.tasks).unranked == scopes(board)[0].found.left_out == expected
+    assert standing(board, board.tasks).unranked == scopes(board)[0].trade_offs.left_out == expected
 
 
 def test_a_method_under_other_settings_is_neither_ranked_nor_within_a_budget(write):
@@ -212,4 +212,4 @@ def test_a_method_under_other_settings_is_neither_ranked_nor_within_a_budget(wri
         write(label, 60)
     board = read(write("tis", 50, cell={"calibration": 64}))
     expected = {"tis": "calibration examples 64 instead of 128"}
-    assert standing(board, board.tasks).unranked == scopes(board)[0].found.left_out == expected
+    assert standing(board, board.tasks).unranked == scopes(board)[0].trade_offs.left_out == expected
