@@ -28,7 +28,7 @@ def attention_entropy(
     paper's sentence on Inverse-AE can also be read the other way round; the literature takes low entropy as a sign of
     importance, and so does ``ae``.) Returns (units,).
 
-    Source: Guo & Sheridan, "Greedy-Gnorm", the attention-entropy baseline.
+    Source: Guo & Sheridan, "Greedy-Gnorm", 2026, arXiv 2602.04491, the attention-entropy baseline.
     """
     totals = [torch.zeros(size, dtype=torch.float64) for size in view.heads.shape]
 

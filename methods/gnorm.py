@@ -46,6 +46,8 @@ def gnorm(
     heads share keys and values, each query head takes the norms of its group; a layer that runs several times sums its
     gradients before the norm is taken. ``variant="batch"`` depends on the batch size and is there for comparison.
     Returns (units,).
+
+    Source: Guo & Sheridan, "Greedy-Gnorm", 2026, arXiv 2602.04491, Eq. 15.
     """
     totals: dict[tuple[int, str], Tensor] = {}
     count = 0

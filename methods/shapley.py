@@ -34,6 +34,8 @@ def shapley(
     any head, and the units still there get 0 from it; but for that, which is a bias, and none with ``tolerance=0``,
     the expectation is the Shapley value. Takes up to units * permutations evaluations of the calibration set.
     Returns (units,), 0 for units that are gone already.
+
+    Source: Ghorbani & Zou, "Neuron Shapley", NeurIPS 2020, and "Data Shapley", ICML 2019, Algorithm 1.
     """
     return estimate(view, permutations, error, tolerance)[0]
 

@@ -15,7 +15,7 @@ from bench.measure.exactness import gap_between
 
 
 @torch.no_grad()
-def largest_gap(model: Any, runner: Runner, inputs: Mapping[str, Tensor]) -> float:
+def runner_gap(model: Any, runner: Runner, inputs: Mapping[str, Tensor]) -> float:
     """Largest difference between the logits of ``model`` and of its files, in units of their scale.
 
     The files are in float32, so a model in another type is compared as a copy in float32.

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from bench.exports.check import largest, largest_gap
+from bench.exports.check import largest, runner_gap
 from bench.exports.int8 import quantized
 from bench.exports.onnx_files import OPSET, write_onnx
 from bench.exports.runner import Runner, in_place_of
@@ -35,7 +35,7 @@ def export_onnx(task: Task, smaller: Any, pruned: Pruned, folder: Path, int8: bo
     probes = [task.probe(size, cpu).inputs for size in (1, 8)]
     versions = [write_onnx(smaller, tuple(probes[0]), folder / "onnx")]
     runners = [Runner(versions[0])]
-    gap = largest([largest_gap(smaller, runners[0], _arguments(smaller, inputs)) for inputs in probes])
+    gap = largest([runner_gap(smaller, runners[0], _arguments(smaller, inputs)) for inputs in probes])
     if not gap <= TOLERANCE:
         raise InputError(
             f"--export: logits of the ONNX files and of the checkpoint differ by {gap:.1e} of their scale, by more "

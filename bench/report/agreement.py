@@ -21,7 +21,7 @@ LEVEL = 0.5  # share of heads removed at which orders are compared as sets
 
 
 @dataclass(frozen=True)
-class Agreement:
+class OrderAgreement:
     """Methods that have removal orders, similar ones side by side, and how far each two of them agree.
 
     tau, shared: (methods, methods), symmetric, means over the seeds that both have and over their draws; NaN on the
@@ -42,7 +42,7 @@ class Agreement:
         return self.first / self.units
 
 
-def agreement(board: Board, task: TaskKey) -> Agreement | None:
+def agreement(board: Board, task: TaskKey) -> OrderAgreement | None:
     """Agreement of the methods on a task; None with fewer than two that have orders of the same units."""
     cells = {label: records for label in board.labels if (records := board.of(task, label))}
     orders = {label: own for label, records in cells.items() if (own := _orders(records))}
@@ -55,7 +55,7 @@ def agreement(board: Board, task: TaskKey) -> Agreement | None:
     tau = _products(by_seed, pair_signs) / (units * (units - 1) / 2 or np.nan)
     shared = _products(by_seed, lambda of_seed: removed_first(of_seed, first)) / first
     order = order_by_similarity(tau)
-    return Agreement(
+    return OrderAgreement(
         labels=tuple(labels[place] for place in order),
         tau=tau[np.ix_(order, order)],
         shared=shared[np.ix_(order, order)],
@@ -82,7 +82,7 @@ def _products(orders: Sequence[Mapping[int, np.ndarray]], vectors: Callable[[np.
     return np.divide(sums, seeds, out=np.full_like(sums, np.nan), where=seeds > 0)
 
 
-def pairs(board: Board, task: TaskKey, agreement: Agreement) -> Table:
+def pairs(board: Board, task: TaskKey, agreement: OrderAgreement) -> Table:
     """A row for each two methods, those that agree most first."""
     rows = [
         (

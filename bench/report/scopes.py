@@ -20,7 +20,7 @@ MEAN = "mean"  # file name of the mean over tasks; those of tasks have dots
 
 
 @dataclass(frozen=True)
-class Scope:
+class TradeOffScope:
     """The trade-offs of one task or of a mean over tasks.
 
     areas: by label. answers: for each budget the methods that meet it, by kind, best first. untimed: why nothing is
@@ -37,7 +37,7 @@ class Scope:
     at_chance: str
 
 
-def scopes(board: Board) -> list[Scope]:
+def scopes(board: Board) -> list[TradeOffScope]:
     """Means over tasks first, then tasks; none where no method was measured with some heads removed and some left.
 
     Tasks whose unpruned model is no better than chance are in no mean.
@@ -50,7 +50,7 @@ def scopes(board: Board) -> list[Scope]:
     return [scope for scope in found if any(scope.trade_offs.points[label] for label in scope.trade_offs.methods)]
 
 
-def _scope(board: Board, tasks: Sequence[TaskKey], slug: str) -> Scope:
+def _scope(board: Board, tasks: Sequence[TaskKey], slug: str) -> TradeOffScope:
     records = [record for task in tasks for record in board.of_task(task)]
     timed_on = machines(records)
     found = trade_offs(records, timed=len(timed_on) == 1)
@@ -62,7 +62,7 @@ def _scope(board: Board, tasks: Sequence[TaskKey], slug: str) -> Scope:
     ]
     several = len(tasks) > 1
     low = board.at_chance.get(tasks[0], "") if not several else ""
-    return Scope(
+    return TradeOffScope(
         slug=slug,
         name=f"mean over {len(tasks)} tasks" if several else board.name(tasks[0]),
         quality=quality,

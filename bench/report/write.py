@@ -24,7 +24,7 @@ from bench.report.pages.render import render, style
 from bench.report.pages.task import task_page
 from bench.report.parts import run_in_processes
 from bench.report.standing import standing
-from bench.report.tables.published import Comparison, side_by_side
+from bench.report.tables.published import PaperComparison, side_by_side
 from bench.report.tables.table import latex
 
 NAMED = 5  # most strange files that are named
@@ -66,7 +66,7 @@ def build(board: Board, out: Path) -> Files:
     return files
 
 
-def _of_task(board: Board, task: TaskKey, own: Looks, published: Sequence[Comparison]) -> Files:
+def _of_task(board: Board, task: TaskKey, own: Looks, published: Sequence[PaperComparison]) -> Files:
     heads = heads_page(board, task)
     return heads | task_page(board, task, own, bool(heads), published)
 

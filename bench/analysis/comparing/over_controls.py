@@ -21,7 +21,7 @@ Samples = list[tuple[np.ndarray, np.ndarray]]  # for each task the points of a m
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class ComparedCell:
     """A record, with what each comparison of it asks for again."""
 
     record: FinishedRecord
@@ -33,10 +33,11 @@ class Cell:
 
     @cached_property
     def settings(self) -> tuple[tuple[str, str], ...]:
+        """What it was measured under."""
         return tuple(settings(self.record).items())
 
 
-Seeds = Mapping[int, Cell]
+Seeds = Mapping[int, ComparedCell]
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,9 @@ def over_controls(records: Iterable[FinishedRecord], alpha: float = 0.05) -> dic
     over the methods of a kind. Methods and controls that lack a task are left out, and so is a control that shares no
     seed with the method on some task, or was measured there under other settings.
     """
-    by_label: dict[str, dict[TaskKey, dict[int, Cell]]] = defaultdict(lambda: defaultdict(dict))
+    by_label: dict[str, dict[TaskKey, dict[int, ComparedCell]]] = defaultdict(lambda: defaultdict(dict))
     for record in records:
-        by_label[record.cell.label][record.task][record.cell.seed] = Cell(record)
+        by_label[record.cell.label][record.task][record.cell.seed] = ComparedCell(record)
     tasks = sorted({task for of_task in by_label.values() for task in of_task})
     some = {
         label: next(iter(of_task[tasks[0]].values())).record

@@ -23,7 +23,7 @@ from bench.report.figures.looks import Look, Looks, highlighted
 from bench.report.figures.picture import FORMS, Picture, picture
 from bench.report.figures.quality_axis import QualityAxis
 from bench.report.links import slug, task_slug
-from bench.report.scopes import Scope
+from bench.report.scopes import TradeOffScope
 from bench.report.standing import Standing
 
 MAIN = (*FORMS, "png")  # also for places that cannot show an SVG
@@ -124,7 +124,7 @@ def pareto(board: Board, standing: Standing) -> Picture:
     return picture("pareto", "Quality against cost", caption, partial(rank_figures.pareto, board, standing))
 
 
-def fronts(scope: Scope) -> list[Picture]:
+def fronts(scope: TradeOffScope) -> list[Picture]:
     """Points lost against parameters left and, where that was timed, against time at the largest batch size."""
     found, on_fronts = scope.trade_offs, fronts_of(scope.trade_offs)
     largest = [batch for batch in found.batches if f"b{batch}" in on_fronts][-1:]  # controls alone may be timed

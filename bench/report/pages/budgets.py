@@ -14,7 +14,7 @@ from bench.report.figures import gallery
 from bench.report.figures.picture import Picture
 from bench.report.files import Files, files_of
 from bench.report.pages.render import render
-from bench.report.scopes import Scope, scopes
+from bench.report.scopes import TradeOffScope, scopes
 from bench.report.tables import budgets as tables
 from bench.report.tables.table import Table
 
@@ -27,7 +27,7 @@ def budget_pages(board: Board) -> Files:
     """``budgets.html`` and a page for each scope in the folder ``budgets``, with pictures and tables."""
     found = scopes(board)
     files: Files = {}
-    parts: list[tuple[Scope, list[Picture], Table]] = []
+    parts: list[tuple[TradeOffScope, list[Picture], Table]] = []
     for place, scope in enumerate(found):
         pictures = gallery.fronts(scope)
         points = tables.every_point(scope.trade_offs, scope.areas, f"points-{scope.slug}", "../")
@@ -52,7 +52,7 @@ def budget_pages(board: Board) -> Files:
     return files | {"budgets.html": render("budgets.html", title=TITLE, root="", parts=parts)}
 
 
-def _budget(scope: Scope, budget: Budget, fits: Mapping[str, Sequence[Fit]]) -> dict[str, Any]:
+def _budget(scope: TradeOffScope, budget: Budget, fits: Mapping[str, Sequence[Fit]]) -> dict[str, Any]:
     """What a page shows of one budget."""
     return {
         "group": MEASURES[budget.measure] + (str(budget.batch) if budget.batch else ""),
@@ -62,7 +62,7 @@ def _budget(scope: Scope, budget: Budget, fits: Mapping[str, Sequence[Fit]]) -> 
     }
 
 
-def _said(scope: Scope, budget: Budget, own: str, fits: Sequence[Fit]) -> str:
+def _said(scope: TradeOffScope, budget: Budget, own: str, fits: Sequence[Fit]) -> str:
     """The best of a kind, how many others the seeds cannot tell from it, and what controls do."""
     best, others = fits[0].point, tables.untold(scope.trade_offs, fits)
     rest = f" ({others})" if others else ""
@@ -80,7 +80,7 @@ def _does(point: Point, budget: Budget, most: bool = False) -> str:
     return f"loses {'least, ' * most}{tables.lost(point)}"
 
 
-def _seeds(board: Board, scope: Scope) -> str:
+def _seeds(board: Board, scope: TradeOffScope) -> str:
     """The seeds of the scope in words, and what they are where there is one model."""
     sets = list(scope.trade_offs.seeds.values())
     told = seeds_in_words(sets[0]) if len(set(sets)) == 1 else number_of_seeds(sets)

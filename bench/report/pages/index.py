@@ -19,7 +19,7 @@ from bench.report.pages.render import render
 from bench.report.standing import MARGIN, Standing, why_none, words
 from bench.report.tables import details, overview
 from bench.report.tables.columns import COLUMNS
-from bench.report.tables.published import Comparison
+from bench.report.tables.published import PaperComparison
 from bench.report.tables.table import Table
 
 UNTRAINED = {SCORE: "leave the weights alone", RECOVERED: "recover weights without training"}
@@ -29,7 +29,7 @@ def index(
     board: Board,
     standing: Standing | None,
     looks: Looks,
-    published: Sequence[Comparison] = (),
+    published: Sequence[PaperComparison] = (),
 ) -> Files:
     """The page with its pictures and tables; ``published`` are the comparisons on the page of published figures."""
     table, others = main_table(board, standing), overview.speeds(board)

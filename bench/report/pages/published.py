@@ -15,18 +15,18 @@ from bench.report.files import Files, files_of
 from bench.report.pages.render import render
 from bench.report.tables import details
 from bench.report.tables.papers import MEAN
-from bench.report.tables.published import Comparison, Row
+from bench.report.tables.published import PaperComparison, Row
 
 FILE = "published.html"
 LEAST = 3  # levels of a curve that is drawn
 
 
-def link(each: Comparison, root: str = "") -> str:
+def link(each: PaperComparison, root: str = "") -> str:
     """Link to a comparison on the page; ``root`` leads to the folder of the report."""
     return f"{root}{FILE}#{details.published_name(each)}"
 
 
-def published_page(board: Board, comparisons: Sequence[Comparison]) -> Files:
+def published_page(board: Board, comparisons: Sequence[PaperComparison]) -> Files:
     """The page with its tables and pictures, by paper; no file where no paper's figures stand beside any record."""
     if not comparisons:
         return {}
@@ -37,7 +37,7 @@ def published_page(board: Board, comparisons: Sequence[Comparison]) -> Files:
     return {FILE: page} | files_of([each[2] for each in shown if each[2]], [each[1] for each in shown])
 
 
-def _picture(each: Comparison) -> Picture | None:
+def _picture(each: PaperComparison) -> Picture | None:
     """The curves of the mean or, where there is none, of the first column; None where the paper has too few levels."""
     kinds = [column.kind for column in each.table.figures]
     place = kinds.index(MEAN) if MEAN in kinds else 0
@@ -51,7 +51,7 @@ def _picture(each: Comparison) -> Picture | None:
     return picture(details.published_name(each), each.table.name, caption, draw)
 
 
-def _curves(each: Comparison, place: int) -> list[PaperCurve]:
+def _curves(each: PaperComparison, place: int) -> list[PaperCurve]:
     """Of each method with figures at some level, those of the column at ``place``."""
     rows: dict[tuple[str, bool], list[Row]] = defaultdict(list)
     group: dict[tuple[str, bool], str] = {}

@@ -20,7 +20,7 @@ from bench.report.pages.published import link
 from bench.report.pages.render import render
 from bench.report.standing import standing, why_none, words
 from bench.report.tables import details, knees, overview
-from bench.report.tables.published import Comparison
+from bench.report.tables.published import PaperComparison
 from bench.report.tables.translations import translations
 
 OWN_DATA = ("data", "train", "harness_tasks")  # settings that replace the data that a task has built in
@@ -31,7 +31,7 @@ def task_page(
     task: TaskKey,
     looks: Looks,
     has_heads: bool = False,
-    published: Sequence[Comparison] = (),
+    published: Sequence[PaperComparison] = (),
 ) -> Files:
     """The page with its pictures and tables, one folder below the report's.
 

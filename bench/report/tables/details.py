@@ -14,7 +14,7 @@ from bench.report.board import Board
 from bench.report.links import method_link, records_link, slug, task_link, task_slug
 from bench.report.standing import Standing
 from bench.report.tables.metrics import metric_tables
-from bench.report.tables.published import Comparison
+from bench.report.tables.published import PaperComparison
 from bench.report.tables.table import Cell, Heading, Table, name_cell, number_cell
 
 
@@ -94,7 +94,7 @@ def sub_tasks(board: Board, task: TaskKey) -> list[Table]:
     return tables
 
 
-def published(board: Board, each: Comparison) -> Table:
+def published(board: Board, each: PaperComparison) -> Table:
     """Figures of a paper, marked as such, each row followed by those measured here."""
     table, cells = each.table, []
     for row in each.rows:
@@ -114,7 +114,7 @@ def published(board: Board, each: Comparison) -> Table:
     return Table(published_name(each), caption, headings, tuple(cells), marks)
 
 
-def published_name(each: Comparison) -> str:
+def published_name(each: PaperComparison) -> str:
     """Name of the files of a paper's table beside what was measured on one task, or on several of one model."""
     where = slug(each.tasks[0].model) if each.table.over_tasks else task_slug(each.tasks[0])
     return f"published-{each.paper.suite}-{each.paper.tables.index(each.table) + 1}-{where}"

@@ -45,7 +45,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PaperComparison:
     """A paper's table, each row followed by those measured here on ``tasks``: one, or all that the mean is over.
 
     one_machine: whether one machine timed what was measured; speed-ups measured on several are left out. trained,
@@ -97,7 +97,7 @@ class Comparison:
         return " ".join(" ".join(words).split())
 
 
-def side_by_side(records: Iterable[FinishedRecord]) -> list[Comparison]:
+def side_by_side(records: Iterable[FinishedRecord]) -> list[PaperComparison]:
     """Every paper's table that has a row of some method among the finished ``records``, beside what they have.
 
     By paper and task; first the paper of which most methods were measured, as in a run of its suite. Measured values
@@ -121,7 +121,7 @@ def side_by_side(records: Iterable[FinishedRecord]) -> list[Comparison]:
     return sorted(shown, key=lambda each: -len(measured[each.paper.source]))
 
 
-def in_markdown(comparisons: Sequence[Comparison]) -> str:
+def in_markdown(comparisons: Sequence[PaperComparison]) -> str:
     """The comparisons by paper, as tables in Markdown, each paper's with the differences in protocol."""
     parts = []
     for source, of_paper in groupby(comparisons, key=lambda each: each.paper.source):
@@ -141,7 +141,7 @@ def in_markdown(comparisons: Sequence[Comparison]) -> str:
 
 def _comparison(
     paper: Paper, table: PaperTable, tasks: tuple[TaskKey, ...], of_tasks: Sequence[Mapping[str, list[FinishedRecord]]]
-) -> Comparison:
+) -> PaperComparison:
     """``of_tasks`` has the records of each task by label."""
     one_machine = len(machines(record for of_task in of_tasks for each in of_task.values() for record in each)) <= 1
     shown = tuple(_rows(table, of_tasks))
@@ -150,7 +150,7 @@ def _comparison(
     used = [each for of_task in of_tasks for label in of_task if label in beside for each in of_task[label]]
     trained = tuple(sorted({share for each in used if (share := share_trained(each))}))
     limits = tuple(sorted({int(str(each.cell.asked["limit"])) for each in used if "limit" in each.cell.asked}))
-    return Comparison(paper, table, tasks, rows, one_machine, trained, limits)
+    return PaperComparison(paper, table, tasks, rows, one_machine, trained, limits)
 
 
 def _without_times(table: PaperTable, row: Row) -> Row:

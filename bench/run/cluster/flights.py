@@ -13,7 +13,7 @@ from typing import Any
 import ray
 from ray.exceptions import ActorUnschedulableError, ObjectLostError, RayActorError, RayError
 
-from bench.run.cluster.remote import Board
+from bench.run.cluster.remote import StatusBoard
 from bench.run.worker import Done
 
 TICK = 0.25  # seconds between two looks at what they do
@@ -66,7 +66,7 @@ class Flights:
     def __init__(self) -> None:
         self._all: dict[Any, Flight] = {}
         self._numbers = count()
-        self.board: Any = ray.remote(num_cpus=0, max_restarts=-1)(Board).remote()
+        self.board: Any = ray.remote(num_cpus=0, max_restarts=-1)(StatusBoard).remote()
         self._told: Any = None  # what the board is asked for
         self._asked = self._known = time.monotonic()  # when it was asked, and when for what it last answered
 

@@ -199,7 +199,7 @@ def _child_for(ticket: Ticket) -> Child:
     return _child
 
 
-class Board:
+class StatusBoard:
     """What the jobs at work say that they do, for the driver to read now and then. An actor."""
 
     def __init__(self) -> None:

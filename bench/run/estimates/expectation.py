@@ -29,7 +29,7 @@ COPIES = 4  # of the weights that training needs: gradients, two of the optimize
 MB = 2**20
 
 
-class Work(NamedTuple):
+class CellWork(NamedTuple):
     """What a cell sends through the model."""
 
     calibration: Calibration | None  # passes over the calibration set; None if they are not known
@@ -126,7 +126,7 @@ class Expectation:
             return min(1, number)
         return min(number, len(self.cells[0].removed))
 
-    def work(self, method: MethodSpec) -> Work:
+    def work(self, method: MethodSpec) -> CellWork:
         """What a cell of ``method`` takes."""
         removed, heads = self.cells[0].removed, self.shape.heads
         passes = over_calibration(method, self.shape, removed)
@@ -134,7 +134,7 @@ class Expectation:
         epochs = method.options.get("epochs") or self._epochs * self.cells[0].training
         steps = recipe.shortened(epochs / self._epochs).max_steps if number else 0
         batch = method.options.get("batch_size") or recipe.batch_size
-        return Work(passes, number, round(steps * recipe.batch_size / batch), batch, over_test(method, removed))
+        return CellWork(passes, number, round(steps * recipe.batch_size / batch), batch, over_test(method, removed))
 
     def lines(self) -> Iterator[str]:
         """What is expected, as text."""
@@ -149,7 +149,7 @@ class Expectation:
             f"  of each cell, passes over {self.calibration} calibration texts (forward + backward), and evaluations "
             f"on the test split ({SHARED} more of each model are shared):"
         )
-        alike: dict[Work, list[str]] = defaultdict(list)
+        alike: dict[CellWork, list[str]] = defaultdict(list)
         for method in dict.fromkeys(cell.method for cell in self.cells):
             alike[self.work(method)].append(method.label)
         for work, labels in sorted(alike.items(), key=lambda item: self._texts(item[0])):
@@ -174,7 +174,7 @@ class Expectation:
         most = "" if memory.most is None else f"about {memory.most / MB:,.0f} MB at the peak, without libraries: "
         return most + "; ".join(parts)
 
-    def _passes(self, work: Work) -> str:
+    def _passes(self, work: CellWork) -> str:
         if work.calibration is None:
             return f"not known, and {work.test}"
         forward, backward, exact = work.calibration
@@ -182,7 +182,7 @@ class Expectation:
         trained = f", {count(work.trainings, 'training')} of {work.steps} steps" if work.trainings else ""
         return f"{most}{forward:g} + {backward:g}, and {work.test}{trained}{self._told(self._texts(work))}"
 
-    def _texts(self, work: Work) -> float:
+    def _texts(self, work: CellWork) -> float:
         """Passes forward of one text that take as long as ``work``, where its passes are known."""
         forward, backward, _ = work.calibration or Calibration(0, 0)
         trained = work.trainings * work.steps * work.batch * BOTH

@@ -42,6 +42,7 @@ def over_calibration(spec: MethodSpec, shape: Shape, removed: Sequence[int]) -> 
     method, options, heads = METHODS[spec.name], spec.options, shape.heads
     if method.trains:
         choice = options.get("choice", "none")  # the score that it chooses by before; others choose as they train
+        # amp-recovered with choice=inverse takes AMP's score from its other end.
         return Calibration(*ONCE.get("amp" if choice == "inverse" else choice, (0, 0)))
     total = Calibration(0, 0)
     step = options.get("recompute") or len(heads)

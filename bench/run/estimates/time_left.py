@@ -30,7 +30,7 @@ CAUTION = (16, 16, 8, 2, 0.25)
 MOST_UNUSUAL = 1.5
 
 
-class Work(NamedTuple):
+class JobWork(NamedTuple):
     """What a job's cost depends on."""
 
     kind: str  # train, cell or timing
@@ -54,7 +54,7 @@ class Work(NamedTuple):
 class Seen(NamedTuple):
     """A job that has ended."""
 
-    work: Work
+    work: JobWork
     seconds: float
     weight: float
 
@@ -64,17 +64,17 @@ class Estimator:
 
     def __init__(self, costs: Costs):
         self._costs = costs
-        self._priors: dict[Work, float] = {}
+        self._priors: dict[JobWork, float] = {}
         self._seen: list[Seen] = []
         self._models: set[tuple[str, str]] = set()  # of those seen
         self._factors: dict[Hashable, float] | None = None  # by group; None when it must be computed anew
-        self._expected: dict[Work, float] = {}  # seconds, by these factors
+        self._expected: dict[JobWork, float] = {}  # seconds, by these factors
 
     def learn(self, record: Record) -> None:
         """Learn what a cell of an earlier run took; a failed one says nothing."""
         if isinstance(record, FinishedRecord):
             cell, measured = record.cell, record.measured
-            work = Work("cell", cell.task, (cell.data, cell.model), False, cell.label, cell.trained is not None)
+            work = JobWork("cell", cell.task, (cell.data, cell.model), False, cell.label, cell.trained is not None)
             self._add(work, measured.seconds, OF_BEFORE)
             self._add(work._replace(kind="timing"), measured.timing_seconds, OF_BEFORE)
             self._add(work._replace(kind="train", label="", trains=False), measured.training_seconds, OF_BEFORE)
@@ -132,7 +132,7 @@ class Estimator:
         known = [seconds for seconds in one_by_one if seconds is not None]
         return max(loads, default=0.0) + sum(known) / machines if len(known) == len(one_by_one) else None
 
-    def _add(self, work: Work, seconds: float, weight: float = 1.0) -> None:
+    def _add(self, work: JobWork, seconds: float, weight: float = 1.0) -> None:
         if seconds > 0:
             self._seen.append(Seen(work, seconds, weight))
             self._models.add(work.model)
@@ -165,16 +165,16 @@ class Estimator:
             expected = [likely * factors[key] for key, likely in zip(keys, expected, strict=True)]
         return factors
 
-    def _prior(self, work: Work) -> float:
+    def _prior(self, work: JobWork) -> float:
         if work not in self._priors:
             self._priors[work] = self._costs.of(work.kind, work.task, work.label, work.trains)
         return self._priors[work]
 
 
-def _work_of(job: RunJob) -> Work:
+def _work_of(job: RunJob) -> JobWork:
     cell = job.cell
     kind = {TrainJob: "train", CellJob: "cell", TimingJob: "timing"}[type(job)]
-    work = Work(
+    work = JobWork(
         kind,
         cell.task.task,
         (cell.data, cell.model),

@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers as t
 
-from bench.exports.check import largest, largest_gap
+from bench.exports.check import largest, runner_gap
 from bench.exports.onnx_files import OPSET, write_onnx
 from bench.exports.runner import Runner, in_place_of
 from bench.records.errors import InputError
@@ -71,7 +71,7 @@ def test_logits_are_those_of_the_model(exported, texts, size, length, padding):
     inputs = texts(size, length, padding)
     if model.config.is_encoder_decoder:
         inputs["decoder_input_ids"] = torch.randint(3, 40, (size, length + 2))
-    assert largest_gap(model, Runner(files), inputs) < 1e-5
+    assert runner_gap(model, Runner(files), inputs) < 1e-5
 
 
 @torch.no_grad()
@@ -123,7 +123,7 @@ def ending(inputs, end: int):
 def test_a_classifier_that_looks_for_the_end_is_given_one_at_both_lengths(uneven, texts, family, size, length, padding):
     model = uneven(family)
     inputs = ending(texts(size, length, padding), model.config.eos_token_id)
-    assert largest_gap(model, twin := Twin(model), inputs) == 0
+    assert runner_gap(model, twin := Twin(model), inputs) == 0
     assert twin.lengths == {length, max(1, length // 2)}
 
 
@@ -133,16 +133,16 @@ def test_files_of_a_classifier_that_looks_for_the_end_give_its_logits(uneven, on
     model = uneven(family)
     runner = Runner(write_onnx(model, ("input_ids", "attention_mask"), tmp_path / "onnx"))
     inputs = ending(texts(3, 7), model.config.eos_token_id)
-    assert largest_gap(model, runner, inputs) < 1e-5
+    assert runner_gap(model, runner, inputs) < 1e-5
     model.classification_head.out_proj.weight.add_(0.1)
-    assert largest_gap(model, runner, inputs) > 1e-3
+    assert runner_gap(model, runner, inputs) > 1e-3
 
 
 @pytest.mark.slow
 def test_a_model_in_half_precision_is_compared_in_float32(uneven, onnx, texts, tmp_path):
     model = uneven("bert").bfloat16()
     files = write_onnx(model, ("input_ids", "attention_mask"), tmp_path / "onnx")
-    assert largest_gap(model, Runner(files), texts(3, 5)) < 1e-5
+    assert runner_gap(model, Runner(files), texts(3, 5)) < 1e-5
     assert model.dtype == torch.bfloat16
 
 
@@ -159,7 +159,7 @@ def test_a_model_that_says_something_else_of_a_text_in_parts_is_compared_in_the_
     torch.manual_seed(0)
     model, inputs = t.Phi3ForCausalLM(config).eval(), texts(2, 24, "right")
     runner = Runner(write_onnx(model, ("input_ids", "attention_mask"), tmp_path / "onnx"))
-    assert largest_gap(model, runner, inputs) < 1e-5
+    assert runner_gap(model, runner, inputs) < 1e-5
     whole, parts = model(**inputs).logits.detach(), runner.logits_in_parts(inputs, 12)
     assert (whole - parts).abs().max() > 1e-3
 
@@ -195,7 +195,7 @@ def test_a_difference_is_found(exported, texts):
     with torch.no_grad():
         bias = model.get_output_embeddings() if model.can_generate() else model.classifier
         bias.weight.add_(0.1)
-        assert largest_gap(model, runner, inputs) > 1e-3
+        assert runner_gap(model, runner, inputs) > 1e-3
         bias.weight.sub_(0.1)
 
 
@@ -206,7 +206,7 @@ def test_a_language_model_without_any_head(uneven, onnx, texts, tmp_path, family
     model = uneven(family)
     model = remove_heads(model, torch.zeros(len(HeadMap.of(model)), dtype=torch.bool))
     runner = Runner(write_onnx(model, ("input_ids", "attention_mask"), tmp_path / "onnx"))
-    assert largest_gap(model, runner, texts(3, 7, "right")) < 1e-5
+    assert runner_gap(model, runner, texts(3, 7, "right")) < 1e-5
 
 
 def test_a_model_that_torch_makes_no_graph_of_is_refused_in_one_line(onnx, tmp_path, capfd):

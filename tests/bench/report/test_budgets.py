@@ -88,7 +88,8 @@ def test_a_budget_of_quality_says_at_which_size_methods_are_compared(run):
 @pytest.mark.parametrize(("most", "expected"), [(0.85, "no"), (0.9, "yes")])
 def test_a_budget_of_time_says_whether_the_whole_interval_is_within(run, most, expected):
     (scope,) = scopes(read(run(seeds=2, data=("alpha",), labels=("michel",))))
-    points = [replace(point, speedups={8: Mean(1 / 0.8, 1 / 0.88, 1 / 0.7)}) for point in scope.trade_offs.points["michel"]]
+    speedups = {8: Mean(1 / 0.8, 1 / 0.88, 1 / 0.7)}
+    points = [replace(point, speedups=speedups) for point in scope.trade_offs.points["michel"]]
     found, budget = replace(scope.trade_offs, points={"michel": tuple(points)}), Budget("time", most, 8)
     table = fitting(found, budget, answer(found, budget), {}, "")
     assert table.rows[0][[heading.key for heading in table.headings].index("within")].shown == expected
@@ -171,7 +172,7 @@ def test_times_of_several_machines_are_not_averaged(run, write, page_of):
     folder = run(seeds=1, data=("alpha",), labels=("michel", "random"))
     write("ae", 60, 0, "alpha", processor="B")
     (scope,) = scopes(read(folder))
-    assert all(math.isnan(cost.seconds) for cost in scope.trade_offs.costs.values())  # also of methods that one ran alone
+    assert all(math.isnan(cost.seconds) for cost in scope.trade_offs.costs.values())  # also where one ran all
     page = page_of(folder)
     assert "on several machines" in page.text and "Time of a forward pass" not in page.text
 
@@ -186,7 +187,8 @@ def test_methods_without_a_size_to_compare_at_take_no_seeds(run):
     budget = Budget("left", max(b.most for b in scope.answers if b.measure == "left"))
     fits = next(found for found in scope.answers[budget].values() if len(found) == 4)
     assert untold(scope.trade_offs, fits) == "3 others not tested, which needs 7 seeds"
-    assert untold(scope.trade_offs, [*fits[:2], replace(fits[2], more=None)]) == "1 other not tested, which needs 6 seeds"
+    fewer = [*fits[:2], replace(fits[2], more=None)]
+    assert untold(scope.trade_offs, fewer) == "1 other not tested, which needs 6 seeds"
 
 
 def test_methods_that_the_seeds_cannot_tell_from_the_best_are_counted(run, write):

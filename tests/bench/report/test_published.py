@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from bench.records.schema import FinishedRecord
 from bench.report.tables.papers import Column, PaperTable, papers
-from bench.report.tables.published import Comparison, in_markdown, side_by_side
+from bench.report.tables.published import PaperComparison, in_markdown, side_by_side
 from bench.suites.files import load_suite
 from bench.suites.parse import parse_methods
 
@@ -32,7 +32,7 @@ def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines][2:]
 
 
-def names(comparison: Comparison, removed: int) -> list[str]:
+def names(comparison: PaperComparison, removed: int) -> list[str]:
     return [row.shown_name for row in comparison.rows if row.removed == removed]
 
 
@@ -77,7 +77,7 @@ def classifier(make_record):
 def test_every_published_figure_says_where_it_is_from(paper, table):
     assert paper.paper and paper.title and re.fullmatch(r"\d{4}\.\d{5}", paper.arxiv)
     assert re.search(r"\b([Tt]able|[Ff]igure)s?\b", table.table)
-    said = Comparison(paper, table, (), ()).explanation
+    said = PaperComparison(paper, table, (), ()).explanation
     assert all(part in said for part in (paper.paper, f"arXiv {paper.arxiv}", table.table))
 
 
@@ -90,8 +90,8 @@ def test_a_published_table_must_say_which_it_is(change):
 
 def test_the_page_of_a_published_table_is_shown_where_it_is_known():
     table = DSP.tables[0].model_copy(update={"page": 7})
-    assert "(arXiv 2108.04657, Table 3a, page 7)" in Comparison(DSP, table, (), ()).explanation
-    assert "page" not in Comparison(DSP, DSP.tables[0], (), ()).explanation
+    assert "(arXiv 2108.04657, Table 3a, page 7)" in PaperComparison(DSP, table, (), ()).explanation
+    assert "page" not in PaperComparison(DSP, DSP.tables[0], (), ()).explanation
 
 
 def test_means_of_a_paper_are_those_of_its_tasks():

@@ -7,7 +7,7 @@ from functools import partial
 
 from bench.records.protocol import count_at
 from bench.records.schema import TaskKey
-from bench.report.agreement import Agreement
+from bench.report.agreement import OrderAgreement
 from bench.report.board import Board
 from bench.report.figures.canvas import LEVEL
 from bench.report.figures.heads import kept as kept_figures
@@ -59,7 +59,7 @@ def layers_by_kind(board: Board, task: TaskKey, kept: Kept, random: str) -> Pict
     return picture(f"layers-{task_slug(task)}", "Heads kept in each layer", caption, draw, ("svg",))
 
 
-def agreements(board: Board, task: TaskKey, agreement: Agreement) -> Picture:
+def agreements(board: Board, task: TaskKey, agreement: OrderAgreement) -> Picture:
     """How far methods agree on which heads go first."""
     caption = (
         f"Agreement of two methods' removal orders at the same seed, mean over seeds and draws. Above the "

@@ -12,7 +12,7 @@ from bench.analysis.kept import by_layer, kept_by_layer, kept_shares, mean_heads
 from bench.analysis.trade_offs.budgets import evenly
 from bench.records.protocol import count_at
 from bench.records.schema import FinishedRecord
-from bench.report.agreement import Agreement
+from bench.report.agreement import OrderAgreement
 from bench.report.figures.canvas import (
     TITLE_ROW,
     canvas,
@@ -103,7 +103,7 @@ def layers_by_budget(records: Sequence[FinishedRecord], title: str) -> Figure:
     return figure
 
 
-def agreements(agreement: Agreement, title: str) -> Figure:
+def agreements(agreement: OrderAgreement, title: str) -> Figure:
     """Kendall's tau of each two methods above the diagonal; below, per cent of the first heads that both remove.
 
     The fuller a cell, the farther its value from that of unrelated orders; another colour where it is below that.
