@@ -15,7 +15,7 @@ from bench.records.schema import FailedRecord, FinishedRecord
 from bench.records.storage.current import finished, read_current
 from bench.run.estimates.costs import FILE, Costs, learnt_from
 from bench.run.estimates.time_left import UNIT, Estimator
-from bench.run.jobs import CellJob, Job, TimingJob, TrainJob
+from bench.run.jobs import CellJob, RunJob, TimingJob, TrainJob
 from bench.run.phases import Phase
 from bench.run.worker import Done
 from bench.suites.cells import Cell
@@ -47,7 +47,7 @@ def test_durations_are_for_people(seconds, text):
     assert duration(seconds) == text
 
 
-def job(kind: type, method: str = "none", task: str = "t", model: str = "model", own: str = "", seed: int = 0) -> Job:
+def job(kind: type, method: str = "none", task: str = "t", model: str = "model", own: str = "", seed: int = 0) -> RunJob:
     load_plugins()
     spec = TaskSpec(task=task, model=own)
     cell = Cell(spec, "data", model, MethodSpec(method, {}), seed, (0, 8), 128, 1.0, "cpu", "key")
@@ -144,8 +144,8 @@ def run_again(
 
     Told after each third job.
     """
-    seconds: dict[Job, float] = {}
-    order: dict[tuple, list[Job]] = {}
+    seconds: dict[RunJob, float] = {}
+    order: dict[tuple, list[RunJob]] = {}
     for record in sorted(records, key=lambda each: (each.cell.seed, each.cell.task, each.cell.label)):
         of, measured, factor = record.cell, record.measured, slower(record)
         method = MethodSpec(of.method, of.options)
@@ -160,7 +160,7 @@ def run_again(
     waiting, timing = [*trainings, *order[CellJob,]], order[TimingJob,]
 
     estimator, now, ended, course = Estimator(costs), 0.0, 0, []
-    running: dict[Job, float] = {}
+    running: dict[RunJob, float] = {}
     while waiting or running:
         while waiting and len(running) < workers:
             running[waiting.pop(0)] = now
