@@ -11,6 +11,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
+from bench.cores import cores
 from bench.parent import end_with
 
 Made = TypeVar("Made")
@@ -21,14 +22,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def run_in_processes(parts: Sequence[Callable[[], Made]], processes: int | None = None) -> list[Made]:
     """What each of ``parts`` returns, in their order; the longest should come first. Raises what a part raises.
 
-    processes: how many at most; without a number as many as this process may use processors, up to ``MOST``. Outside
+    processes: how many at most; without a number as many as there are cores, up to ``MOST``. Outside
     Linux, where a fork is not safe, this process makes all parts.
 
     ``ProcessPoolExecutor`` would do the same, but its thread prints a traceback where a signal ends its processes.
     """
     if sys.platform != "linux":
         processes = 1
-    number = min(len(parts), processes or len(os.sched_getaffinity(0)), MOST)
+    number = min(len(parts), processes or cores(), MOST)
     if number < 2:
         return [part() for part in parts]
     context, started = get_context("fork"), []

@@ -79,10 +79,3 @@ class LocalEngine:
     ) -> Generator[Done, None, None]:
         """Run ``jobs`` in their order, one at a time if ``apart``."""
         return run_jobs(jobs, 1 if apart else self.slots, start_process, fresh=self.fresh, watch=watch)
-
-
-def cores() -> int:
-    """Processor cores that this process may use; no more than the container that it is in may keep busy."""
-    from joblib import cpu_count  # takes a moment to import
-
-    return cpu_count()

@@ -9,12 +9,13 @@ from pathlib import Path
 import torch
 
 from bench import signals
+from bench.cores import cores
 from bench.records.storage.files import check_writable
 from bench.records.storage.store import Store
 from bench.report import leaderboard
 from bench.report.leaderboard_files import check_free
 from bench.run.announcement import print_plan
-from bench.run.engines import Engine, LocalEngine, cores
+from bench.run.engines import Engine, LocalEngine
 from bench.run.estimates.costs import Costs
 from bench.run.estimates.time_left import Estimator
 from bench.run.jobs import TimingJob, ordered_jobs, start_process

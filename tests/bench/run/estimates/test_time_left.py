@@ -47,7 +47,9 @@ def test_durations_are_for_people(seconds, text):
     assert duration(seconds) == text
 
 
-def job(kind: type, method: str = "none", task: str = "t", model: str = "model", own: str = "", seed: int = 0) -> RunJob:
+def job(
+    kind: type, method: str = "none", task: str = "t", model: str = "model", own: str = "", seed: int = 0
+) -> RunJob:
     load_plugins()
     spec = TaskSpec(task=task, model=own)
     cell = Cell(spec, "data", model, MethodSpec(method, {}), seed, (0, 8), 128, 1.0, "cpu", "key")
