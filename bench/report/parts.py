@@ -22,8 +22,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def run_in_processes(parts: Sequence[Callable[[], Made]], processes: int | None = None) -> list[Made]:
     """What each of ``parts`` returns, in their order; the longest should come first. Raises what a part raises.
 
-    processes: how many at most; without a number as many as there are cores, up to ``MOST``. Outside
-    Linux, where a fork is not safe, this process makes all parts.
+    processes: how many at most; without a number as many as there are cores, up to ``MOST``. Outside Linux, where a
+    fork is not safe, this process makes all parts.
 
     ``ProcessPoolExecutor`` would do the same, but its thread prints a traceback where a signal ends its processes.
     """
