@@ -81,6 +81,8 @@ class ClusterPhase:
             for flight in self._flights.ended():
                 try:
                     done = self._outcome(flight)
+                except GONE:  # and with the cluster all other outcomes
+                    raise
                 except Exception as error:
                     fault = fault or error
                     continue
