@@ -540,7 +540,7 @@ def test_what_a_method_refuses_is_one_line(plugin, prune, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("where", "said"),
-    [("start.description", "a smaller model could not be saved"), ("saving.save_pruned", "nothing was saved")],
+    [("target.description", "a smaller model could not be saved"), ("saving.save_pruned", "nothing was saved")],
 )
 def test_a_model_that_cannot_be_saved_is_one_line(prune, monkeypatch, tmp_path, capsys, where, said):
     def refuse(*_):
