@@ -85,10 +85,10 @@ def take(ticket: Ticket, board: Any) -> Answer:
         return Answer(other_code=other)
     board.tell.remote(ticket.number, 0.0, "")  # it has begun
     cache = Cache(ticket.cache or default_root(ticket.device))
-    models = _cache_with_model(ticket, cache)
-    if lacks := _not_sent(ticket, cache) or (ticket.model if models is None else ""):
+    if lacks := _not_sent(ticket, cache):
         return Answer(lacks=lacks)
-    assert models is not None
+    if (models := _cache_with_model(ticket, cache)) is None:
+        return Answer(lacks=ticket.model)
     moved = {(content.field, content.given): str(_place(content, cache)) for content in ticket.contents}
     child = _child_for(ticket)
     try:
