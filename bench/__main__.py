@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def command() -> NoReturn:
     """The whole life of the process: as ``main``, with usable streams and the signals handled that ask it to end."""
-    signals.install()
     make_usable()
+    signals.install()  # at the end, as only main says in a line what a signal raises
     code = main()
     signals.ignore()
     sys.exit(code)
