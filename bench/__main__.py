@@ -9,8 +9,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from bench import signals
 from bench.cli.streams import make_usable
+from bench.process import signals
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import signals
 from bench.cli.requests import cluster_of, device_of, out_of, own_task, suite_of
+from bench.process import signals
 from bench.records.errors import InputError
 from tasks.request import flag_of
 

@@ -11,8 +11,8 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
-from bench.cores import cores
-from bench.parent import end_with
+from bench.process.cores import cores
+from bench.process.parent import end_with
 
 Made = TypeVar("Made")
 MOST = 8  # processes: each holds a copy of what it looks at

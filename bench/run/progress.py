@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from types import FrameType, TracebackType
 from typing import Any, TextIO
 
-from bench import signals
 from bench.measure.status import EVERY, duration
+from bench.process import signals
 from bench.run.engines import Busy
 from bench.run.jobs import TrainJob
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from bench import signals
-from bench.cores import cores
+from bench.process import signals
+from bench.process.cores import cores
 from bench.records.storage.files import check_writable
 from bench.records.storage.store import Store
 from bench.report import leaderboard

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from bench.parent import end_with
+from bench.process.parent import end_with
 
 
 @dataclass(frozen=True)

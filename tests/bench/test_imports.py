@@ -19,7 +19,7 @@ MODELS = {"torch", "transformers", "datasets"}
 ALLOWED = {  # packages of the project that each may import
     "bench.records": ("bench.records",),
     "bench.analysis": ("bench.records", "bench.analysis"),
-    "bench.report": ("bench.records", "bench.analysis", "bench.report", "bench.cores", "bench.parent"),
+    "bench.report": ("bench.records", "bench.analysis", "bench.report", "bench.process"),
 }
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from bench import signals
+from bench.process import signals
 from bench.run.progress import SKIPPED, Progress
 from tests.fixtures.forked import run_and_exit
 
