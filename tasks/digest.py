@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib
 import importlib.util
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.same_results import ENTRIES
+from tasks.source_text import bare
 
 SAME_RESULTS = {each.now: each.then for each in ENTRIES}
 
@@ -53,7 +53,7 @@ def digest_of_source(*modules: str) -> str:
     sources = {name: source_of(name) for name in modules}
     if missing := [name for name, source in sources.items() if not source]:
         raise ModuleNotFoundError(f"no source code for {', '.join(missing)}")
-    found = digest_of([_bare(source) for source in sources.values()])
+    found = digest_of([bare(source) for source in sources.values()])
     return SAME_RESULTS.get(found, found)
 
 
@@ -73,13 +73,3 @@ def modules_below(package: str) -> list[str]:
     folder = Path(importlib.import_module(package).__path__[0])
     paths = [path.relative_to(folder).with_suffix("") for path in folder.rglob("*.py")]
     return sorted(".".join((package, *path.parts)) for path in paths if path.name != "__init__")
-
-
-def _bare(source: str) -> str:
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and (
-            ast.get_docstring(node, clean=False) is not None
-        ):
-            node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree)

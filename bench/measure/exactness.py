@@ -26,7 +26,10 @@ def tolerance_of(dtype: torch.dtype) -> float:
 
 
 def gap_between(found: torch.Tensor, expected: torch.Tensor) -> float:
-    """Largest difference of logits ``found`` from those ``expected``, in units of the scale of these, at least 1."""
+    """Largest difference of logits ``found`` from those ``expected``, of the same shape, in units of their scale.
+
+    The scale is the largest ``expected`` logit in absolute value, or 1 where that is larger. NaN if a logit is NaN.
+    """
     expected = expected.float()
     return float((found.float() - expected).abs().max() / expected.abs().max().clamp_min(1))
 

@@ -18,7 +18,8 @@ NO_LABEL = re.compile(r"(-1(\.0+)?)?")
 def label_of(value: Any, names: list[str], where: str) -> str | int | None:
     """A label as text or whole number, or its name if there are ``names`` of numbers; None if it is missing.
 
-    Truth values are the texts ``True`` and ``False``, as libraries write them to CSV.
+    Truth values are the texts ``True`` and ``False``, as libraries write them to CSV. Raises TaskError, which begins
+    with ``where``, for what is no label.
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None

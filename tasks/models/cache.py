@@ -48,7 +48,8 @@ class Cache:
 
         A second process that needs the same key waits for the first. Leftovers of a killed process are removed. Each
         time, all files are read (1 to 3 seconds per GB) and compared with their digests: a folder that is not as it
-        was built, or has no digests, is set aside, named on standard error, and built again.
+        was built, or has no digests, is set aside, named on standard error, and built again. Raises NoCache where the
+        cache cannot be made.
         """
         path = self.path(key)
         temporary = path.with_name(path.name + TEMPORARY)

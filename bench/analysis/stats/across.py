@@ -32,7 +32,10 @@ class Estimate:
 
 
 def normalise(quality: np.ndarray, chance: np.ndarray | float, unpruned: np.ndarray | float) -> np.ndarray:
-    """Quality with chance at 0 and the unpruned model at 1; NaN if the unpruned model is no better than chance."""
+    """Quality with chance at 0 and the unpruned model at 1, in the shape to which the three broadcast.
+
+    NaN where the unpruned model is no better than chance.
+    """
     span = np.asarray(unpruned, dtype=float) - chance
     return np.divide(quality - np.asarray(chance), span, out=np.full(np.shape(quality - span), np.nan), where=span > 0)
 

@@ -18,7 +18,7 @@ SIZE = "parameters"  # the axis of fronts by size
 def front(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> list[int]:
     """Indices of the points that none beats, which would be no larger in ``x`` and in ``y`` and smaller in one.
 
-    By x, then y. Points that are equal in both stay together.
+    Of as many ``x`` as ``y``, without NaN. By x, then y. Points that are equal in both stay together.
     """
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     order = np.lexsort((y, x))

@@ -47,7 +47,11 @@ def remove_heads(
 
 
 def keep_heads(model: nn.Module, sites: tuple[Site, ...], kept: dict[str, list[int]], *, in_place: bool) -> nn.Module:
-    """Remove all query heads but ``kept``, by site name: ascending, and equally many in each remaining group."""
+    """Remove all query heads but ``kept``, by site name: ascending, and equally many in each remaining group.
+
+    Returns the smaller model: ``model`` itself where ``in_place``, else one that shares all other parameters with it.
+    Raises UnsupportedArchitecture where a site that must keep a head would be left without any.
+    """
     narrowed: dict[int, nn.Parameter] = {}  # by id of the parameter that each replaces
     for site in sites:
         if site.never_empty and site.num_heads and not kept[site.name]:
