@@ -140,7 +140,10 @@ class Task(ABC):
 
     @abstractmethod
     def probe(self, size: int, device: torch.device) -> Batch:
-        """``size`` test examples of median length in one batch, repeated if there are fewer: the input for timing."""
+        """``size`` test examples of median length in one batch, repeated if there are fewer: the input for timing.
+
+        Where texts are there for methods alone, training examples.
+        """
 
     @abstractmethod
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:

@@ -50,9 +50,13 @@ WINDOW = 1024  # tokens of an evaluated document, assumed for the batch size
 LOGITS = 2**26  # logits in a batch, approximately: 256 MB in float32
 OUTCOME_CODE = (  # modules that outcomes depend on, besides this one
     *(checkpoint.__name__, encode.__name__),
-    *(f"tasks.harness.{name}" for name in ("outcomes", "data", "loading", "prepared", "run", "scorer", "segments")),
+    *(
+        f"tasks.harness.{name}"
+        for name in ("outcomes", "data", "endings", "loading", "prepared", "run", "scorer", "segments")
+    ),
     decoder.__name__,
 )
+EVALUATION = ("dtype", "lm_eval")  # fingerprints of a model that its training does not depend on
 DTYPES = ("float32", "bfloat16", "float16", "auto")
 
 
@@ -133,7 +137,7 @@ class LanguageModel(SeededTask):
             raise TaskError(f"{OWN}: the likelihood of your own texts: add --data and --model")
         for flag, value in (("--label", spec.label), ("--finetune", spec.finetune)):
             if value:
-                raise TaskError(f"harness: {flag} is for classifiers")
+                raise TaskError(f"harness: {flag} is not for language models")
         if spec.dtype and spec.dtype not in DTYPES:
             raise TaskError(f"dtype {spec.dtype!r}: expected one of {', '.join(DTYPES)}")
         if spec.device_map not in ("", "auto"):
@@ -179,6 +183,10 @@ class LanguageModel(SeededTask):
             "seeds": list(self.seeds(seed)),
         }
         return {"data": [abilities.fingerprint(), self.harness.fingerprint], "model": model}
+
+    def trained_from(self, seed: int) -> dict[str, Any]:
+        model = {name: value for name, value in self.fingerprints(seed)["model"].items() if name not in EVALUATION}
+        return {"data": abilities.fingerprint(), "model": model}
 
     # The model of a seed
 

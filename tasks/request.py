@@ -20,10 +20,10 @@ def flag_of(name: str) -> str:
 
 def _split_list(value: Any, info: ValidationInfo) -> Any:
     """``"a,b"`` or a list as a tuple; a name with a comma is in double quotes."""
-    if not isinstance(value, str):
-        return tuple(value) if isinstance(value, list) else value
+    if not isinstance(value, (str, list)):
+        return value
     try:
-        names = next(csv.reader([value], skipinitialspace=True), [])
+        names = next(csv.reader([value], skipinitialspace=True), []) if isinstance(value, str) else value
     except csv.Error as error:  # a line break, or a text that is too long
         raise ValueError(f"{error} (a name with a line break or a comma is in double quotes)") from error
     if not names or not all(names):

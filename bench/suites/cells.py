@@ -105,7 +105,7 @@ def plan(suite: Suite, device: str) -> list[Cell]:
         if by_name.setdefault(normalize("NFC", cell.name).casefold(), cell) is not cell:  # on some disks, the same file
             raise InputError(
                 f"two cells of this suite would share the record {cell.name}: rename one of the data sets or models, "
-                "or run the tasks separately"
+                "or run the tasks separately, each in its own folder"
             )
     return cells
 

@@ -33,6 +33,8 @@ def find(kind: Kind, name: str) -> Found:
     name: of a data set, perhaps with its configuration, as in ``glue:cola``. The hub is not asked for that.
     """
     name, _, configuration = name.partition(":")
+    if not name:
+        return Found(fault="and before the configuration there is no id")
     if _is_cached(kind, name, configuration):
         return Found("cache of the hub")
     if reason := out_of_reach():

@@ -28,6 +28,7 @@ SHARED = (
     "bench.measure.evaluate",
     "bench.measure.result",
     "tasks.data.calibration",
+    "tasks.models.seeded",
     "tasks.outcomes",
     "tasks.seeds",
 )

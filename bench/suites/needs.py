@@ -94,7 +94,7 @@ def _found(need: Need) -> hub.Found:
     if need.kind == "documents":
         return _documents(need)
     if need.kind != "data":
-        return hub.Found(str(file_of(need.name, need.kind.removesuffix(" data"), need.mirror)))
+        return hub.Found(str(file_of(need.name, need.kind.removesuffix(" data"))))
     if path := local(need.name, need.mirror):
         return hub.Found(str(path))
     found = hub.find("dataset", need.name)

@@ -2,8 +2,8 @@
 
 The renderings come from the Unicode CLDR, through Babel. A text is a list of one to three of them, in the same order in
 both languages; within one, words change places ("Tuesday, March 5, 2024" is "2024. március 5., kedd"; "in 3 years" is
-"3 év múlva"), a 12-hour clock becomes a 24-hour clock, and prepositions become endings. What is rendered, such as one
-date, belongs to one split, so every test text is made of dates and amounts that no other split has.
+"3 év múlva"), a 12-hour clock becomes a 24-hour clock, and prepositions become endings. Each English rendering belongs
+to one split, so every test text is made of dates and amounts that no other split has in that form.
 """
 
 from __future__ import annotations

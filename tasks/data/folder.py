@@ -27,18 +27,25 @@ OTHER_TABLES = (".arrow", ".feather", ".h5", ".ods", ".orc", ".pickle", ".pkl", 
 
 
 def split_of(name: str) -> str | None:
-    """The split that a file's name or, if it says nothing, the name of a folder around it stands for."""
-    for word in reversed(Path(name).with_suffix("").parts):
-        if split := _named(word):
-            return split
-    return None
+    """The split that a file's name or, if it says nothing, the name of a folder around it stands for.
+
+    None if no name does, or one stands for several.
+    """
+    splits = _splits_of(name)
+    return splits[0] if len(splits) == 1 else None
+
+
+def _splits_of(name: str) -> list[str]:
+    """The splits named in the last part of a path that names any."""
+    return next(filter(None, map(_named, reversed(Path(name).with_suffix("").parts))), [])
 
 
 def data_files(folder: Path) -> list[str]:
     """Names of the data files in ``folder``, sorted, without hidden ones, which notebooks and file managers leave.
 
     Links are followed, but no file is listed twice: of two names that lead to it, the one that names a split counts.
-    Raises TaskError for what is named as a split and cannot be read, as others would take the place of its texts.
+    Raises TaskError for what is named as a split and cannot be read, as others would take the place of its texts, and
+    for a file named as two splits.
     """
     paths, closed = _below(folder)
     if folder in closed:
@@ -49,6 +56,9 @@ def data_files(folder: Path) -> list[str]:
         if path.suffix.lower() in SUFFIXES and path.is_file():
             files.setdefault(path.resolve(), path)
     found = sorted(files.values())
+    for path in found:
+        if len(splits := _splits_of(names[path])) > 1:
+            raise TaskError(f"{path}: its name is that of {' and of '.join(splits)}: rename it, or take it out")
     _check_splits(folder, [*paths, *closed], closed, found)
     return [names[path] for path in found]
 
@@ -111,9 +121,9 @@ def _not_read(path: Path) -> str:
     return ""
 
 
-def _named(word: str) -> str | None:
-    """The split that is named in ``word``."""
-    return next((split for split, pattern in SPLIT_NAMES.items() if pattern.search(word)), None)
+def _named(word: str) -> list[str]:
+    """The splits that are named in ``word``."""
+    return [split for split, pattern in SPLIT_NAMES.items() if pattern.search(word)]
 
 
 def _bare(path: Path) -> str:

@@ -14,13 +14,14 @@ def resolve(name: str, mirror: str = "") -> Path:
     """The local path of ``name``: itself, or its copy in the mirror (``ORG/NAME``, ``ORG--NAME`` or ``NAME``).
 
     A configuration, ``NAME:CONFIGURATION``, is a folder in that copy; ``pypi:PACKAGE`` is the model folder in an
-    installed package. A path that does not exist means that ``name`` has to come from the hub. Raises TaskError for a
-    mirror that is not a folder, and for a package without a model.
+    installed package. What can only be a path is looked for nowhere else. A path that does not exist otherwise means
+    that ``name`` has to come from the hub. Raises TaskError for a mirror that is not a folder, and for a package
+    without a model.
     """
     if name.startswith(PREFIX):
         return folder_in_package(name)
     given = expanded(name)
-    if given.exists() or not mirror:
+    if given.exists() or not mirror or is_path(name):
         return given
     if not Path(mirror).is_dir():
         raise TaskError(f"mirror {mirror} (--mirror or HEADBENCH_MIRROR): no such folder")
@@ -42,9 +43,9 @@ def local(data: str, mirror: str = "") -> Path | None:
     return None
 
 
-def file_of(name: str, split: str, mirror: str) -> Path:
+def file_of(name: str, split: str) -> Path:
     """The path of the file ``name`` of one split. Raises TaskError."""
-    path = resolve(name, mirror)
+    path = expanded(name)
     if not path.is_file():
         raise TaskError(f"--{split} {name}: {'expected a file, not a folder' if path.is_dir() else 'no such file'}")
     return path

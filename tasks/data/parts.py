@@ -33,7 +33,7 @@ def parts_of(data: Data, mirror: str, columns: Sequence[str], label: str = "") -
     Raises TaskError if none of them belongs to a split.
     """
     if not isinstance(data, str):
-        return [_of_file(split, file_of(file, split, mirror), columns, label) for split, file in data.items()]
+        return [_of_file(split, file_of(file, split), columns, label) for split, file in data.items()]
     path = local(data, mirror)
     if path is None:
         parts = [Part(split_of(split[0]), *split) for split in streamed(data, columns, label)]

@@ -205,11 +205,18 @@ def _held_out(path: Path, kind: Local, task: str) -> list[Path]:
 def _files_of_a_split(folder: Path, kind: Local, task: str) -> list[Path]:
     """The files in ``folder`` itself to test on, in order: the first of a split, and those that are named as it is.
 
-    These differ in numbers alone; others may be copies of it, or of another task, as of ARC. Hidden ones are left out,
-    which file managers leave.
+    These differ in numbers alone; others may be copies of it. Files that name another task with such files, as the two
+    of ARC, are left out, and so are hidden ones, which file managers leave.
     """
     suffixes = (kind.suffix,) if kind.suffix else SUFFIXES
-    files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in suffixes and file.name[0] != "."]
+    others = {name.rpartition("_")[2] for name, each in LOCAL.items() if each is kind and name != task}
+    files = [
+        file
+        for file in sorted(folder.iterdir())
+        if file.suffix.lower() in suffixes
+        and file.name[0] != "."
+        and not any(other in file.stem.lower() for other in others)
+    ]
     for split in kind.splits:
         if named := [file for file in files if SPLIT_NAMES[split].search(file.stem)]:
             own = [file for file in named if task.rpartition("_")[2] in file.stem.lower()] or named

@@ -107,10 +107,11 @@ class SeededTask(Task):
 
     def _key(self, seed: int) -> str:
         names = f"{self.data_name}-{self.model_name}".replace("/", "-").encode()[:NAMES].decode(errors="ignore")
-        return f"{names}-s{seed}-{digest_of(self.trained_from(seed))[:16]}"
+        version = {"version": self.version} if self.version > 1 else {}
+        return f"{names}-s{seed}-{digest_of(self.trained_from(seed) | version)[:16]}"
 
     def trained_from(self, seed: int) -> dict[str, Any]:
-        """The fingerprints of what a trained model depends on."""
+        """The fingerprints of what a trained model depends on, besides the version of the adapter."""
         return self.fingerprints(seed)
 
     def _fill(self, seed: int, empty: Path, device: torch.device) -> None:

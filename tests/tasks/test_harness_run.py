@@ -295,6 +295,12 @@ def test_of_two_tasks_in_one_folder_each_has_its_own_files(tmp_path):
     }
 
 
+def test_documents_of_the_other_task_are_none(tmp_path):
+    write(tmp_path / "ARC-Challenge-Test.jsonl", [{"question": "why", "choices": ["a", "b"], "label": 1}])
+    with pytest.raises(TaskError, match=r"no .* file here is named test or validation"):
+        data.local(str(tmp_path), "arc_easy")
+
+
 def test_an_article_begins_a_line_though_the_file_before_does_not_end_one(tmp_path):
     for name in ("One", "Two"):
         (tmp_path / f"test-{len(name) + ord(name[0])}.txt").write_text(f" = {name} = \n a", encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import torch
 from transformers import AutoModelForSequenceClassification
@@ -44,3 +45,20 @@ def test_a_model_whose_weights_were_altered_is_trained_again(tiny_data, tiny_mod
     again = task.prepare(0, cache, torch.device("cpu"))
     assert again["weights"] == report["weights"] and weights.read_bytes() == built
     assert "model.safetensors is altered: set aside" in capsys.readouterr().err
+
+
+def test_a_small_language_model_is_trained_once_whatever_it_is_evaluated_on():
+    load_plugins()
+    task = TASKS["harness"]
+    built_in = [task(TaskSpec(task="harness", **given)) for given in ({}, {"limit": 5}, {"dtype": "bfloat16"})]
+    assert len({str(each.place(0, Cache(Path("cache")))) for each in built_in}) == 1
+    assert len({str(each.fingerprints(0)) for each in built_in}) == 3
+
+
+def test_another_version_of_an_adapter_trains_models_of_its_own(tiny_data, tiny_model, tmp_path, monkeypatch):
+    load_plugins()
+    spec = TaskSpec(task="classification", data=str(tiny_data), model=str(tiny_model), finetune=True, limit=32)
+    task, cache = TASKS["classification"](spec), Cache(tmp_path)
+    before = task.place(0, cache)
+    monkeypatch.setattr(type(task), "version", 2)
+    assert task.place(0, cache) != before

@@ -255,6 +255,14 @@ def test_a_word_that_only_begins_like_a_split_is_none(tmp_path):
     )
 
 
+@pytest.mark.parametrize("name", ["test_split_of_train.csv", "train_test.csv", "train-dev/0.csv"])
+def test_a_file_named_as_two_splits_is_none_of_them(tmp_path, name):
+    for each in ("train.csv", name):
+        write(tmp_path / "d" / each, labelled("a", "b"))
+    with pytest.raises(TaskError, match=r"its name is that of train and of (validation|test): rename it, or take it"):
+        load(str(tmp_path / "d"), ("text",), "label")
+
+
 def test_what_is_not_data_beside_the_splits_goes_without_saying(tmp_path):
     write(tmp_path / "d" / "train.jsonl", labelled(0, 1))
     for name in ("README.txt", "dataset_infos.json", "notes.md"):
@@ -567,6 +575,15 @@ def test_what_is_there_goes_before_the_mirror_and_a_mirror_must_be_there(tmp_pat
     assert resolve("name", "nowhere") == Path("name")
     with pytest.raises(TaskError, match=r"mirror nowhere \(--mirror or HEADBENCH_MIRROR\): no such folder"):
         resolve("other", "nowhere")
+
+
+def test_a_path_that_is_not_there_is_not_looked_for_in_the_mirror(tmp_path):
+    file = write(tmp_path / "train.jsonl", labelled("a", "b"))
+    for path in ("/no/such/train.jsonl", "./typo/train.jsonl"):
+        with pytest.raises(TaskError, match=f"{path}: no such file or folder"):
+            load(path, ("text",), "label", mirror=str(tmp_path))
+    with pytest.raises(TaskError, match=r"--train typo/train\.jsonl: no such file"):
+        load({"train": "typo/train.jsonl", "test": str(file)}, ("text",), "label", mirror=str(tmp_path))
 
 
 def test_the_name_of_a_source_does_not_depend_on_where_it_lies(tmp_path, monkeypatch):

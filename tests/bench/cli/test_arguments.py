@@ -145,7 +145,7 @@ def test_a_share_of_training_is_a_step_at_least(complaint, share):
             ["--task", "classification", "--data", "x.jsonl", "--finetune"],
             "--finetune is for a model of your own: add --model (in a suite file: model)",
         ),
-        (["--task", "harness", "--finetune"], "harness: --finetune is for classifiers"),
+        (["--task", "harness", "--finetune"], "harness: --finetune is not for language models"),
         (["--task", "classification", "--label", "y"], "columns for the text or the label need data"),
     ],
 )

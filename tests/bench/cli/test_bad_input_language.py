@@ -225,7 +225,7 @@ def test_a_model_goes_with_texts_and_texts_with_a_model(complaint, tiny_language
 
 @pytest.mark.parametrize("flags", [["--label", "x"], ["--finetune"]])
 def test_flags_of_classifiers(refused, flags):
-    assert refused(*flags) == f"harness: {flags[0]} is for classifiers"
+    assert refused(*flags) == f"harness: {flags[0]} is not for language models"
 
 
 def test_an_unknown_dtype_or_device_map(refused, complaint):

@@ -85,6 +85,16 @@ def test_code_that_gives_the_results_of_earlier_code_is_the_present_one():
     assert [each.code for each in ENTRIES if each.then not in asked] == []
 
 
+def test_code_that_divides_examples_or_scores_endings_is_in_keys(changed):
+    load_plugins()
+    task = TASKS["harness"](TaskSpec(task="harness"))
+    before = shared_code(), task.fingerprints(0)
+    changed("tasks.models.seeded")
+    assert shared_code() != before[0]
+    changed("tasks.harness.endings")
+    assert task.fingerprints(0) != before[1]
+
+
 OWN = """
 from methods import scorer
 from methods.magnitude import magnitude

@@ -225,6 +225,11 @@ def test_a_model_of_the_hub_without_safetensors_is_missing_something(online, tin
         look_for(own("org/model", str(tiny_data)))
 
 
+def test_a_configuration_without_an_id_is_one_line(online):
+    with pytest.raises(ValueError, match=r":mnli: no such file or folder, and before the configuration there is no id"):
+        look_for(own("", ":mnli"))
+
+
 def test_a_licence_that_was_not_accepted_is_told_and_one_that_was_is_not(online, tiny_data):
     online["org/model"] = repository(gated="manual", allowed=False)
     with pytest.raises(ValueError, match=r"its licence has to be accepted on https://huggingface\.co/org/model"):
