@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench.analysis.costs import forward_speedup, generation_speedup, level_index, units_removed
+from bench.analysis.costs import draws, forward_speedup, generation_speedup, level_index, units_removed
 from bench.analysis.curves import area_to, curve, parameters_removed, removes, share_emptied
 from bench.analysis.kinds import kind, share_trained
 from bench.analysis.nearest_levels import with_nearest
@@ -31,8 +31,9 @@ def metrics(record: FinishedRecord) -> dict[str, float]:
     emptied50: share of draws in which some attention module has no unit left with half of the units removed.
     within1, within5: largest share removed such that no level up to it loses more than 1 or 5 points of quality, among
     the levels measured. NaN if texts are scored, where a point may be most of a byte's probability.
+    scoring_seconds, forward, backward, training_seconds: on the mean of the draws, for all levels together.
     """
-    result, measured = record.result, record.measured
+    result, measured, number = record.result, record.measured, draws(record)
     shares, quality = curve(record)
     base, chance = quality[0], result.chance
     in_points = quality_name(record) != BYTE_PROBABILITY
@@ -58,10 +59,10 @@ def metrics(record: FinishedRecord) -> dict[str, float]:
         "speedup32": forward_speedup(record, 32, SIZE_LEVEL),
         "speedup_generate": generation_speedup(record, GENERATION_LEVEL),
         "speedup_generate50": generation_speedup(record, SIZE_LEVEL),
-        "scoring_seconds": measured.scoring_seconds,
-        "forward": result.passes.forward,
-        "backward": result.passes.backward,
-        "training_seconds": measured.method_training_seconds,
+        "scoring_seconds": measured.scoring_seconds / number,
+        "forward": result.passes.forward / number,
+        "backward": result.passes.backward / number,
+        "training_seconds": measured.method_training_seconds / number,
         "emptied50": share_emptied(record, 0.5),
         "parameters50": _at(record, SIZE_LEVEL, parameters_removed(record)),
     }

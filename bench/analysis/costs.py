@@ -8,14 +8,22 @@ import numpy as np
 
 from bench.records.fields import Samples
 from bench.records.protocol import count_at
-from bench.records.result import Passes
 from bench.records.schema import FinishedRecord
 
 
-def cost_in_passes(record: FinishedRecord) -> Passes:
-    """Examples that the method sent through the model: to score or, for a joint method, to train."""
+def cost_in_passes(record: FinishedRecord) -> float:
+    """Examples that the method sent through the model, forward and backward, on the mean of its draws.
+
+    To score and to recover weights at all levels or, for a joint method, to train.
+    """
     training = record.result.method_training
-    return training.passes if training else record.result.passes
+    passes = training.passes if training else record.result.passes
+    return passes.total / draws(record)
+
+
+def draws(record: FinishedRecord) -> int:
+    """Removal orders of the cell, of which its costs are the sum: more than one where a method draws them at random."""
+    return len(record.result.quality)
 
 
 def forward_samples(record: FinishedRecord, batch: int) -> Samples:

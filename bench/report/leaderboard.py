@@ -44,14 +44,15 @@ language model, accuracy is the mean over its sub-tasks or, where texts are only
 accuracy falls by more than 1 or 5 points. *MB* (2^20 bytes) and *speed-up*: of the physically smaller model with half
 of its heads; speed-ups are relative to the unpruned model, timed in turn with it or, where the models are too large to
 be held together, one after another. *scoring*: wall seconds, and calibration examples sent forward and backward through
-the model. Numbers are means over seeds, followed by ± and the standard deviation over seeds; without ± some task has
-only one seed. Random draws are averaged within a seed; size and speed are those of the first draw. Controls give the
-scale: `none` removes nothing, `random` needs no score, and an inverse method removes the heads first that its score
-calls most important. Rows marked *neurons* remove the same share of the neurons of every feed-forward layer, with the
-heads or instead of them (`kwon:parts=both` a share of the parameters of all heads and neurons, as it divides it). They
-come last: compare them by *parameters off*, not at the same share of heads, and with `random-both`, which removes heads
-and neurons at random. Rows marked *trained* had gates, or gates and weights, trained at each level for that share of
-the steps that the task allows its own model; *training*: wall seconds of that over all levels.
+the model, with those that recovery takes at all levels. Numbers are means over seeds, followed by ± and the standard
+deviation over seeds; without ± some task has only one seed. Random draws are averaged within a seed; size and speed are
+those of the first draw. Controls give the scale: `none` removes nothing, `random` needs no score, and an inverse method
+removes the heads first that its score calls most important. Rows marked *neurons* remove the same share of the neurons
+of every feed-forward layer, with the heads or instead of them (`kwon:parts=both` a share of the parameters of all heads
+and neurons, as it divides it). They come last: compare them by *parameters off*, not at the same share of heads, and
+with `random-both`, which removes heads and neurons at random. Rows marked *trained* had gates, or gates and weights,
+trained at each level for that share of the steps that the task allows its own model; *training*: wall seconds of that
+over all levels.
 
 Compare methods within their table, where the same is done to the weights that are left. *over random choice*: points
 of accuracy, averaged over all shares removed and not scaled by chance, above the control that chooses at random:

@@ -58,7 +58,7 @@ def slowdown(pairs: Sequence[Twin], alpha: float) -> Slowdown | str:
 
 def passes_ratio(twin: Twin) -> float:
     """Passes of the method, forward and backward, over those of the baseline."""
-    before, after = (cost_in_passes(run.finished).total for run in (twin.before, twin.after))
+    before, after = (cost_in_passes(run.finished) for run in (twin.before, twin.after))
     return after / before if before else (1.0 if not after else float("inf"))
 
 

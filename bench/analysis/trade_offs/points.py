@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.analysis.costs import cost_in_passes, forward_samples
+from bench.analysis.costs import cost_in_passes, draws, forward_samples
 from bench.analysis.curves import curve, parameters_removed
 from bench.analysis.quality import POINTS
 from bench.analysis.stats.across import mean_of_tasks, seed_bootstrap
@@ -158,7 +158,8 @@ def cost_of(own: Own, one_machine: bool) -> Cost:
 
     def cost(record: FinishedRecord) -> tuple[float, float]:
         measured = record.measured
-        return measured.scoring_seconds + measured.method_training_seconds, cost_in_passes(record).total
+        seconds = measured.scoring_seconds + measured.method_training_seconds
+        return seconds / draws(record), cost_in_passes(record)
 
     seconds, passes = mean_of(own, cost).tolist()
     return Cost(seconds if one_machine else float("nan"), passes)

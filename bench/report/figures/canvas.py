@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,24 @@ def short(label: str, longest: int = LONGEST) -> str:
     line = " ".join(label.split())
     head = longest // 2 - 1
     return line if len(line) <= longest else f"{line[:head]}…{line[head + 1 - longest :]}"
+
+
+def names_of(labels: Iterable[str], cut: Callable[[str], str] = short) -> dict[str, str]:
+    """A name that fits for each label, no two alike in one figure: those that ``cut`` makes alike are told apart."""
+    names = {label: cut(label) for label in labels}
+    for alike in _alike(names):
+        names |= {label: cut(name) for label, name in told_apart(alike).items()}
+    for alike in _alike(names):
+        names |= {label: f"{names[label]} ({number})" for number, label in enumerate(alike, 1)}
+    return names
+
+
+def _alike(names: Mapping[str, str]) -> list[list[str]]:
+    """The labels that share a name, name by name."""
+    by_name: dict[str, list[str]] = {}
+    for label, name in names.items():
+        by_name.setdefault(name, []).append(label)
+    return [labels for labels in by_name.values() if len(labels) > 1]
 
 
 def in_two(label: str, longest: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +13,7 @@ from bench.analysis.curves import curve, removes
 from bench.analysis.stats.across import performance_profile
 from bench.analysis.trade_offs.budgets import evenly
 from bench.records.schema import FinishedRecord
-from bench.report.figures.canvas import OTHERS, canvas, legend, short
+from bench.report.figures.canvas import OTHERS, canvas, legend, names_of, short
 from bench.report.figures.lines import Line
 from bench.report.figures.looks import GREY, Look
 from bench.report.figures.picture import FAINT, INK, MUTED, PAPER
@@ -78,10 +79,11 @@ def profile(standing: Standing, looks: Mapping[str, Look]) -> Figure:
     """Share of runs, averaged over tasks, whose area is above each threshold (Agarwal et al. 2021, Sec. 4.2)."""
     figure, axis = canvas("Performance profile", "area τ", "share of runs with area above τ")
     thresholds = np.linspace(0, 1, 201)
-    shares = performance_profile(standing.scores, thresholds)
+    shares, names = performance_profile(standing.scores, thresholds), names_of(looks)
     for place in sorted(range(len(standing.labels)), key=lambda place: standing.labels[place] in looks):
         label = standing.labels[place]
-        _plot(axis, thresholds, shares[place], label, looks, drawstyle="steps-post", markevery=(5 * place % 20, 20))
+        style = {"drawstyle": "steps-post", "markevery": (5 * place % 20, 20)}
+        _plot(axis, thresholds, shares[place], names.get(label), looks.get(label, GREY), **style)
     axis.set_xlim(0, 1)
     axis.set_ylim(0, 1.02)
     legend(figure, axis)
@@ -90,8 +92,9 @@ def profile(standing: Standing, looks: Mapping[str, Look]) -> Figure:
 
 def draw_lines(axis: Axes, lines: Sequence[Line], looks: Mapping[str, Look], scale: QualityAxis) -> None:
     """Curves, those in ``looks`` with bands and above the others, on an axis of quality with a line at chance."""
+    names = names_of(looks)
     for line in sorted(lines, key=lambda line: line.label in looks):
-        _plot(axis, line.x, line.y, line.label, looks)
+        _plot(axis, line.x, line.y, names.get(line.label), looks.get(line.label, GREY))
         if line.label in looks and np.isfinite(line.spread).all():
             low, high, colour = line.y - line.spread, line.y + line.spread, looks[line.label].colour
             axis.fill_between(line.x, low, high, color=colour, alpha=0.14, linewidth=0, zorder=2)
@@ -103,9 +106,8 @@ def draw_lines(axis: Axes, lines: Sequence[Line], looks: Mapping[str, Look], sca
     scale.fit(axis)
 
 
-def _plot(axis: Axes, x: np.ndarray, y: np.ndarray, label: str, looks: Mapping[str, Look], **style) -> None:
-    """One line; all that have no look of their own share an entry of the legend."""
-    look = looks.get(label, GREY)
+def _plot(axis: Axes, x: np.ndarray, y: np.ndarray, name: str | None, look: Look, **style: Any) -> None:
+    """One line; all without a name share an entry of the legend."""
     axis.plot(
         x,
         y,
@@ -115,7 +117,7 @@ def _plot(axis: Axes, x: np.ndarray, y: np.ndarray, label: str, looks: Mapping[s
         marker=look.marker,
         markersize=4.5,
         markerfacecolor=PAPER if look.hollow else look.colour,
-        label=short(label) if label in looks else OTHERS,
-        zorder=3 if label in looks else 1,
+        label=name or OTHERS,
+        zorder=3 if name else 1,
         **{"markevery": max(1, len(x) // MARKED), **style},
     )

@@ -9,12 +9,14 @@ from matplotlib.figure import Figure
 
 from bench.report.board import Board
 from bench.report.figures import lines
-from bench.report.figures.canvas import short
+from bench.report.figures.canvas import LEGEND_LETTER, LEGEND_LINE, OTHERS, names_of, wrapped
 from bench.report.figures.curves import draw_lines
 from bench.report.figures.looks import highlighted, looks
 from bench.report.figures.picture import MUTED, picture
 from bench.report.figures.quality_axis import QualityAxis
 from bench.report.leaderboard_files import ABOUT
+
+PANEL = 4.2  # inches of a task
 
 
 def overview(board: Board) -> bytes:
@@ -27,7 +29,7 @@ def overview(board: Board) -> bytes:
 
 def _draw(board: Board) -> Figure:
     own = highlighted(board, looks(board))
-    figure = Figure(figsize=(4.2 * len(board.tasks), 7.2), layout="constrained")
+    figure = Figure(figsize=(PANEL * len(board.tasks), 7.2), layout="constrained")
     axes = figure.subplots(2, len(board.tasks), squeeze=False)
     entries: dict[str, Any] = {}
     left = ""
@@ -45,8 +47,10 @@ def _draw(board: Board) -> Figure:
             axis.set_xlim(0, 1 if what == "heads" else None)
             entries |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
         left = scale.name
-        column[0].set_title(f"{task.data}\n{task.task}, {task.model}")
-    named = [name for name in (*map(short, own), "others") if name in entries]
-    columns = min(2 * len(board.tasks), len(named))
+        title = [line for part in (task.data, f"{task.task}, {task.model}") for line in wrapped(part, PANEL - 0.6)]
+        column[0].set_title("\n".join(title))
+    named = [name for name in (*names_of(own).values(), OTHERS) if name in entries]
+    fit = int(PANEL * len(board.tasks) / (LEGEND_LINE + LEGEND_LETTER * max(map(len, named), default=0)))
+    columns = max(1, min(fit, 2 * len(board.tasks), len(named)))
     figure.legend([entries[name] for name in named], named, loc="outside lower center", ncols=columns)
     return figure

@@ -70,7 +70,8 @@ def picture(name: str, title: str, caption: str, draw: Callable[[], Figure], for
         warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the viewer has its own fonts
         figure = draw()
         files = {form: _saved(figure, form, title) for form in dict.fromkeys([*forms, "svg"])}
-    inline = _inline(files["svg"].decode(), title)
+    # Figures of several tasks have one title, and their captions tell them apart.
+    inline = _inline(files["svg"].decode(), f"{title}: {caption}" if caption else title)
     return Picture(name, title, caption, {form: files[form] for form in forms}, inline)
 
 
@@ -93,7 +94,7 @@ def _few_colours(png: io.BytesIO) -> bytes:
     return content.getvalue()
 
 
-def _inline(svg: str, title: str) -> Markup:
+def _inline(svg: str, name: str) -> Markup:
     """The SVG for a page: with the page's colours and without what the page has already, or has once only."""
     found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
     assert found
@@ -104,4 +105,4 @@ def _inline(svg: str, title: str) -> Markup:
         inside = inside.replace(colour, f"var(--{role})")
     width = round(float(found[1]) * 4 / 3)  # a point is 4/3 pixels
     opening = Markup('<svg viewBox="0 0 {} {}" width="{}" role="img" aria-label="{}">')
-    return opening.format(found[1], found[2], width, title) + Markup(inside) + Markup("</svg>")
+    return opening.format(found[1], found[2], width, name) + Markup(inside) + Markup("</svg>")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -15,7 +16,7 @@ from bench.analysis.kinds import KINDS, RECOVERED, TRAINED
 from bench.analysis.naming import count
 from bench.analysis.trade_offs.fronts import front
 from bench.report.board import Board, role
-from bench.report.figures.canvas import canvas, short
+from bench.report.figures.canvas import canvas, names_of, short
 from bench.report.figures.looks import FIRST, MARKERS
 from bench.report.figures.names import NamedPoint, name_points
 from bench.report.figures.picture import FAINT, INK, MUTED, PAPER, SERIES
@@ -38,7 +39,7 @@ def areas(board: Board, standing: Standing) -> Figure:
     In the order of the standing; bands part the tiers, and a dotted line goes through the random controls.
     """
     rows = len(standing.labels) + 1.6 * len(standing.kinds)
-    names = {label: short(label, LONGEST) for label in standing.labels}
+    names = names_of(standing.labels, partial(short, longest=LONGEST))
     left, bottom = 0.25 + 0.075 * max(map(len, names.values())), 0.62
     caption = _caption(standing)
     wide, tall = max(3.6 + left, 0.2 + 0.062 * len(caption)), 1.0 + LINE * rows
@@ -119,7 +120,8 @@ def critical_differences(standing: Standing, blocks: str) -> Figure:
     half = (number + 1) // 2
     top = 0.35 + 0.12 * bars
     height = top + LINE * half + 0.75
-    room = 0.45 + 0.075 * max(len(short(label)) for label in standing.labels)  # inches for a name and its rank
+    names = list(names_of(standing.labels).values())
+    room = 0.45 + 0.075 * max(map(len, names))  # inches for a name and its rank
     wide = 2 * room + 2.9
     figure = Figure(figsize=(wide, height))
     axis = figure.add_axes((room / wide, 0, 2.9 / wide, 1))
@@ -139,7 +141,7 @@ def critical_differences(standing: Standing, blocks: str) -> Figure:
         edge, side = (1, "right") if left else (number, "left")
         rank = ranks.ranks[place]
         axis.plot([rank, rank, edge], [0, y, y], color=MUTED, linewidth=0.6, clip_on=False)
-        name = short(standing.labels[place])
+        name = names[place]
         pad = -4 if left else 4
         shown = f"{name}  {rank:.1f}" if left else f"{rank:.1f}  {name}"
         axis.annotate(
@@ -156,7 +158,7 @@ def critical_differences(standing: Standing, blocks: str) -> Figure:
 def _passes(board: Board, standing: Standing, label: str) -> float:
     """Mean over tasks, equally weighted, of the mean over those seeds that the area of the method is of."""
     return fmean(
-        fmean(cost_in_passes(record).total for record in board.of(task, label) if record.cell.seed in seeds)
+        fmean(cost_in_passes(record) for record in board.of(task, label) if record.cell.seed in seeds)
         for task, seeds in standing.seeds.items()
     )
 

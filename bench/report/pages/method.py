@@ -47,6 +47,7 @@ def _facts(board: Board, label: str, standing: Standing | None) -> list[tuple[st
         ("source", record.cell.source),
         ("method", record.cell.method),
         ("options", options or "none"),
+        ("order", "what its score calls most important is removed first" if record.cell.options.get("inverse") else ""),
         ("shape", record.cell.shape or ""),
     ]
     if standing and (tier := standing.tier(label)):

@@ -31,7 +31,7 @@ def style() -> str:
 def prose(docstring: str) -> Markup:
     """A docstring as paragraphs, lists of items after ``-`` and indented formulas; between backticks is code."""
     paragraphs = []
-    for paragraph in re.split(r"\n\s*\n", docstring.strip()):
+    for paragraph in filter(None, re.split(r"\n\s*\n", docstring.strip())):
         if all(line.startswith("    ") for line in paragraph.splitlines()):
             paragraphs.append(Markup("<pre>{}</pre>").format(dedent(paragraph)))  # a formula
             continue

@@ -140,7 +140,7 @@ def _best(trade_offs: TradeOffs, budget: Budget, fits: Sequence[Fit]) -> Cell:
     control = better_control(trade_offs, budget, best)
     beside = f"the control {control.label} {lost(control)}" if control else ""
     shown = "; ".join(filter(None, [f" {lost(best)}", beside, untold(trade_offs, fits)]))
-    return Cell(best.label, best.label, shown, (("lost", best.lost.value), *_estimated(best.lost, 1).more))
+    return Cell(best.label, best.label, shown, (("lost", best.lost.value), *_ends(best.lost)))
 
 
 def _in_words(trade_offs: TradeOffs, budget: Budget) -> str:
@@ -198,8 +198,14 @@ def _headings(trade_offs: TradeOffs) -> tuple[Heading, ...]:
         Heading("parameters left, %", "left", "Of all parameters of the model"),
         *size,
         *speed,
-        Heading("choosing, s", "seconds", "Wall seconds of scoring, or of training at all levels"),
-        Heading("passes", "passes", "Examples sent through the model, forward and backward, to score or train"),
+        Heading(
+            "choosing, s",
+            "seconds",
+            "Wall seconds of scoring, and of recovery or training at all levels",
+        ),
+        Heading(
+            "passes", "passes", "Examples sent through the model, forward and backward, to score, recover or train"
+        ),
         Heading("area", "area", "Mean quality over all shares removed; 0 is chance, 1 the unpruned model"),
     )
 
@@ -227,6 +233,11 @@ def _columns(trade_offs: TradeOffs, point: Point, areas: Mapping[str, float], ro
 def _estimated(mean: Mean, digits: int, href: str = "") -> Cell:
     ends = None if mean.low is None or mean.high is None else (mean.low, mean.high)
     return number_cell(mean.value, digits, ends=ends, href=href)
+
+
+def _ends(lost: Mean) -> tuple[tuple[str, float], ...]:
+    """Both ends of an interval, by the names of their columns in a file."""
+    return () if lost.low is None or lost.high is None else (("lost_low", lost.low), ("lost_high", lost.high))
 
 
 def _within(mean: Mean, most: float) -> Cell:

@@ -84,9 +84,15 @@ COLUMNS = {
         1,
         2,
     ),
-    "scoring_seconds": Column("scoring (s)", "scoring s", "Wall seconds of scoring", 1, 2),
-    "forward": Column("forward", "forward", "Calibration examples sent forward through the model to score", 1, 0),
-    "backward": Column("backward", "backward", "Calibration examples sent backward through the model to score", 1, 0),
+    "scoring_seconds": Column(
+        "scoring (s)", "scoring s", "Wall seconds of scoring, and of recovery at all levels", 1, 2
+    ),
+    "forward": Column(
+        "forward", "forward", "Calibration examples sent forward through the model, to score and to recover", 1, 0
+    ),
+    "backward": Column(
+        "backward", "backward", "Calibration examples sent backward through the model, to score and to recover", 1, 0
+    ),
     "training_seconds": Column(
         "training (s)",
         "training s",

@@ -8,8 +8,11 @@ from bench.report.tables.table import Table
 
 
 def literal(text: str) -> str:
-    """``text`` in one line, with what is markup in Markdown escaped: ``&`` only where an entity begins."""
-    return re.sub(r"([\\`*<>$|\[\]]|&(?=#?\w+;))", r"\\\1", " ".join(text.split()))
+    """``text`` in one line, with what is markup in Markdown escaped.
+
+    ``&`` only where an entity begins, and ``_`` only where a word begins or ends.
+    """
+    return re.sub(r"([\\`*<>$|\[\]]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", " ".join(text.split()))
 
 
 def aligned(rows: list[list[str]]) -> str:

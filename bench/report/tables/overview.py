@@ -61,7 +61,7 @@ def standings(
                 _area(label, means, spreads, standing, sources),
                 Cell(str(tier) if tier else "–", tier or math.nan),
                 *(over_cell(over.get(label, {}).get(which), sources) for which in compared),
-                Cell(role(record) + _parts(board, label), role(record)),
+                Cell(text := role(record) + _parts(board, label), text),
                 *_cells(means, spreads, label, columns, sources),
             )
         )

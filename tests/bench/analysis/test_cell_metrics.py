@@ -9,6 +9,7 @@ import pytest
 from bench.analysis.cell_metrics import metrics, metrics_table
 from bench.analysis.costs import cost_in_passes, forward_speedup, forward_speedups
 from bench.analysis.curves import curve
+from bench.analysis.trade_offs.points import Cost, cost_of
 
 SAMPLES = {"0": [4.0, 2.0, 3.0], "4": [1.0, 2.0, 1.5], "2": [9.0]}
 
@@ -159,7 +160,17 @@ def test_the_cost_of_a_joint_method_is_its_training(make_record):
     scorer = make_record()
     training = {"passes": {"forward": 900, "backward": 800}, "reports": {}}
     joint = make_record(trained=0.1, result={"passes": {"forward": 0, "backward": 0}, "method_training": training})
-    assert (cost_in_passes(scorer).forward, cost_in_passes(joint).total) == (128, 1700)
+    assert (cost_in_passes(scorer), cost_in_passes(joint)) == (scorer.result.passes.total, 1700)
+
+
+def test_costs_are_the_mean_of_the_draws(figures, make_record):
+    several = {"quality": [[0.9, 0.8, 0.5]] * 4, "result": {"passes": {"forward": 200, "backward": 40}}}
+    measured = {"scoring_seconds": 6.0, "method_training_seconds": 2.0}
+    got = figures(**several, measured=measured)
+    assert [got[name] for name in ("forward", "backward", "scoring_seconds", "training_seconds")] == [50, 10, 1.5, 0.5]
+    record = make_record(**several, measured=measured)
+    assert cost_in_passes(record) == 60
+    assert cost_of([[record]], one_machine=True) == Cost(2.0, 60)
 
 
 def test_the_table_has_a_row_for_each_cell(make_record):

@@ -24,14 +24,17 @@ from bench.analysis.kept import kept_by_layer, kept_shares
 from bench.report.board import Board, read
 from bench.report.figures import gallery, lines
 from bench.report.figures import ranks as rank_figures
-from bench.report.figures.canvas import canvas, short, told_apart
+from bench.report.figures.canvas import canvas, names_of, short, told_apart
 from bench.report.figures.curves import BOXES, boxes
-from bench.report.figures.heads.kept import BUDGETS, layers_by_budget, open_gates
+from bench.report.figures.heads.kept import BUDGETS, heat_maps, layers_by_budget, open_gates
+from bench.report.figures.heads.layers import layers_by_kind
 from bench.report.figures.looks import GREY, MARKERS, Look, looks, standing_out
+from bench.report.figures.overview import _draw
 from bench.report.figures.picture import PAPER, SERIES, STYLE, picture
 from bench.report.figures.published import PaperCurve, paper_curves
 from bench.report.figures.quality_axis import QualityAxis
 from bench.report.figures.traces import Course, course, courses, kept_in_words
+from bench.report.kept import kept
 from bench.report.standing import standing
 from bench.report.tables.table import Cell, Heading, Table, latex, name_cell, number_cell, to_csv
 
@@ -299,6 +302,35 @@ def test_methods_that_begin_alike_have_an_entry_each_inside_the_figure():
         shown = [text.get_text() for text in box.get_texts()]
         assert len(set(shown)) == len(names) and all(text.endswith(e) for text, e in zip(shown, endings, strict=True))
         assert box.get_window_extent().x1 <= figure.bbox.x1 and box.get_window_extent().y0 >= 0
+
+
+def test_names_that_are_cut_to_the_same_are_told_apart():
+    rates = [f"dsp-joint:learning_rate={rate},start=pretrained" for rate in (0.1, 0.5)]
+    found = names_of(["michel", *rates])
+    assert list(found.values()) == ["michel", "dsp-joint:learning_rate=0.1", "dsp-joint:learning_rate=0.5"]
+    assert set(names_of(rates, lambda name: "x").values()) == {"x (1)", "x (2)"}
+
+
+@pytest.mark.parametrize("draw", ["overview", "maps", "layers"])
+def test_a_small_run_of_long_names_has_its_legend_inside_the_figure(write, draw):
+    for value in ("false", "true"):
+        folder = write(f"michel:layer_norm={value},recompute=6", 80, data="financial phrases of a very long name, too")
+    board = read(folder)
+    (task,) = board.tasks
+    with mpl.rc_context(STYLE):
+        if draw == "overview":
+            figure = _draw(board)
+        elif draw == "maps":
+            figure = heat_maps({label: board.of(task, label) for label in board.labels[:1]}, "Kept", 0.5)
+        else:
+            figure = layers_by_kind(kept(board, task), [4], "Heads kept", board.labels[0])
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        figure.draw(renderer)
+        texts = [*figure.texts, *(text for legend in figure.legends for text in legend.get_texts())]
+        texts += [text for axis in figure.axes for text in (*axis.texts, axis.title, axis._left_title)]
+        for text in texts:
+            box = text.get_window_extent(renderer)
+            assert box.x0 >= 0 and box.x1 <= figure.bbox.x1, text.get_text()
 
 
 @pytest.mark.parametrize("label", ["a", "x" * 28, "amp-recovered:batch_size=1,parts=neurons"])

@@ -16,6 +16,7 @@ from bench.report.tables.markdown import literal
     [
         ("Li, Cotterell & Sachan; R&D &copy", "Li, Cotterell & Sachan; R&D &copy"),  # no entity: as terminals show it
         ("&amp; &#38; &#x26;", r"\&amp; \&#38; \&#x26;"),
+        ("_a_ b_c __d", r"\_a\_ b_c \_\_d"),
         ("a|b <c> *d* [e](f)\n`g`", r"a\|b \<c\> \*d\* \[e\](f) \`g\`"),
     ],
 )

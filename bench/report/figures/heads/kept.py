@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -21,6 +22,7 @@ from bench.report.figures.canvas import (
     in_two,
     legend,
     name_cells,
+    names_of,
     short,
     wrapped,
 )
@@ -28,6 +30,7 @@ from bench.report.figures.looks import MARKERS
 from bench.report.figures.picture import SERIES
 
 CELL = 0.16  # inches
+SCALE = 3.4  # inches that the scale of the maps and its text take
 BUDGETS = 12  # most columns of the map of layers and budgets
 LONGEST = 55  # characters of a name in a legend of one column
 
@@ -43,29 +46,31 @@ def heat_maps(cells: Mapping[str, Sequence[FinishedRecord]], title: str, level: 
         if shares is not None:
             maps[label] = by_layer(shares, records[0].result.shape)
     some, modules = next(iter(maps.values())), modules_of(next(iter(cells.values()))[0])
-    wide, tall = max(map(len, some)), len(some)
-    room = max(1.4, CELL * wide + 0.35)  # inches for a map and its name
+    tall = len(some)
+    room = max(1.4, CELL * max(map(len, some)) + 0.35)  # inches for a map and its name
     across = max(1, min(len(maps), int(7.6 / room)))
     down = -(-len(maps) // across)
-    lines = wrapped(title, across * room)
+    wide = max(across * room, SCALE)
+    lines = wrapped(title, wide)
     top = 0.75 + TITLE_ROW * len(lines)  # inches: the title, the scale and the names of the first row
     name = 0.34  # inches of a name
     high = top + down * CELL * tall + (down - 1) * (name + 0.08) + 0.05
-    figure = Figure(figsize=(across * room, high))
+    figure = Figure(figsize=(wide, high))
     apart = (name + 0.08) / (CELL * tall)
     margin = 0.24 if isinstance(modules, range) else 0.55  # inches
     figure.subplots_adjust(
-        left=margin / (across * room), right=0.99, bottom=0.05 / high, top=1 - top / high, hspace=apart
+        left=margin / wide, right=0.99 * across * room / wide, bottom=0.05 / high, top=1 - top / high, hspace=apart
     )
     heading(figure, lines)
     _scale(figure, 0.05 + TITLE_ROW * len(lines))
     grid = figure.subplots(down, across, squeeze=False)
+    names = names_of(maps, partial(in_two, longest=20))
     for axis in grid.flat[len(maps) :]:
         axis.axis("off")
     for place, (axis, (label, layers)) in enumerate(zip(grid.flat, maps.items(), strict=False)):
         cell_map(axis, layers)
         name_cells(axis, [], modules if place % across == 0 else [], size=6)
-        axis.set_title(in_two(label, 20), fontsize=8, loc="left", pad=3)
+        axis.set_title(names[label], fontsize=8, loc="left", pad=3)
         axis.set_aspect("equal", anchor="NW")
     return figure
 
@@ -109,7 +114,7 @@ def agreements(agreement: OrderAgreement, title: str) -> Figure:
     The fuller a cell, the farther its value from that of unrelated orders; another colour where it is below that.
     """
     count = len(agreement.labels)
-    names = [short(label) for label in agreement.labels]
+    names = list(names_of(agreement.labels).values())
     side, room = 0.27 * count, 0.2 + 0.065 * max(map(len, names))
     wide = room + side + 0.1
     lines = wrapped(title, wide)
@@ -146,7 +151,9 @@ def penalties(records: Mapping[str, Sequence[FinishedRecord]], title: str) -> Fi
     (Li et al. 2021, Figure 3.)
     """
     figure, axis = canvas(title, "weight of the penalty λ", "gates left open")
-    for (name, cells), colour, marker in zip(records.items(), SERIES * 9, MARKERS * 9, strict=False):
+    for place, (name, cells) in enumerate(records.items()):
+        colour = SERIES[place % len(SERIES)]
+        marker = MARKERS[(place + place // len(SERIES)) % len(MARKERS)]  # another one when a colour comes again
         by_weight = open_gates(cells)
         weights = sorted(by_weight)
         mean = np.array([np.mean(by_weight[weight]) for weight in weights])

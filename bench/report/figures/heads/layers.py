@@ -27,7 +27,7 @@ def layers_by_kind(kept: Kept, levels: Sequence[int], title: str, random: str) -
     """
     across = 2 if len(levels) == 4 else min(ACROSS, len(levels))
     down = -(-len(levels) // across)
-    wide = 0.5 + across * PANEL[0]
+    wide = 0.5 + max(2, across) * PANEL[0]  # the legend has no room above one
     lines = wrapped(title, wide)
     more = TITLE_ROW * (len(lines) - 1)
     high = 0.95 + more + down * PANEL[1]
