@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+import numpy as np
+
 from bench.analysis.comparing.comparable import differences_in_words
 from bench.analysis.machines import machine
 from bench.analysis.naming import count, seeds_in_words
 from bench.records.schema import FailedRecord, FinishedRecord, Record, TaskKey
+
+FAR = 0.1  # of the units: how far the gates left open may be from those kept without a note
 
 
 def notes(records: Sequence[Record]) -> list[str]:
@@ -21,6 +25,7 @@ def notes(records: Sequence[Record]) -> list[str]:
         + _left_alone(done)
         + _cut(done)
         + _ties(done)
+        + _gates_missed(done)
         + _fewer_seeds(done)
         + _other_models(done)
         + _disturbed(done)
@@ -112,6 +117,29 @@ def _ties(records: Sequence[FinishedRecord]) -> list[str]:
         "units of equal importance: the one with the lower index went first"
         for label, found in sorted(tied.items())
     ]
+
+
+def _gates_missed(records: Sequence[FinishedRecord]) -> list[str]:
+    """Methods whose closest penalty left quite another number of gates open than a budget keeps, on the mean of seeds.
+
+    Read from ``open`` and ``off_by`` in the reports of a training.
+    """
+    found: dict[tuple[TaskKey, str], dict[int, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        result, training = record.result, record.result.method_training
+        for removed, report in (training.reports if training else {}).items():
+            if "off_by" in report and 0 < removed < result.units:
+                misses = report["open"], report["off_by"] / result.units
+                found[record.task, record.cell.label][result.units - removed].append(misses)
+    notes = []
+    for (task, label), by_kept in sorted(found.items()):
+        opened = {kept: np.mean(each, axis=0) for kept, each in sorted(by_kept.items(), reverse=True)}
+        if missed := [f"{mean[0]:.0f} where {kept} are kept" for kept, mean in opened.items() if mean[1] > FAR]:
+            notes.append(
+                f"{', '.join(task)}, {label}: of the penalties tried, the closest left too many or too few gates open, "
+                f"on average {', '.join(missed)}"
+            )
+    return notes
 
 
 def _fewer_seeds(records: Sequence[FinishedRecord]) -> list[str]:

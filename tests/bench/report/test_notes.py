@@ -43,6 +43,21 @@ def test_cells_that_were_timed_beside_another_run_are_counted(make_record):
     assert told == ["2 cells timed while another run of the same user was active"]
 
 
+def test_penalties_that_leave_quite_another_number_of_gates_open_are_told(make_record):
+    def trained(seed: int, *opened: int):
+        reports = {
+            removed: {"open": left, "off_by": abs(8 - removed - left)}
+            for removed, left in zip((2, 4, 8), opened, strict=True)
+        }
+        passes = {"forward": 1, "backward": 1}
+        method_training = {"passes": passes, "reports": reports}
+        return make_record(label="m", seed=seed, trained=0.1, result={"method_training": method_training})
+
+    told = [note for note in notes([trained(0, 3, 4, 5), trained(1, 4, 5, 5)]) if "penalties" in note]
+    assert [note.rpartition(", on average ")[2] for note in told] == ["4 where 6 are kept"]  # 3.5; not 4.5 where 4 are
+    assert not [note for note in notes([trained(0, 6, 4, 5), make_record()]) if "penalties" in note]
+
+
 def test_methods_on_models_of_other_weights_are_named(make_record):
     """Two processors train models that differ in their last bits from one seed."""
     made = [
