@@ -165,7 +165,7 @@ def markdown(board: Board, sort: str = "area") -> str:
                 "",
             ]
             for heading, rows in metric_tables(of_task):
-                parts += [f"### {heading}", "", aligned([[literal(cell) for cell in row] for row in rows]), ""]
+                parts += [f"### {heading}", "", aligned([[literal(cell.shown) for cell in row] for row in rows]), ""]
         parts += [LEGEND, ""]
         if published := side_by_side(board.records.values()):
             parts += ["## Published and measured", "", in_markdown(published), ""]

@@ -84,13 +84,13 @@ def sub_tasks(board: Board, task: TaskKey) -> list[Table]:
     for heading, (head, *rows) in metric_tables(records):
         cells = tuple(
             (
-                name_cell(label, method_link(label, "../") if label in board.labels else ""),
-                *(Cell(figure, float(figure)) for figure in figures),
+                name_cell(name.shown, method_link(name.shown, "../") if name.shown in board.labels else ""),
+                *figures,
             )
-            for label, *figures in rows
+            for name, *figures in rows
         )
         file = f"{task_slug(task)}-metrics-{heading.partition(' ')[0]}"
-        tables.append(Table(file, heading, tuple(Heading(shown, shown) for shown in head), cells))
+        tables.append(Table(file, heading, tuple(Heading(cell.shown, cell.shown) for cell in head), cells))
     return tables
 
 

@@ -9,6 +9,7 @@ from statistics import mean
 from bench.analysis.curves import removes
 from bench.records.protocol import nearest_count
 from bench.records.schema import FinishedRecord
+from bench.report.tables.table import Cell, name_cell
 
 MOST = 4  # levels shown; where there are more, only those nearest to USUAL
 USUAL = (0.25, 0.5, 0.75)
@@ -17,7 +18,7 @@ WINDOWED = "perplexity_"  # begins the name of a second perplexity, by tokens of
 Rows = dict[tuple[bool, str], list[list[float]]]  # (removes neurons, label): for each seed quality, then metrics
 
 
-def metric_tables(records: Sequence[FinishedRecord]) -> list[tuple[str, list[list[str]]]]:
+def metric_tables(records: Sequence[FinishedRecord]) -> list[tuple[str, list[list[Cell]]]]:
     """A heading and a table for each level shown: one row per method, one column per sub-task.
 
     records: finished ones of one task and model. Values are means over draws and seeds; accuracies in per cent. The
@@ -67,13 +68,13 @@ def _levels(removed: Sequence[int], units: int) -> list[int]:
     return sorted({nearest_count(level, between, units) for level in USUAL})
 
 
-def _table(names: Sequence[str], unpruned: Rows, rows: Rows) -> list[list[str]]:
+def _table(names: Sequence[str], unpruned: Rows, rows: Rows) -> list[list[Cell]]:
     """Best quality (the first of each row's values) first; methods that remove neurons last."""
     means = {row: [_mean(values) for values in zip(*seeds, strict=True)] for row, seeds in (unpruned | rows).items()}
     order = sorted(rows, key=lambda row: (row[0], -means[row][0], row[1]))
     heading = [name.replace("/", ", ").replace("_", " ") for name in names]
-    return [["method", *heading]] + [
-        [row[1], *(_cell(name, value) for name, value in zip(names, means[row][1:], strict=True))]
+    return [[name_cell(name) for name in ("method", *heading)]] + [
+        [name_cell(row[1]), *(_cell(name, value) for name, value in zip(names, means[row][1:], strict=True))]
         for row in (*unpruned, *(row for row in order if row[1] != "none"))
     ]
 
@@ -83,5 +84,7 @@ def _mean(values: Sequence[float]) -> float:
     return float(values[0]) if len(values) == 1 else mean(values)
 
 
-def _cell(name: str, value: float) -> str:
-    return f"{value:.4g}" if "perplexity" in name else f"{100 * value:.1f}"
+def _cell(name: str, value: float) -> Cell:
+    if "perplexity" in name:
+        return Cell(f"{value:.4g}", value)
+    return Cell(f"{100 * value:.1f}", 100 * value)

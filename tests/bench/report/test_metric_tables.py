@@ -36,13 +36,14 @@ def test_one_metric_of_each_sub_task_best_method_first(with_metrics, board_of):
     ]
     ((heading, table),) = metric_tables(records)
     assert heading == "4 of 8 units removed"
-    assert table == [
+    assert [[cell.shown for cell in row] for row in table] == [
         ["method", "a, acc norm", "t 1, word perplexity"],
         ["unpruned", "75.0", "20"],  # of two seeds
         ["a", "70.0", "30"],
         ["b", "50.0", "1235"],
         ["all", "90.0", "20"],  # removes neurons too: last
     ]
+    assert [cell.value for cell in table[3][1:]] == [50.0, 1234.56]  # files have all digits
     assert "| a        |        70.0 |                   30 |" in markdown(board_of(records))
 
 
@@ -62,8 +63,9 @@ def test_perplexity_of_windows_stands_beside_that_of_words(make_record, changed)
     record = make_record("a", quality=[[0.5, 0.4, 0.3]], removed=[0, 4, 8])
     metrics = {"wikitext/word_perplexity": 20.0, "wikitext/bits_per_byte": 1.0, "wikitext/perplexity_2048": 11.25}
     ((_, table),) = metric_tables([changed(record, result={"metrics": [[metrics] * 3]})])
-    assert table[0] == ["method", "wikitext, word perplexity", "wikitext, perplexity 2048"]
-    assert table[1] == ["unpruned", "20", "11.25"]
+    names, unpruned, _ = table
+    assert [cell.shown for cell in names] == ["method", "wikitext, word perplexity", "wikitext, perplexity 2048"]
+    assert [cell.shown for cell in unpruned] == ["unpruned", "20", "11.25"]
 
 
 def test_without_metrics_there_is_no_table(make_record):
