@@ -12,6 +12,7 @@ from tasks.data.hub import is_saved, saved, streamed
 from tasks.data.location import file_of, local
 from tasks.data.readers import SUFFIXES, Located, class_names, read
 from tasks.errors import TaskError
+from tasks.paths import expanded
 
 SHOWN = 4  # most names in a remark
 Data = str | Mapping[str, str]  # a file, a folder or an id; or a file for each split
@@ -46,10 +47,21 @@ def parts_of(data: Data, mirror: str, columns: Sequence[str], label: str = "") -
         parts = [_of_file(split_of(name), path / name, columns, label)._replace(name=name) for name in data_files(path)]
         if not any(part.split for part in parts):
             raise TaskError(f"{data}: no {'/'.join(SUFFIXES)} file here is named train, validation (dev) or test")
+        if path != expanded(data) and len(several := _configurations(parts)) > 1:  # a copy in a mirror
+            raise TaskError(
+                f"{data}: its copy, {path}, has training splits of several configurations ({listed(several, ', ')}): "
+                f"name one, as in {data}:{several[0]}"
+            )
     if not any(part.split for part in parts):
         found = listed([part.name for part in parts])
         raise TaskError(f"{data}: no split here is named train, validation (dev) or test; found: {found}")
     return parts
+
+
+def _configurations(parts: Sequence[Part]) -> list[str]:
+    """The folders that have a training split each, whether the split is a file there or a folder of files; sorted."""
+    folders = (Path(part.name).parent.parts for part in parts if part.split == "train")
+    return sorted({"/".join(word for word in words if not split_of(word)) for words in folders})
 
 
 def origins(parts: Sequence[Part], rows: Mapping[str, Sequence[Any]]) -> list[str]:

@@ -569,6 +569,16 @@ def test_a_configuration_is_a_folder_of_the_copy(tmp_path):
     assert load("org/glue:cola", ("text",), "label", mirror=str(tmp_path)).labels == ("x", "y")
 
 
+def test_a_copy_of_several_configurations_is_not_read_as_one(tmp_path):
+    for name in ("en/train.jsonl", "de/train/0.jsonl", "de/test/0.jsonl"):
+        write(tmp_path / "org" / "multi" / name, [{"text": f"{name} {n}", "label": n % 2} for n in range(60)])
+    with pytest.raises(TaskError, match=r"several configurations \(de, en\): name one, as in org/multi:de"):
+        load("org/multi", ("text",), "label", mirror=str(tmp_path))
+    data = load("org/multi:de", ("text",), "label", mirror=str(tmp_path))
+    assert {texts[0][:2] for texts, _ in every(data)} == {"de"}
+    assert len(every(load(str(tmp_path / "org" / "multi"), ("text",), "label"))) == 180  # a folder of one's own
+
+
 def test_what_is_there_goes_before_the_mirror_and_a_mirror_must_be_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "name").mkdir()
