@@ -25,6 +25,9 @@ def flap(
     ``recover=bias``, not part of this score. Layers are compared after standardising, over the units left in a layer; a
     layer whose units are all alike gets 0. Takes one forward pass. A unit has the mean of its heads. Returns (units,).
 
+    The published code squares the metric of attention, and standardises the channels of a layer before it takes the
+    mean of each head, so that a layer whose heads differ less than their channels counts for less.
+
     Source: An et al., "Fluctuation-based Adaptive Structured Pruning for Large Language Models", AAAI 2024, arXiv
     2312.11983.
     """

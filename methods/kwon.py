@@ -55,7 +55,8 @@ def kwon(
     budget is of FLOPs or of measured latency. Its numbers are damped by a constant, as with ``recover=scale-damped``;
     by default the damping is chosen on calibration texts held out, and a layer keeps its weights where they are no
     worse on those. Its swaps go over a layer once, here until none helps. It rearranges and tunes
-    neurons too; here they are ranked one by one, and those that are left stay as they are.
+    neurons too; here they are ranked one by one, and those that are left stay as they are. Its gradients are those of
+    batches (see ``fisher``), and it keeps one head at least.
     """
     if parts == "heads":
         return fisher_rearranged(view, keep)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from methods.contract.choice import Choice
 from methods.contract.method import RECOVER, Method
@@ -19,6 +20,7 @@ from methods.contract.registry import Trained
 from methods.contract.schedule import NonFiniteScore, Schedule, Trajectory, trajectories
 from methods.contract.side_effects import count_hooks
 from methods.contract.view import View
+from methods.heads import find_mlps
 
 
 class MethodError(RuntimeError):
@@ -140,7 +142,7 @@ def _trained(
         _check_ready(result, view, hooks)
         only_neurons = result.neurons is not None and bool(result.mask.all())
         mask = _checked(result.mask, view, None if only_neurons else count)
-        neurons = None if result.neurons is None else {name: each.cpu() for name, each in result.neurons.items()}
+        neurons = None if result.neurons is None else checked_neurons(result.neurons, result.model)
         choice = Choice(result.model, view.heads, mask, neurons, dict(result.report), result.trace)
         del result
         yield count, choice
@@ -150,12 +152,19 @@ def _trained(
 
 
 def _check_ready(result: object, view: View, hooks: Mapping[str, int]) -> None:
-    """Raise ValueError unless a joint method gave a Trained, of the whole model, with no more than its ``hooks``."""
+    """Raise ValueError unless a joint method gave a Trained whose model and report can be used.
+
+    The model is the whole one, ready to be evaluated, with no more than its ``hooks``; the report holds finite numbers.
+    """
     if not isinstance(result, Trained):
         raise ValueError(f"gave {_a(result)}, expected a Trained for each budget")
     view.heads.check_model(result.model)
     if left := [name for name, number in count_hooks(result.model).items() if number > hooks.get(name, 0)]:
         raise ValueError(f"gave a model with {left[0]}: what is left from training has to be removed")
+    if any(module.training for module in result.model.modules()):
+        raise ValueError("gave a model in training mode: call its eval()")
+    if wrong := [name for name, value in result.report.items() if not math.isfinite(value)]:
+        raise ValueError(f"reported {wrong[0]} = {result.report[wrong[0]]}, expected a finite number")
 
 
 def _a(value: object) -> str:
@@ -163,7 +172,7 @@ def _a(value: object) -> str:
 
 
 def _checked(mask: Tensor, view: View, removed: int | None) -> Tensor:
-    """``mask`` on the CPU.
+    """A copy of ``mask`` on the CPU, as a method may go on with its own.
 
     Raises ValueError for a wrong shape or dtype, for another number of units gone than ``removed`` (None for any), and
     for a site without a unit that cannot run without any head.
@@ -176,7 +185,22 @@ def _checked(mask: Tensor, view: View, removed: int | None) -> Tensor:
     if removed is not None and int(mask.sum()) != units - removed:
         raise ValueError(f"mask keeps {int(mask.sum())} units, the budget is {units - removed}")
     view.heads.check_never_empty(mask.cpu())
-    return mask.cpu()
+    return mask.cpu().clone()
+
+
+def checked_neurons(neurons: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """A copy of the masks of neurons, by feed-forward layer, on the CPU.
+
+    Raises ValueError for a layer that ``model`` does not have, and for a mask of a wrong shape or dtype.
+    """
+    widths = {mlp.name: mlp.width for mlp in find_mlps(model)}
+    for name, mask in neurons.items():
+        if name not in widths:
+            raise ValueError(f"neurons of {name}, which is no feed-forward layer; expected {', '.join(widths)}")
+        if not isinstance(mask, Tensor) or mask.shape != (widths[name],) or mask.dtype != torch.bool:
+            found = f"{tuple(mask.shape)} {mask.dtype}" if isinstance(mask, Tensor) else _a(mask)
+            raise ValueError(f"neurons of {name}: {found}, expected ({widths[name]},) bool")
+    return {name: mask.cpu().clone() for name, mask in neurons.items()}
 
 
 def _named(method: Method, choices: Iterator[tuple[int, Choice]]) -> Iterator[tuple[int, Choice]]:

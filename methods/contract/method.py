@@ -19,7 +19,7 @@ RECOVER = Option.of(
     Annotated[
         Literal["none", "bias", "scale", "scale-damped", "lstsq"],
         "give the heads that are left new output weights, without training: the removed heads' mean in the bias, one "
-        "number for each head (damped: as Kwon et al. publish it), or all of the weights by least squares",
+        "number for each head (damped: by the constant of Kwon et al.), or all of the weights by least squares",
     ],
     "none",
 )

@@ -15,6 +15,10 @@ SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "gradients being on": (torch.is_grad_enabled, torch.set_grad_enabled),
     "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
+    "the precision of torch's products in float32": (
+        torch.get_float32_matmul_precision,
+        torch.set_float32_matmul_precision,
+    ),
     "torch's deterministic algorithms being on": (
         torch.are_deterministic_algorithms_enabled,
         torch.use_deterministic_algorithms,

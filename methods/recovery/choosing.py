@@ -12,6 +12,7 @@ from methods.contract import choosing
 from methods.contract.choice import Choice
 from methods.contract.choosing import Draw, Selection
 from methods.contract.method import RECOVER, Method
+from methods.contract.registry import Kept
 from methods.contract.view import View
 from methods.recovery.recover import How, recover
 
@@ -45,7 +46,9 @@ def _with_neurons(method: Method, own: Mapping[str, Any], view: View, removed: S
 
     def mask_of(view: View, keep: int, **own: Any) -> Tensor:
         kept = method.function(view, keep, **own)
-        neurons.append({name: each.cpu() for name, each in kept.neurons.items()})
+        if not isinstance(kept, Kept):
+            raise ValueError(f"returned a {type(kept).__name__}, expected a Kept")
+        neurons.append(choosing.checked_neurons(kept.neurons, view.model))
         return kept.mask
 
     # Only of a control is the number of units not checked.

@@ -59,7 +59,8 @@ def recover(view: View, choice: Choice, how: How, *, guarded: bool = True) -> Re
         nearer to the unpruned model's. At least four texts are needed to change anything.
     ``scale-damped`` finds the numbers of ``scale`` as the code of Kwon et al. does: from all texts, with a constant
         damping (``damped_heads``), in all attention modules but the first. Where a number leaves [-10, 10], that module
-        and all above keep their weights. Nothing is held out, and there is no guard.
+        and all above keep their weights. Nothing is held out, and there is no guard. (That code fits them to a model
+        that is itself pruned, to the square root of the share kept; here it is the unpruned one.)
 
     Layers below the lowest removed head are left as they are. Of a layer without any head, ``bias`` and ``lstsq`` set
     the bias. Where the output projection has none (Llama), ``lstsq`` fits weights alone, and leaves a layer without any

@@ -53,6 +53,11 @@ def hooked(view: View, budgets):
         yield each
 
 
+def changed(view: View, budgets, **fields):
+    """The same, with other fields."""
+    return (dataclasses.replace(each, **fields) for each in trained(view, budgets))
+
+
 def test_masks_of_a_scorer_are_nested_and_follow_its_order(scorer, view):
     chosen = select(scorer(lambda view: -torch.arange(8.0)), {}, view, REMOVED)
     assert chosen.orders == [[7, 6, 5, 4, 3, 2, 1, 0]]
@@ -131,6 +136,37 @@ def test_recovery_and_neurons_of_a_selector_are_asked_for_elsewhere(view):
             select(method, method.configure(options), view, REMOVED)
 
 
+def test_a_method_may_go_on_with_a_mask_that_it_has_returned(selector, joint, view):
+    """As one does that switches units off one by one."""
+    own = torch.ones(8, dtype=torch.bool)
+
+    def greedy(view: View, keep: int) -> torch.Tensor:
+        own[keep:] = False
+        return own
+
+    chosen = select(selector(greedy), {}, view, REMOVED)
+    assert chosen.masks.sum(2).tolist() == [[8, 5, 0]]
+    own[:] = True
+    neurons = {mlp.name: torch.ones(mlp.width, dtype=torch.bool) for mlp in find_mlps(view.model)}
+
+    def trained_so(view: View, budgets):
+        for keep in budgets:
+            for mask in neurons.values():
+                mask[keep:] = False
+            yield Trained(greedy(view, keep), copy.deepcopy(view.model), neurons=neurons)
+
+    chosen = select(joint(trained_so), {}, view, REMOVED)
+    assert chosen.masks.sum(2).tolist() == [[8, 5, 0]]
+    assert [{int(kept.sum()) for kept in choice.neurons.values()} for choice in chosen.choices[0][1:]] == [{5}, {0}]
+
+
+@pytest.mark.parametrize("mask", [torch.arange(3), torch.ones(7, dtype=torch.bool), [True] * 48])
+def test_a_mask_of_neurons_of_another_shape_or_dtype_is_refused(joint, view, mask):
+    (name, *_) = (mlp.name for mlp in find_mlps(view.model))
+    with pytest.raises(ValueError, match=rf"neurons of {name}: .*, expected \(\d+,\) bool"):
+        select(joint(lambda view, budgets: changed(view, budgets, neurons={name: mask})), {}, view, REMOVED)
+
+
 def test_choices_are_nested_where_each_keeps_part_of_the_one_before(selector, view):
     """By that the smaller models of a curve are made each from the one before."""
     nested = selector(lambda view, keep: torch.arange(8) < keep)
@@ -180,6 +216,18 @@ def test_a_joint_method_that_misses_a_budget_is_refused(joint, view):
         (lambda view, budgets: [(view.heads.full_mask(), view.model)], "gave a tuple, expected a Trained"),
         (hooked, "gave a model with forward hooks of bert.encoder: "),
         (lambda view, budgets: trained(view, budgets, view.model.bert), "the head map is not of this BertModel"),
+        (
+            lambda view, budgets: changed(view, budgets, model=copy.deepcopy(view.model).train()),
+            "in training mode: call",
+        ),
+        (
+            lambda view, budgets: changed(view, budgets, report={"x": float("nan")}),
+            "reported x = nan, expected a finite",
+        ),
+        (
+            lambda view, budgets: changed(view, budgets, neurons={"x": torch.ones(3).bool()}),
+            "neurons of x, which is no",
+        ),
     ],
 )
 def test_a_joint_method_that_gives_something_else_is_told_what(joint, view, given, said):
@@ -198,7 +246,8 @@ def test_a_joint_method_may_remove_neurons_with_its_units_or_instead_of_them(joi
         chosen = select(joint(partial(both, units=units)), {}, view, REMOVED)
         assert chosen.masks.sum(2).tolist() == [left]
         whole, *some = chosen.choices[0]
-        assert whole.neurons is None and all(choice.neurons == neurons for choice in some)
+        assert whole.neurons is None and all(choice.neurons.keys() == neurons.keys() for choice in some)
+        assert all(torch.equal(kept, neurons[name]) for choice in some for name, kept in choice.neurons.items())
         for choice, keep in zip(some, left[1:], strict=True):
             assert [mlp.width for mlp in find_mlps(choice.smaller())] == [int(m.sum()) for m in neurons.values()]
             assert sum(site.num_heads for site in HeadMap.of(choice.smaller()).sites) == keep

@@ -121,6 +121,7 @@ SWITCHED = {
     "gradients being on": lambda: torch.set_grad_enabled(False),
     "torch's default dtype": lambda: torch.set_default_dtype(torch.float64),
     "torch's number of threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+    "the precision of torch's products in float32": lambda: torch.set_float32_matmul_precision("high"),
     "torch's deterministic algorithms being on": lambda: torch.use_deterministic_algorithms(True),
 }
 

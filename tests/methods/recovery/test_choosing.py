@@ -78,6 +78,8 @@ def test_a_selector_with_neurons_may_keep_any_number_of_units(tiny, monkeypatch)
     wrong = dataclasses.replace(method, function=lambda view, keep, parts: view.heads.full_mask())
     with pytest.raises(ValueError, match="mask keeps 8 units, the budget is 5"):
         select(wrong, {"parts": "heads"}, view, [3])
+    with pytest.raises(ValueError, match="returned a Tensor, expected a Kept"):
+        select(dataclasses.replace(wrong, neurons={"parts": ["heads"]}), {"parts": "heads"}, view, [3])
 
 
 def test_joint_methods_have_no_such_option():
