@@ -47,6 +47,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
             known.folder = types.path(extra.pop())
         except argparse.ArgumentTypeError as error:
             known.parser.error(f"folder: {error}")
+    elif getattr(known, "folders", None) and not any(text.startswith("-") for text in extra):
+        # It ends a list of names at the first flag.
+        try:
+            known.folders += map(types.path, extra)
+        except argparse.ArgumentTypeError as error:
+            known.parser.error(f"folders: {error}")
+        extra = []
     if extra:
         known.parser.error(f"unrecognized arguments: {extra[0]}")
     check_names(known)
@@ -149,7 +156,7 @@ def _check(parsers) -> None:
         type=types.path,
         metavar="DIR",
         help="folder of a run whose records the method's results on the suite smoke are compared with "
-        "(default: results/mini; not used with --only or --on)",
+        "(default: results/mini; not with --only or --on)",
     )
 
 

@@ -7,10 +7,15 @@ from pathlib import Path
 
 from bench.suites.shares import fraction, number, training_share
 
+LONGEST = 40  # digits of a number
+
 
 def _from(least: int) -> Callable[[str], int]:
     def convert_flag(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
+        digits = text.isdecimal()
+        if digits and len(text) > LONGEST:  # of very many digits int makes an error of its own
+            raise ArgumentTypeError(f"expected a smaller number, not one of {len(text)} digits")
+        if not digits or int(text) < least:
             raise ArgumentTypeError(f"expected a whole number, at least {least}, not {text!r}")
         if int(text) >= 2**63:
             raise ArgumentTypeError(f"expected a smaller number than {text!r}")

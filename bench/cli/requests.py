@@ -32,6 +32,8 @@ def suite_of(options: argparse.Namespace):
         task.model_copy(update={"mirror": mirror if options.mirror else task.mirror or mirror})
         for task in values["tasks"]
     ]
+    if options.trust_task_code and not any(task.task == "harness" for task in tasks):
+        raise InputError(f"--trust-task-code is for language models; {values['name']} has none")
     if options.trust_task_code and not options.task:
         tasks = [task.model_copy(update={"trust_task_code": bool(task.harness_tasks)}) for task in tasks]
     if options.tasks is not None:

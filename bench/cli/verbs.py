@@ -99,13 +99,19 @@ def list_(options: argparse.Namespace) -> int:
 def check(options: argparse.Namespace) -> int:
     """Check methods and, if there are records of them, their cells on a small suite; 1 if one breaks a rule."""
     from bench.cli.check import check
+    from bench.records.storage.current import read_current
     from bench.suites.plugins import load_plugins, quiet_libraries
 
+    some = options.only or options.on
+    if options.baseline and some:
+        raise InputError("--baseline: cells are compared after all checks, so leave out --only and --on")
+    if options.baseline:
+        read_current(options.baseline)  # before checks that take minutes
     quiet_libraries()
     load_plugins()
     signals.at_work()
     code = check(options.methods, options.only, options.on)
-    if options.only or options.on:
+    if some:
         return code
     from bench.run.check_against_records import check_against_records
 

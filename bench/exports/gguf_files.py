@@ -66,6 +66,9 @@ def write_gguf(checkpoint: Path, like: Path, out: Path) -> Written:
         raise _exists(out)
     if not like.is_file():
         raise InputError(f"{like}: no such file (expected the GGUF file of the unpruned model)")
+    with like.open("rb") as file:
+        if file.read(4) != b"GGUF":
+            raise InputError(f"{like}: not a GGUF file (it does not begin with GGUF)")
     with in_one_line(f"{like}: not a GGUF file that can be read"):
         before = GGUFReader(like)
         # An empty array says nothing, and cannot be written.

@@ -23,6 +23,7 @@ from bench.measure.status import Status
 from bench.measure.view import view_of
 from bench.prune.card import Pruned
 from bench.prune.chance import warning
+from bench.prune.defaults import DEFAULTS
 from bench.prune.metadata import command, local_paths
 from bench.prune.options import PruneOptions
 from bench.prune.precision import half_of, round_weights
@@ -68,6 +69,8 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
     device = torch.device(options.device)
     task = open_task(options.task)
     check_start(options.method, task)
+    if options.training != DEFAULTS["training"] and not METHODS[options.method.name].trains:
+        raise InputError(f"--training is for methods that train, and {options.method.name} does not")
     command_line, local = command(options), local_paths(options)
     if options.uniform:
         options = replace(options, method=with_allocation(options.method, "layer"))

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.records.errors import InputError
 from bench.records.storage.current import read_current
@@ -30,8 +31,8 @@ def pack(run: Path) -> Packed:
 
     Corrupt records are named on standard error and left out, and so are those of other protocols. Raises InputError
     where there are no others, they are packed already, or are too many for one file, and where the archive that is
-    there is none, or has records that the folder lacks, has under another key or has as failed, so that no result is
-    lost.
+    there is none, or has records that the folder lacks, has under another key, as failed or without their timings, so
+    that no result is lost.
     """
     archive = archive_of(Store(run).folder)
     if is_packed(Store(run).folder):
@@ -54,11 +55,28 @@ def _lost(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> str:
         if name not in new:
             return name
         if name.endswith(".json"):
-            before, after = (json.loads(files[name]) for files in (old, new))
-            results = [each.get("key") if each.get("status") == "done" else None for each in (before, after)]
-            if results[0] is not None and results[0] != results[1]:
+            before, after = (_result(files[name]) for files in (old, new))
+            if before.key is not None and (before.key != after.key or before.timed - after.timed):
                 return name
     return ""
+
+
+class _Result(NamedTuple):
+    """What a record has that cannot be seen again without running its cell. timed: names of its timings."""
+
+    key: str | None
+    timed: frozenset[str]
+
+
+def _result(content: bytes) -> _Result:
+    """Of the content of a record; without a key where there is none, as in one that failed or is damaged."""
+    try:
+        record = json.loads(content)
+        done, measured = record["status"] == "done", record.get("measured") or {}
+        timed = frozenset(name for name in ("latency", "generation") if measured.get(name))
+        return _Result(record["key"], timed) if done else _Result(None, frozenset())
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return _Result(None, frozenset())
 
 
 def unpack(run: Path) -> tuple[Path, int]:

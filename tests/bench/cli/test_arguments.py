@@ -51,6 +51,12 @@ def command(*arguments: str, **settings) -> subprocess.Popen[str]:
         ("run --jobs x", "--jobs: expected a whole number, at least 1, not 'x'"),
         ("run --limit 1.5", "--limit: expected a whole number, at least 1, not '1.5'"),
         (f"run --limit {2**63}", f"--limit: expected a smaller number than '{2**63}'"),
+        (f"run --limit {'9' * 5000}", "--limit: expected a smaller number, not one of 5000 digits"),
+        (
+            "check obs --baseline nowhere --on bert",
+            "--baseline: cells are compared after all checks, so leave out --only and --on",
+        ),
+        ("check obs --baseline nowhere", "give the folder of a run, as `headbench run --out` wrote it"),
     ],
 )
 def test_a_slip_in_verb_or_flag_is_named_with_what_is_nearest(complaint, arguments, said):

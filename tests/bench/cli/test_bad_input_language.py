@@ -344,3 +344,8 @@ def test_texts_that_are_not_there_or_have_other_columns(refused, tmp_path):
     assert "d.jsonl: line 1: no column 'text'; it has 'body': give --text COLUMN" in refused(data=tmp_path / "d.jsonl")
     (tmp_path / "e.jsonl").write_text('{"text": ""}\n' * 50)
     assert str(tmp_path / "e.jsonl") in refused(data=tmp_path / "e.jsonl")
+
+
+def test_a_suite_without_language_models_runs_no_code_of_tasks(complaint, tmp_path):
+    said = complaint("run", "--suite", "dsp", "--trust-task-code", "--dry-run", "--out", tmp_path / "out")
+    assert said == "--trust-task-code is for language models; dsp has none"

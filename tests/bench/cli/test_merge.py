@@ -38,6 +38,14 @@ def test_it_says_what_it_kept_and_dropped(tmp_path, add, capsys):
     assert main(["leaderboard", str(out)]) == 0
 
 
+def test_folders_may_stand_on_both_sides_of_the_flag(tmp_path, add, complaint):
+    add("a", 0), add("b", 1)
+    one, other = str(tmp_path / "a"), str(tmp_path / "b")
+    assert main(["merge", one, "--out", str(tmp_path / "out"), other]) == 0
+    assert len(Store(tmp_path / "out").paths()) == 2
+    assert complaint("merge", one, "--out", tmp_path / "new", "--flag", other) == "unknown argument '--flag'"
+
+
 def test_what_does_not_fit_is_one_line(tmp_path, add, complaint):
     one, other = add("a", 0), add("b", 0, quality=0.6)
     said = complaint("merge", tmp_path / "a", tmp_path / "b", "--out", tmp_path / "out")

@@ -248,7 +248,7 @@ ODD = {
     "without its base": (without_theta, "rope.freq_base is 10000, that of the checkpoint 500000"),
     "with more words": (more_words, "token_embd.weight is (80, 64)"),
     "with a tensor less": (one_less, "lacks blk.1.ffn_up.weight"),
-    "not one": (text, "not a GGUF file"),
+    "not one": (text, "not a GGUF file (it does not begin with GGUF)"),
     "missing": (lambda t, m: t / "none.gguf", "no such file"),
     "one of several": (lambda t, m: write_unpruned(t / "like.gguf", m, fields={"split.count": 3}), "one of 3 parts"),
     "with text for a number": (

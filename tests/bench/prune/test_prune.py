@@ -350,6 +350,10 @@ def test_a_model_that_is_not_exact_is_one_line(
         (("--method", "random:recompute=1", "--keep", "0.5"), "a greedy schedule needs one draw, not 10: use draws=1"),
         (("--method", "voita", "--keep", "0.5", "--recover", "bias"), "method voita has no option 'recover'"),
         (("--method", "dsp-joint:cooldown=2", "--keep", "0.5"), "option cooldown=2: expected a number, at least 0"),
+        (
+            ("--method", "michel", "--keep", "0.5", "--training", "0.1"),
+            "--training is for methods that train, and michel",
+        ),
         (("--method", "michel", "--keep", "0.5", "--seed", "-1"), "--seed: expected a whole number, at least 0"),
     ],
 )

@@ -282,6 +282,27 @@ def test_a_result_that_another_replaced_is_not_lost_from_the_archive(run, make_r
         assert (run / "records.tar.xz").read_bytes() == content
 
 
+def test_timings_that_only_the_archive_has_are_not_lost(run):
+    content = pack(run).archive.read_bytes()
+    store = Store(run)
+    path = store.path("t/m/seed1")
+    record = store.read(path)
+    assert record.measured.latency
+    store.write("t/m/seed1", record.updated(measured=record.measured.updated(latency=None)), read_arrays(path))
+    with pytest.raises(InputError, match=r"would lose .*, such as t/m/seed1\.json: move it away"):
+        pack(run)
+    assert (run / "records.tar.xz").read_bytes() == content
+
+
+@pytest.mark.parametrize("damaged", [b"{", b"[]", b'{"status": "done"}', b"\xff"])
+def test_a_damaged_record_in_the_archive_is_no_result_to_lose(run, damaged):
+    archive = pack(run).archive
+    files = {**packed.contents(archive), "t/m/seed1.json": damaged}
+    packed.write_archive(archive, files)
+    assert pack(run).records == 3
+    assert packed.contents(archive)["t/m/seed1.json"] != damaged
+
+
 def test_of_two_that_unpack_at_once_one_does(archive):
     """The other waits, and then says what is there."""
     run = archive.parent
