@@ -26,7 +26,7 @@ def _split_list(value: Any, info: ValidationInfo) -> Any:
         names = next(csv.reader([value], skipinitialspace=True), []) if isinstance(value, str) else value
     except csv.Error as error:  # a line break, or a text that is too long
         raise ValueError(f"{error} (a name with a line break or a comma is in double quotes)") from error
-    if not names or not all(names):
+    if not all(names) or (not names and value != []):  # in a record, a list that was left out is empty
         title = TaskSpec.model_fields[str(info.field_name)].title
         raise ValueError(f"expected {title}, or {title},{title}")
     return tuple(names)

@@ -41,7 +41,7 @@ def task_spec(values: Mapping[str, Any], shown: Callable[[str, Any], str]) -> Ta
     Raises InputError, and TaskError for task files of lm-eval that cannot be read.
     """
     for key, value in values.items():
-        if value == "":
+        if value in ("", []):
             raise InputError(f"{shown(key, value)}: expected {_expected(TaskSpec.model_fields[key])}")
     spec = validated(TaskSpec, values, shown)
     spec = spec.model_copy(update={"mirror": at_home(spec.mirror)})

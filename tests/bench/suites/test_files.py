@@ -203,6 +203,7 @@ def test_one_seed_in_a_list_is_that_seed(toml):
         ("[[tasks]]\ntask = 'mnli'\nfinetune = 1", "task key finetune = 1: expected true or false"),
         ("[[tasks]]\ntask = 'mnli'\ntext = [1]", "task key text = [1]: expected text, or a list of texts"),
         ("[[tasks]]\ntask = 'mnli'\ndata = ''", "task key data = '': expected text"),
+        ("[[tasks]]\ntask = 'harness'\nharness_tasks = []", "task key harness_tasks = []: expected text, or a list of"),
         ("[[tasks]]\ntask = 'mnli'\nunit = 'x'", "task key unit = 'x': expected one of group, query"),
         ("name = 'x'\n" + TASK, "unknown key in suite"),
         ("[[tasks]]\ntask = 'mnli'\nlabel = 'y'", "columns for the text or the label need data"),
