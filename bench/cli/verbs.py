@@ -61,6 +61,8 @@ def prune(options: argparse.Namespace) -> int:
     methods = () if options.method.rstrip().endswith(",") else parse_methods(whole)
     if len(methods) != 1:
         raise InputError(f"--method {options.method}: expected one method, with its options")
+    if options.uniform and "allocation=global" in "".join(whole.split()):
+        raise InputError("--uniform keeps the same number in every layer: leave allocation=global out")
     wanted = PruneOptions(
         task=task,
         method=methods[0],

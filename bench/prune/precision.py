@@ -19,10 +19,12 @@ from tasks.models.checkpoint import cast, locate, saved_weights
 HALVES = {"BF16": torch.bfloat16, "F16": torch.float16}  # by their names in safetensors
 
 
-def half_of(task: Task) -> torch.dtype | None:
+def half_of(task: Task, model: nn.Module) -> torch.dtype | None:
     """The type of 16 bits that all weights of the user's model have, if it is loaded in float32; None otherwise.
 
-    A model that was trained here has weights of float32, and one that ``--dtype`` casts stays as that says.
+    A model that was trained here has weights of float32, and one that ``--dtype`` casts stays as that says. None also
+    for a ``model`` that would not compute in that type alone: transformers keeps parts of it in float32, as those of T5
+    in float16, and a checkpoint that it does not load would be without.
     """
     spec = task.spec
     if not spec.model or spec.finetune or spec.dtype:
@@ -32,7 +34,15 @@ def half_of(task: Task) -> torch.dtype | None:
         with safe_open(path, "pt") as file:
             found |= {file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
     floats = {name for name in found if name.startswith(("F", "BF"))}
-    return HALVES.get(floats.pop()) if len(floats) == 1 else None
+    half = HALVES.get(floats.pop()) if len(floats) == 1 else None
+    return None if half is None or _keeps_float32(model, half) else half
+
+
+def _keeps_float32(model: nn.Module, half: torch.dtype) -> bool:
+    """Whether transformers loads weights of ``model`` in float32 where it loads the others in ``half``."""
+    parts = set(getattr(model, "_keep_in_fp32_modules_strict", None) or ())
+    parts |= set(getattr(model, "_keep_in_fp32_modules", None) or ()) if half == torch.float16 else set()
+    return any(f".{part}." in f".{name}." for part in parts for name in model.state_dict())
 
 
 def _weight_files(folder: Path) -> list[Path]:

@@ -81,7 +81,7 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
     with _one_line(options):
         _prepare(task, options.seed, cache, device)
         model: Any = task.open(options.seed, cache, device).requires_grad_(False)
-        before, half = evaluate_model(task, model), half_of(task)
+        before, half = evaluate_model(task, model), half_of(task, model)
         seen, choice, examples = _chosen(options, task, model, target.keep, device, source)
         uneven = None
         if options.uniform and choice.removed:  # of neurons every layer loses the same share anyway

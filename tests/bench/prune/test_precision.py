@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from torch import nn
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, T5Config, T5ForConditionalGeneration
 
 from bench.prune import prune as verb
 from bench.prune.precision import half_of
@@ -45,7 +46,18 @@ def _megabytes(card):
 )
 def test_a_type_that_is_asked_for_is_kept_and_so_is_that_of_training(halved, asked, half):
     spec = TaskSpec(task="harness", model=str(halved(torch.bfloat16)), **asked)
-    assert half_of(SimpleNamespace(spec=spec)) == half
+    assert half_of(SimpleNamespace(spec=spec), nn.Module()) == half
+
+
+@pytest.mark.parametrize(("dtype", "half"), [(torch.float16, None), (torch.bfloat16, torch.bfloat16)])
+def test_a_model_of_which_transformers_keeps_parts_in_float32_is_saved_in_it(tmp_path, dtype, half):
+    """As the second projection of T5's feed-forward layers, whose values are too large for float16."""
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_heads": 2, "num_layers": 1, "vocab_size": 20}
+    T5ForConditionalGeneration(T5Config(**sizes)).to(dtype).save_pretrained(tmp_path)
+    as_it_computes = T5ForConditionalGeneration.from_pretrained(tmp_path, dtype=dtype)
+    assert ({each.dtype for each in as_it_computes.parameters()} == {dtype}) == (half is not None)
+    spec = TaskSpec(task="translation", model=str(tmp_path))
+    assert half_of(SimpleNamespace(spec=spec), T5ForConditionalGeneration.from_pretrained(tmp_path)) == half
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -76,7 +88,7 @@ def test_files_that_no_weights_are_read_from_do_not_count(halved, shard):
     assert (len(list(folder.glob("*.safetensors"))) > 1) == (shard == "10KB")
     save_file({"weight": torch.ones(2)}, folder / "model.fp32.safetensors")
     task = SimpleNamespace(spec=TaskSpec(task="classification", model=str(folder)))
-    assert half_of(task) == torch.bfloat16
+    assert half_of(task, nn.Module()) == torch.bfloat16
 
 
 def test_recovered_weights_are_measured_as_they_are_saved(prune, halved, tmp_path, monkeypatch):

@@ -73,6 +73,7 @@ def test_what_the_configuration_cannot_say_is_refused_before_anything_is_scored(
         (("--method", "michel", "--keep", "1"), "a multiple of the 2 attention modules, such as 2"),
         (("--method", "michel", "--keep", "7"), "a multiple of the 2 attention modules, such as 6 or 8"),
         (("--method", "michel", "--keep", "9"), "--keep 9: expected a share"),
+        (("--method", "michel:allocation=global", "--keep", "4"), "leave allocation=global out"),
     ],
 )
 def test_bad_input_is_one_line(prune, tmp_path, capsys, flags, said):
