@@ -67,13 +67,14 @@ COMMAND = """
 import sys
 from bench.__main__ import command
 from bench.cli import check
+from bench.records.storage import current
 from bench.run import check_against_records, runner
 
 def importing(*_, **__):
     import ending
 
 check.check = lambda *_: 0
-check_against_records.read_current = lambda *_: None
+current.read_current = check_against_records.read_current = lambda *_: None
 check_against_records.SUITE, *sys.argv = sys.argv[1:]
 check_against_records.CellJob = runner.states_of = importing
 command()
