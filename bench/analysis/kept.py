@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bench.analysis.curves import removes
 from bench.records.schema import FinishedRecord
 
 
@@ -35,15 +36,33 @@ def by_layer(units: np.ndarray, shape: Sequence[int]) -> list[np.ndarray]:
     return np.split(units, np.cumsum(shape)[:-1])
 
 
-def kept_by_layer(records: Sequence[FinishedRecord]) -> tuple[list[int], np.ndarray]:
-    """Budgets, in heads, and the mean number of heads kept in each layer at each, (layers, budgets).
+def counts_heads(record: FinishedRecord) -> bool:
+    """Whether every level is the number of heads removed.
 
-    The levels are those of the first record; other records count at the levels that they share with it.
+    Where neurons are removed, a level may be a share of something else: of neurons, or of the parameters of both.
+    """
+    result = record.result
+    return not result.kept or all(
+        len(kept) == result.units - removed for kept, removed in zip(result.kept, result.removed, strict=True)
+    )
+
+
+def kept_by_layer(records: Sequence[FinishedRecord]) -> tuple[str, list[str], np.ndarray]:
+    """What the levels count, their names, and the mean number of heads kept in each layer at each, (layers, levels).
+
+    The names are numbers of heads kept, or shares removed where a level does not count heads. The levels are those of
+    the first record; other records count at the levels that they share with it.
     """
     result = records[0].result
     kept = [kept_shares(records, count) for count in result.removed]
     numbers = [[layer.sum() for layer in by_layer(units, result.shape)] for units in kept if units is not None]
-    return [result.units - count for count in result.removed], np.array(numbers).T
+    if all(map(counts_heads, records)):
+        what = "heads kept in all"
+        names = [str(result.units - count) for count in result.removed]
+    else:
+        what = f"share of {removes(records[0])} removed"
+        names = [f"{100 * count / result.units:.0f} %" for count in result.removed]
+    return what, names, np.array(numbers).T
 
 
 def modules_of(record: FinishedRecord) -> Sequence[int | str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.analysis.kept import by_layer, kept_shares
+from bench.analysis.kept import by_layer, counts_heads, kept_shares
 from bench.analysis.kinds import KINDS, kind
 from bench.records.schema import TaskKey
 from bench.report.board import Board, keeps_all, removes_heads
@@ -22,6 +22,8 @@ class Kept:
     shares: by label and number removed the share of seeds and draws that keep each head, for each module (heads,); a
         level is missing where a method was not measured at it.
     kinds: labels by kind of method, controls last.
+    averaged: labels of methods that remove heads alone, but for controls. counted: of those whose levels are numbers of
+        heads; others remove neurons, and may keep more heads or fewer.
     """
 
     units: int
@@ -32,6 +34,7 @@ class Kept:
     kinds: Mapping[str, Sequence[str]]
     controls: frozenset[str]
     averaged: frozenset[str]
+    counted: frozenset[str]
 
     @property
     def modules(self) -> list[tuple[str, int]]:
@@ -91,6 +94,7 @@ def kept(board: Board, task: TaskKey) -> Kept | None:
         kinds={own: labels for own, labels in kinds.items() if labels},
         controls=frozenset(label for label, cell in some.items() if cell.control),
         averaged=frozenset(label for label, own in cells.items() if removes_heads(own[0]) and not some[label].control),
+        counted=frozenset(label for label, own in cells.items() if all(map(counts_heads, own))),
     )
 
 

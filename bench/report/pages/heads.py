@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.analysis.kept import mean_heads
 from bench.analysis.kinds import KINDS
 from bench.analysis.trade_offs.budgets import evenly
 from bench.records.schema import TaskKey
@@ -15,7 +16,7 @@ from bench.report.figures.heads import gallery as head_gallery
 from bench.report.figures.heads import maps as head_maps
 from bench.report.figures.looks import control
 from bench.report.files import Files, files_of
-from bench.report.kept import Kept, kept
+from bench.report.kept import Kept, heads_kept, kept
 from bench.report.links import heads_file, task_slug
 from bench.report.pages.render import render
 from bench.report.tables import kept as tables
@@ -91,7 +92,10 @@ def _level(kept: Kept, removed: int, root: str) -> dict[str, Any]:
 def _map(kept: Kept, label: str, removed: int) -> dict[str, Any]:
     layers = kept.shares[label][removed]
     parts = [_part(name, layers[own]) for name, own in kept.parts.items() if any(map(len, layers[own]))]
-    return {"label": label, "control": label in kept.controls, "parts": parts}
+    name = label + " (control)" * (label in kept.controls)
+    if label not in kept.counted:
+        name += f", {mean_heads(float(heads_kept(layers).sum()))} of {kept.units} heads kept"
+    return {"label": label, "name": name, "parts": parts}
 
 
 def _part(name: str, layers: Sequence[np.ndarray]) -> dict[str, Any]:

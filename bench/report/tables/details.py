@@ -65,7 +65,7 @@ def stabilities(board: Board, label: str, root: str) -> Table | None:
 def by_layer(board: Board, task: TaskKey, records: Sequence[FinishedRecord]) -> Table:
     """Mean number of heads kept in each layer at each budget (Li et al. 2021, Figure 6)."""
     shape = records[0].result.shape
-    budgets, numbers = kept_by_layer(records)
+    what, levels, numbers = kept_by_layer(records)
     rows = tuple(
         (
             name_cell(f"layer {module}" if isinstance(module, int) else module),
@@ -73,7 +73,7 @@ def by_layer(board: Board, task: TaskKey, records: Sequence[FinishedRecord]) -> 
         )
         for row, (module, size) in enumerate(zip(modules_of(records[0]), shape, strict=True))
     )
-    headings = (Heading("heads kept in all", "layer"), *(Heading(str(budget), str(budget)) for budget in budgets))
+    headings = (Heading(what, "layer"), *(Heading(level, level) for level in levels))
     return Table(f"layers-{task_slug(task)}", board.name(task), headings, rows)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,10 +19,13 @@ def at_level(kept: Kept, removed: int, root: str) -> Table:
     for own, labels in kept.kinds.items():
         for label in labels:
             if removed in kept.shares[label]:
-                rows.append((name_cell(label, method_link(label, root)), *_numbers(kept, kept.shares[label][removed])))
+                numbers = heads_kept(kept.shares[label][removed])
+                in_all = Cell(mean_heads(float(numbers.sum())), float(numbers.sum()))
+                rows.append((name_cell(label, method_link(label, root)), *_cells(kept, numbers), in_all))
                 groups.append(titled(own))
     caption = f"Heads kept in each layer, {removed} of {kept.units} removed: mean over seeds and draws"
-    return Table("layers", caption, (Heading("method", "method"), *_layers(kept)), tuple(rows), groups=tuple(groups))
+    headings = (Heading("method", "method"), *_layers(kept), Heading("in all", "kept"))
+    return Table("layers", caption, headings, tuple(rows), groups=tuple(groups))
 
 
 def by_kind(kept: Kept, file: str, caption: str) -> Table:
@@ -38,28 +40,26 @@ def by_kind(kept: Kept, file: str, caption: str) -> Table:
 
 
 def every_head(kept: Kept, file: str) -> Table:
-    """The share of seeds and draws that keep each head: a row for each method, level and module."""
+    """The share of seeds and draws that keep each head: a row for each method, level and module.
+
+    ``kept`` is the mean number of heads that the method keeps at the level, in all modules.
+    """
     rows = []
     for labels in kept.kinds.values():
         for label in labels:
             for removed, layers in kept.shares[label].items():
+                level = (Cell("", float(removed)), Cell("", float(heads_kept(layers).sum())))
                 for (part, layer), shares in zip(kept.modules, layers, strict=True):
                     padded = [*shares, *[math.nan] * (max(kept.shape) - len(shares))]
                     place = (Cell(part, part), Cell("", float(layer)))
-                    rows.append(
-                        (name_cell(label), Cell("", float(removed)), *place, *(Cell("", float(s)) for s in padded))
-                    )
+                    rows.append((name_cell(label), *level, *place, *(Cell("", float(s)) for s in padded)))
     heads = (Heading(f"head {head}", f"head{head}") for head in range(max(kept.shape)))
-    headings = (*(Heading(column, column) for column in ("method", "removed", "attention", "layer")), *heads)
+    headings = (*(Heading(column, column) for column in ("method", "removed", "kept", "attention", "layer")), *heads)
     return Table(file, "Share of seeds and draws that keep each head", headings, tuple(rows))
 
 
 def _layers(kept: Kept) -> list[Heading]:
     return [Heading(f"{part or 'layer'} {layer}", f"{part or 'layer'}{layer}") for part, layer in kept.modules]
-
-
-def _numbers(kept: Kept, layers: Sequence[np.ndarray]) -> list[Cell]:
-    return _cells(kept, heads_kept(layers))
 
 
 def _cells(kept: Kept, numbers: np.ndarray) -> list[Cell]:

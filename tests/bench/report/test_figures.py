@@ -68,9 +68,17 @@ def test_the_share_of_seeds_and_draws_that_keep_a_unit(make_record, data):
 def test_heads_by_layer_add_up_to_the_budget(run):
     board = read(run(seeds=2, labels=("michel", "voita"), data=("alpha",)))
     for label in board.labels:
-        budgets, numbers = kept_by_layer(board.of(board.tasks[0], label))
-        np.testing.assert_allclose(numbers.sum(0), budgets)
-        assert budgets == [8, 6, 4, 2, 0] and numbers.shape == (2, 5)
+        what, budgets, numbers = kept_by_layer(board.of(board.tasks[0], label))
+        assert what == "heads kept in all" and budgets == ["8", "6", "4", "2", "0"] and numbers.shape == (2, 5)
+        np.testing.assert_allclose(numbers.sum(0), list(map(int, budgets)))
+
+
+def test_levels_that_count_neurons_are_named_by_the_share(make_record):
+    result = {"shape": [4, 4], "orders": None, "kept": [list(range(8)), list(range(7)), [0, 4, 5], []]}
+    record = make_record(removed=(0, 2, 4, 8), quality=[[0.9, 0.8, 0.7, 0.5]], neurons=True, result=result)
+    what, levels, numbers = kept_by_layer([record])
+    assert what == "share of heads and neurons removed" and levels == ["0 %", "25 %", "50 %", "100 %"]
+    assert numbers.tolist() == [[4, 4, 1, 0], [4, 3, 2, 0]]
 
 
 def test_gates_left_open_are_those_reported(run):

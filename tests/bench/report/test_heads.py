@@ -100,16 +100,37 @@ def test_a_page_has_a_map_and_numbers_of_every_method_at_every_level(uneven, par
         assert base64.b64decode(content) == bitmap(found.shares[label][found.removed[place // 4]])
     for removed, table in zip(found.removed, page.tables, strict=False):
         for label, row in ((row[0][0], row) for row in table[1:]):
-            shown = [float(value) for value, _ in row[1:]]
+            *shown, in_all = [float(value) for value, _ in row[1:]]
             np.testing.assert_allclose(shown, heads_kept(found.shares[label][removed]), atol=0.051)
+            np.testing.assert_allclose(in_all, 8 - removed, atol=0.051)
     rows = list(csv.DictReader(io.StringIO(files["tables/heads-classification.alpha.model.csv"].decode())))
     assert len(rows) == 4 * 3 * 4
     for row in rows:
         shares = found.shares[row["method"]][int(row["removed"])][int(row["layer"])]
         got = [float(row[f"head{head}"]) for head in range(4) if row[f"head{head}"]]
         np.testing.assert_allclose(got, shares, atol=1e-6)
+        assert float(row["kept"]) == pytest.approx(8 - int(row["removed"]))
     last = page.tables[-1]
     assert [row[1][0] for row in last[1:]] == ["score", "trained"] * 3
+
+
+def test_heads_kept_are_named_where_a_level_is_no_number_of_heads(make_record, board_of):
+    quality, removed = [[0.9, 0.8, 0.5]], (0, 4, 8)
+    masks = [list(range(8)), [0, 1, 2, 3, 4, 5], []]
+    board = board_of([
+        make_record(label="scored", removed=removed, quality=quality, data="alpha", result={"shape": [4, 4]}),
+        make_record(label="both", removed=removed, quality=quality, data="alpha", neurons=True,
+                    result={"shape": [4, 4], "orders": None, "kept": masks}),
+    ])  # fmt: skip
+    files = heads_page(board, board.tasks[0])
+    text = files[FILE].decode()
+    names = re.findall("<figcaption>([^<]+)</figcaption>", text)
+    assert [name for name in names if "," in name] == ["both, 6 of 8 heads kept", "both, 0 of 8 heads kept"]
+    assert "Methods that remove neurons count them" in text
+    rows = csv.DictReader(io.StringIO(files["tables/heads-classification.alpha.model.csv"].decode()))
+    assert {(row["method"], row["removed"], float(row["kept"])) for row in rows} == {
+        ("scored", "4", 4), ("scored", "8", 0), ("both", "4", 6), ("both", "8", 0)
+    }  # fmt: skip
 
 
 @pytest.fixture
@@ -140,9 +161,9 @@ def test_kinds_of_attention_are_shown_apart(encoder_decoder, parse):
         assert base64.b64decode(image) == bitmap(layers)
     (table, *_) = parse(text).tables
     names = [f"{kind} {layer}" for kind in expected for layer in range(2)]
-    assert [name for name, _ in table[0][1:]] == names
+    assert [name for name, _ in table[0][1:]] == [*names, "in all"]
     numbers = [layer.sum() for layers in expected.values() for layer in layers]
-    assert [float(value) for value, _ in table[1][1:]] == numbers
+    assert [float(value) for value, _ in table[1][1:]] == [*numbers, sum(numbers)]
     rows = list(csv.DictReader(io.StringIO(files["tables/heads-classification.alpha.model.csv"].decode())))
     assert [(row["attention"], row["layer"]) for row in rows[:6]] == [tuple(name.split()) for name in names]
 

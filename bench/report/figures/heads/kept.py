@@ -92,19 +92,17 @@ def layers_by_budget(records: Sequence[FinishedRecord], title: str) -> Figure:
     Of more than ``BUDGETS`` budgets, so many are shown, evenly spread.
     """
     shape, modules = records[0].result.shape, modules_of(records[0])
-    budgets, numbers = kept_by_layer(records)
-    shown = evenly(range(len(budgets)), BUDGETS)
-    budgets, numbers = [budgets[place] for place in shown], numbers[:, shown]
+    what, levels, numbers = kept_by_layer(records)
+    shown = evenly(range(len(levels)), BUDGETS)
+    levels, numbers = [levels[place] for place in shown], numbers[:, shown]
     named = not isinstance(modules, range)
     wide = 4.9 if named else 4.4
-    figure, axis = canvas(
-        title, "heads kept in all", "attention module" if named else "layer", (wide, 0.85 + 0.24 * len(shape))
-    )
+    figure, axis = canvas(title, what, "attention module" if named else "layer", (wide, 0.85 + 0.24 * len(shape)))
     if named:
         figure.subplots_adjust(left=1.05 / wide)
     filled = list(numbers / np.maximum(shape, 1)[:, None])  # a pruned model may have a layer without heads
     cell_map(axis, filled, lambda row, column: mean_heads(numbers[row, column]), size=8)
-    name_cells(axis, budgets, modules, 8)
+    name_cells(axis, levels, modules, 8)
     return figure
 
 
