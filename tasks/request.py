@@ -29,6 +29,8 @@ def _split_list(value: Any, info: ValidationInfo) -> Any:
     if not all(names) or (not names and value != []):  # in a record, a list that was left out is empty
         title = TaskSpec.model_fields[str(info.field_name)].title
         raise ValueError(f"expected {title}, or {title},{title}")
+    if info.field_name == "text" and (twice := [name for name in names if names.count(name) > 1]):
+        raise ValueError(f"column {twice[0]} is named twice")
     return tuple(names)
 
 

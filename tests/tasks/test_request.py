@@ -31,6 +31,11 @@ def test_names_in_a_list_may_have_commas_and_line_breaks_in_quotes():
         TaskSpec(task="mnli", data="d", text="Review\nText")
 
 
+def test_a_column_of_texts_is_named_once():
+    with pytest.raises(ValueError, match="column review is named twice"):
+        TaskSpec(task="classification", data="d", text="review,review")
+
+
 @pytest.mark.parametrize("names", [[""], ["piqa", ""], ",", ""])
 def test_a_list_without_a_name_or_with_an_empty_one_is_refused(names):
     with pytest.raises(ValueError, match="expected TASK, or TASK,TASK"):
