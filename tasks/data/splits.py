@@ -32,9 +32,9 @@ def disjoint(
     Undivided rows, and those of a data set with only a training split, are divided 80:10:10. Without a test split the
     validation split is used as the test split (as with GLUE); without a validation split a tenth of the training rows
     is. A digest of its texts alone decides where a row goes. Test examples are removed from train and validation, and
-    validation examples from train; the remarks say how many. ``labels``: names of the classes in order, if known.
-    ``places``: file and line where each label first stands. With ``only_train`` nothing is divided, and the other
-    splits may be empty.
+    validation examples from train; the remarks say how many, and how many of the test split have the texts of another,
+    which all count. ``labels``: names of the classes in order, if known. ``places``: file and line where each label
+    first stands. With ``only_train`` nothing is divided, and the other splits may be empty.
 
     Raises UnknownLabel for a label that is not in ``labels``, and TaskError, starting with ``where``, for no rows, an
     empty split, nearly as many classes as rows or, unless ``labels`` has one class, fewer than two classes.
@@ -58,10 +58,11 @@ def disjoint(
         if dropped := len(given) - len(rows[split]):
             remarks.append(f"{dropped} {'row' if dropped == 1 else 'rows'} of {split} dropped: in a later split too")
         if not rows[split] and not (only_train and split != "train"):
-            why = "all its texts are in a later split too" if given else "too few rows, or no file for it"
+            why = "all its texts are in a later split too" if given else "too few different texts, or no file for it"
             raise TaskError(
                 f"{where}: the {split} split is empty ({why}): give more rows, or files named {', '.join(SPLITS)}"
             )
+    remarks += _repeated(rows["test"])
     index = _classes({label for split in SPLITS for _, label in rows[split]}, labels, where, places or {})
     number = sum(map(len, rows.values()))
     if not labels and FEW < len(index) > number / 2:
@@ -82,6 +83,18 @@ def check_classes(data: Dataset, where: str) -> None:
         if len(found) < 2:
             only = data.labels[found.pop()]
             raise TaskError(f"{where}: the {split} split has one class only ({only!r}); at least two are needed")
+
+
+def _repeated(rows: Sequence[Row]) -> list[str]:
+    """How many rows of the test split repeat the texts of one before, and how many texts have several labels."""
+    labels: dict[tuple[str, ...], set[str | int]] = {}
+    for texts, label in rows:
+        labels.setdefault(texts, set()).add(label)
+    if not (number := len(rows) - len(labels)):
+        return []
+    both = sum(len(each) > 1 for each in labels.values())
+    unlike = f", and {both} {'text has' if both == 1 else 'texts have'} several labels" if both else ""
+    return [f"{number} of {len(rows)} rows of test repeat texts of others{unlike}"]
 
 
 def _divided(rows: dict[str, list[Row]]) -> tuple[dict[str, list[Row]], list[str]]:

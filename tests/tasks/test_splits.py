@@ -45,6 +45,23 @@ def test_undivided_rows_make_three_disjoint_splits_that_hold_them_all(texts):
     assert set().union(*texts_of(data).values()) == {(text,) for text in texts}
 
 
+def test_rows_of_the_test_split_that_repeat_a_text_are_told():
+    train, validation = rows(["a", "b", "c", "d"]), rows(["e", "f"])
+    test = [(("x",), "odd"), (("x",), "odd"), (("x",), "even"), (("y",), "even"), (("y",), "even")]
+
+    def said(test):
+        return disjoint("data", {"train": train, "validation": validation, "test": test}, ()).remarks
+
+    assert said(test) == ("3 of 5 rows of test repeat texts of others, and 1 text has several labels",)
+    assert said(test[1:2] + test[3:]) == ("1 of 3 rows of test repeat texts of others",)
+    assert said(test[1:4:2]) == ()
+
+
+def test_few_texts_that_are_repeated_often_are_few():
+    with pytest.raises(TaskError, match=r"the \w+ split is empty \(too few different texts, or no file for it\)"):
+        disjoint("data", {"all": rows(["a", "b"]) * 50}, ())
+
+
 @given(TEXTS, st.randoms())
 def test_the_order_of_the_rows_moves_none_to_another_split(texts, draw):
     given = rows(texts)
