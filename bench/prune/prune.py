@@ -57,7 +57,7 @@ def prune(options: PruneOptions, cache: Cache) -> int:
     if inside or (out.exists() and not out.is_dir()):
         holds = f" (it holds {inside[0]})" if inside else ""
         raise InputError(f"--out {options.out}: exists already; give a new or empty folder{holds}")
-    with folders_above(out / "config.json" if out.exists() else out):
+    with folders_above(out / "config.json" if out.exists() else out, options.out):
         return _prune(options, out, cache)
 
 

@@ -39,7 +39,7 @@ def report(folder: Path, out: Path) -> Path:
     """
     board = read_finished(folder)
     check_place(out, folder)
-    with folders_above(out.resolve() / "index.html"):
+    with folders_above(out.resolve() / "index.html", out):
         others = put(build(board, out), out)
     if others:
         more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""

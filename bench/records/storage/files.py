@@ -139,14 +139,14 @@ def _remove_temporary(paths: Iterable[Path]) -> None:
 
 
 @contextmanager
-def folders_above(out: Path, flag: str = "--out ") -> Iterator[None]:
-    """Make the folders that ``out`` is to lie in; those in which there is nothing at the end are removed again.
+def folders_above(place: Path, out: Path, flag: str = "--out ") -> Iterator[None]:
+    """Make the folders that ``place`` is to lie in; those in which there is nothing at the end are removed again.
 
-    Raises InputError where nothing can be written there.
+    Raises InputError, which names ``out`` as ``flag`` does, where nothing can be written there.
     """
-    new = [folder for folder in out.parents if not folder.exists()]
+    new = [folder for folder in place.parents if not folder.exists()]
     try:
-        check_writable(out.parent, flag)
+        check_writable(place.parent, flag, named=out)
         yield
     finally:
         for folder in new:
@@ -154,14 +154,14 @@ def folders_above(out: Path, flag: str = "--out ") -> Iterator[None]:
                 folder.rmdir()
 
 
-def check_writable(out: Path, flag: str = "--out ") -> None:
-    """Raise InputError where nothing can be written to ``out``, which was given by ``flag``."""
+def check_writable(folder: Path, flag: str = "--out ", *, named: Path | None = None) -> None:
+    """Raise InputError, which says what ``flag`` named (default: the folder), where nothing can be written there."""
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise InputError(f"{flag}{out}: cannot write there: {error.strerror}") from error
+        raise InputError(f"{flag}{named or folder}: cannot write there: {error.strerror}") from error
 
 
 @cache

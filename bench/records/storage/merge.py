@@ -170,7 +170,7 @@ def new_records(out: Path, flag: str = "--out ") -> Iterator[Path]:
 
     Raises InputError where another process on this machine was quicker.
     """
-    with folders_above(_unfinished(out), flag), locked(out):
+    with folders_above(_unfinished(out), out, flag), locked(out):
         place, records = _unfinished(out), Store(out).folder
         if os.path.lexists(records):
             raise InputError(f"{records}: exists already; another process has just written it")
