@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -106,6 +106,7 @@ class Pruned:
     gap: float  # between gated and smaller model, relative to the scale of the logits
     command: str  # that makes it again
     local: Sequence[str]  # parts of it with names of local files and folders, which do not say where these are
+    tied: Mapping[str, int] = field(default_factory=dict)  # number of layers that share an attention module
     kinds: Sequence[str] = ()  # of attention that heads were removed from; empty for all
     uneven: float | None = None  # quality with as many units, chosen freely; None unless every layer keeps as many
     never_empty: int = 0  # attention modules that cannot run without any head
@@ -135,7 +136,9 @@ def card(pruned: Pruned, name: str, plain: bool, onnx: Onnx | None = None) -> st
         change = _per_cent(whole.median, smaller.median)
         rows.append([f"ms, batch {size}, {pruned.times.device}", _shown(whole), _shown(smaller), change])
     sites = [
-        f"- {name}: {len(kept)} of {pruned.unpruned[name]}" + (f" ({', '.join(map(str, kept))})" if kept else "")
+        f"- {name}: {len(kept)} of {pruned.unpruned[name]}"
+        + (f" ({', '.join(map(str, kept))})" if kept else "")
+        + (f", in each of the {pruned.tied[name]} layers that share it" if name in pruned.tied else "")
         for name, kept in pruned.kept.items()
     ]
     neurons = [f"- {name}: {kept} of {whole}" for name, (whole, kept) in pruned.neurons.items()]

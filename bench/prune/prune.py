@@ -112,6 +112,7 @@ def _prune(options: PruneOptions, out: Path, cache: Cache) -> int:
         neurons=_neurons_left(smaller, target),
         heads={site.name: site.num_heads for site in sites},
         unpruned={site.name: unpruned_heads(model.get_submodule(site.name), site) for site in sites},
+        tied={site.name: site.calls for site in sites if site.calls > 1},
         kinds=target.heads.kinds,
         examples=sum(before.outcomes.parts.values()),
         guessing=task.guessing_quality,

@@ -12,11 +12,17 @@ import subprocess
 import sys
 import time
 import weakref
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import (
+    AlbertConfig,
+    AlbertForSequenceClassification,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
 
 from bench.__main__ import main
 from bench.measure.evaluate import evaluate_model
@@ -32,6 +38,7 @@ from methods.cahp import chosen_number
 from methods.heads import HeadMap, load_pruned, save_pruned
 from methods.recovery import choosing
 from tasks.models import train as training
+from tests.fixtures.classifiers import save_classifier
 from tests.fixtures.slow import slow_cases
 
 
@@ -171,6 +178,21 @@ def in_a_new_one(code: str, folder: Path, _) -> list[list[float]]:
     command = [sys.executable, "-c", f"{code}\nprint(logits)"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
+
+
+def test_the_card_says_how_many_layers_share_an_attention_module(prune, tmp_path, tiny_model):
+    config = partial(
+        AlbertConfig, embedding_size=8, hidden_size=32, num_hidden_layers=4, num_hidden_groups=2,
+        num_attention_heads=4, intermediate_size=16,
+    )  # fmt: skip
+    model = save_classifier(tmp_path / "whole", tiny_model, AlbertForSequenceClassification, config)
+    assert prune("--method", "magnitude", "--keep", "0.5", model=model) == 0
+    heads = re.findall(
+        r"^- albert\S+groups\.\d\S+: (\d) of 4(?: \([0-3, ]+\))?, in each of the 2 layers that share it$",
+        (tmp_path / "small" / "README.md").read_text(),
+        flags=re.MULTILINE,
+    )  # fmt: skip
+    assert len(heads) == 2 and sum(map(int, heads)) == 4
 
 
 @pytest.mark.parametrize("run", [in_this_process, *slow_cases(in_a_new_one)])
