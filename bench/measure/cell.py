@@ -30,7 +30,7 @@ from bench.suites.cells import Cell, open_task, origin_of
 from methods import METHODS
 from methods.contract.method import RECOVER
 from methods.contract.origin import at, own_line
-from methods.contract.side_effects import no_side_effects
+from methods.contract.side_effects import no_side_effects, same_texts
 from methods.heads import HeadMap
 from methods.recovery.choosing import choose
 from tasks.contract import Task
@@ -149,6 +149,7 @@ def _run(cell: Cell, cache: Cache, status: Status) -> tuple[FinishedRecord, Arra
     with ExitStack() as stack:
         stack.enter_context(same_outputs(task, model))
         stack.enter_context(no_side_effects(model))
+        stack.enter_context(same_texts(view))
         passes = stack.enter_context(counting(model))
         status.now(lambda: f"choosing, {passes.forward} examples sent forward and {passes.backward} backward")
         checked = timed_levels(cell.removed, len(view.heads), cell.generate)

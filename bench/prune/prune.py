@@ -39,7 +39,7 @@ from methods.contract.choice import Choice
 from methods.contract.choosing import MethodError
 from methods.contract.method import RECOVER
 from methods.contract.schedule import NonFiniteScore
-from methods.contract.side_effects import SideEffect, no_side_effects
+from methods.contract.side_effects import SideEffect, no_side_effects, same_texts
 from methods.heads import HeadMap, UnsupportedArchitecture, kept_heads, unpruned_heads
 from methods.heads.surgery.rebuild import neuron_counts
 from methods.recovery.choosing import choose
@@ -178,7 +178,13 @@ def _chosen(
     """
     method = METHODS[options.method.name]
     view = view_of(task, model, method, options.seed, options.calibration, options.training, device, source)
-    with same_outputs(task, model), counting(model) as passes, no_side_effects(model), _refusals(options):
+    with (
+        same_outputs(task, model),
+        counting(model) as passes,
+        no_side_effects(model),
+        same_texts(view),
+        _refusals(options),
+    ):
         if keep is None:
             assert method.own_number is not None
             keep = min(max(method.own_number(view), len(view.heads.never_empty)), len(view.heads))

@@ -1,4 +1,4 @@
-"""A method must leave the model, its hooks, and torch's global switches as it found them: other code uses them next."""
+"""A method must leave model, hooks, texts and torch's global switches as it found them: other code uses them next."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as global_hooks
+
+from methods.contract.view import View
 
 # Global switches by their name in messages: how to read one, and how to set it.
 SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
@@ -27,7 +29,7 @@ SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
 
 
 class SideEffect(RuntimeError):
-    """A method changed the model, its hooks, or a global switch of torch."""
+    """A method changed the model, its hooks, its calibration texts, or a global switch of torch."""
 
 
 def switches() -> dict[str, Any]:
@@ -86,6 +88,27 @@ def no_side_effects(model: nn.Module) -> Iterator[None]:
         raise SideEffect(fault)
 
 
+@contextmanager
+def same_texts(view: View) -> Iterator[None]:
+    """Raise SideEffect if the code inside changes a calibration batch of ``view``, or its ``kept``.
+
+    What the code inside raises stays as it is.
+    """
+    before = _contents(view)
+    yield
+    if changed := _differing(before, _contents(view)):
+        raise SideEffect(f"the method changed {_first_of(changed)} of its view: change a copy")
+
+
+def _contents(view: View) -> dict[str, object]:
+    """The digest, shape and type of each tensor of the calibration batches, and of ``kept``, by name."""
+    tensors = {"kept": view.kept}
+    for place, batch in enumerate(view.batches):
+        tensors |= {f"{name} of batch {place}": values for name, values in batch.inputs.items()}
+        tensors[f"labels of batch {place}"] = batch.labels
+    return {name: _content(each) for name, each in tensors.items()}
+
+
 def count_hooks(model: nn.Module) -> dict[str, int]:
     """Number of hooks of each kind on each module and parameter of ``model``, and on all modules.
 
@@ -127,6 +150,15 @@ def digest_of_tensor(tensor: Tensor) -> int:
     return int(total)
 
 
+def same_bits(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape, type and bits: unlike with ``torch.equal``, NaN equals NaN."""
+    return _content(one) == _content(other)
+
+
+def _content(tensor: Tensor) -> tuple[int, torch.Size, torch.dtype]:
+    return digest_of_tensor(tensor), tensor.shape, tensor.dtype
+
+
 def _wrapped(number: int) -> int:
     """``number`` modulo 2^64, as a signed integer of 64 bits."""
     return (number + 2**63) % 2**64 - 2**63
@@ -148,7 +180,7 @@ def _digests(model: nn.Module) -> dict[str, object]:
         place = (value.device, value.data_ptr(), value.shape, value.stride())
         if place not in seen:
             seen.add(place)
-            digests[name] = digest_of_tensor(value), value.shape, value.dtype
+            digests[name] = _content(value)
     return digests
 
 

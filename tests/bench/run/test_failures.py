@@ -87,6 +87,16 @@ def permutes(view):
     weight[[0, 1]] = weight[[1, 0]]
     return torch.arange(8.0)
 
+@scorer("rewrites", source="test")
+def rewrites(view):
+    view.batches[0].inputs["input_ids"].fill_(5)
+    return torch.arange(8.0)
+
+@scorer("closes", source="test")
+def closes(view):
+    view.kept[:] = False
+    return torch.arange(8.0)
+
 @scorer("trains", source="test")
 def trains(view):
     view.model.get_submodule("bert.encoder").train()
@@ -182,10 +192,13 @@ def test_a_process_that_dies_after_its_cell_costs_no_other_cell(place, plugin):
 
 def test_what_a_method_leaves_on_the_model_fails_its_cell(place, plugin):
     plugin(METHODS)
-    assert place.run("--methods", "permutes,hooks,trains", "--jobs", "1") == 1
+    assert place.run("--methods", "permutes,hooks,rewrites,closes,trains", "--jobs", "1") == 1
     reasons = {name: record["reason"] for name, record in place.records().items()}
     assert reasons["permutes/seed0"].startswith("SideEffect: the method changed weights of the model: bert.embeddings")
     assert reasons["hooks/seed0"].endswith("forward hooks of bert.encoder, was 0, is 1")
+    changed = "SideEffect: the method changed {} of its view: change a copy"
+    assert reasons["rewrites/seed0"] == changed.format("input_ids of batch 0")
+    assert reasons["closes/seed0"] == changed.format("kept")
     assert reasons["trains/seed0"] == "SideEffect: the method left bert.encoder in training mode"
 
 

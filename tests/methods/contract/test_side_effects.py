@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.modules import module as global_hooks
 
+from methods.checks import TINY_MODELS
+from methods.checks.tiny_models import TINY
 from methods.contract import side_effects
-from methods.contract.side_effects import SideEffect, digest_of_tensor, no_side_effects
+from methods.contract.side_effects import SideEffect, digest_of_tensor, no_side_effects, same_bits, same_texts
 
 GAMMA, MASK = 0x9E3779B97F4A7C15, 2**64 - 1
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -193,3 +196,49 @@ def test_what_is_put_back_is_no_side_effect():
         model(torch.zeros(1, 3))
         handle.remove()
         model.weight.data = before
+
+
+def test_nan_has_the_bits_of_nan_and_another_type_or_shape_is_another_tensor():
+    one = torch.tensor([1.0, torch.nan])
+    assert same_bits(one, one.clone())
+    for other in (one.view(2, 1), one.to(torch.float64), one.view(torch.int32), torch.tensor([1.0, 2.0])):
+        assert not same_bits(one, other)
+
+
+def drops_a_mask(view):
+    del view.batches[0].inputs["attention_mask"]
+
+
+def writes_ids(view):
+    view.batches[1].inputs["input_ids"][0, 0] += 1
+
+
+def writes_labels(view):
+    view.batches[0].labels.zero_()
+
+
+def drops_a_batch(view):
+    view.batches.pop()
+
+
+def closes_heads(view):
+    view.kept[:] = False
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (drops_a_mask, "changed attention_mask of batch 0 of its view"),
+        (writes_ids, "changed input_ids of batch 1 of its view"),
+        (writes_labels, "changed labels of batch 0 of its view"),
+        (drops_a_batch, r"changed input_ids of batch 1 and \d others of its view"),
+        (closes_heads, "changed kept of its view"),
+    ],
+)
+def test_texts_of_the_view_must_stay_as_they_are(spoil, told):
+    batches = TINY.alone(TINY.sentences(7, count=2))
+    view = TINY_MODELS[0].view(batches=[replace(batch, labels=batch.labels + 1) for batch in batches])
+    with pytest.raises(SideEffect, match=told), same_texts(view):
+        spoil(view)
+    with pytest.raises(ValueError, match="own"), same_texts(view):
+        raise ValueError("the method's own")
