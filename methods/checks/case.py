@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from methods import METHODS, Importance, Kept, Method, View
+from methods import METHODS, Importance, Kept, Method, Trained, View
 from methods.checks.isolation import isolated
 from methods.checks.tiny_models import TINY_MODELS, TinyModel
 from methods.contract.choosing import Selection
@@ -22,6 +22,11 @@ from methods.contract.schedule import Schedule
 from methods.recovery.choosing import select
 
 SHAPES = ("scorer", "selector", "joint")
+RESULTS = {
+    "scorer": "a tensor with one entry per unit, (units,), or an Importance",
+    "selector": "a mask of the units kept, (units,) bool, or a Kept",
+    "joint": "a Trained for each budget",
+}
 SCHEDULE = frozenset(Schedule.__dataclass_fields__)
 
 
@@ -77,14 +82,19 @@ class ConfiguredMethod:
         """
         view, half = self.seen(view), len(view.heads) // 2
         if self.method.shape == "joint":
-            found: Any = next(iter(self.function(view, [half]))).mask
+            found: Any = next(iter(self.function(view, [half])), None)
         else:
             found = self.function(view, *([half] if self.method.shape == "selector" else []))
-        parts = {"units": found}
         if isinstance(found, Importance):
             parts = {"units": found.units, **(found.neurons or {})}
         elif isinstance(found, Kept):
             parts = {"units": found.mask, **found.neurons}
+        else:
+            parts = {"units": found.mask if isinstance(found, Trained) else found}
+        if found is None or any(not isinstance(each, Tensor | None) for each in parts.values()):
+            raise Failure(f"gives a {type(found).__name__}, expected {RESULTS[self.method.shape]}")
+        if odd := [values.dtype for values in parts.values() if values is not None and values.is_complex()]:
+            raise Failure(f"gives numbers of {odd[0]}, expected real ones")
         return {name: values.detach().cpu() for name, values in parts.items() if values is not None}
 
     def select(self, view: View, removed: Sequence[int], **options: Any) -> Selection:
@@ -155,7 +165,7 @@ class Case:
                 self.check.function(self.configured, self.on)
         except (Failure, NotApplicable):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a method may call sys.exit, or code that does
             message = " ".join(str(error).split()) or "no message"
             raise Failure(f"{type(error).__name__}: {message} ({_origin(error, self.configured)})") from error
 
@@ -171,7 +181,7 @@ def cases(methods: Iterable[ConfiguredMethod], models: Sequence[TinyModel] = TIN
         seen.append(function)
 
 
-def _origin(error: Exception, configured: ConfiguredMethod) -> str:
+def _origin(error: BaseException, configured: ConfiguredMethod) -> str:
     """File and line of ``error``: the innermost in the method's own file, otherwise the innermost of all."""
     frame = own_line(configured.method.function, error) or traceback.extract_tb(error.__traceback__)[-1]
     return f"{frame.filename}:{frame.lineno}"

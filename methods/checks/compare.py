@@ -39,10 +39,11 @@ def check_close(view: View, expected: Result, found: Result, tolerance: float, w
         old, new = values.double(), found[name].double()
         if old.shape != new.shape:
             raise Failure(f"{where}: {name} of shape {tuple(new.shape)} instead of {tuple(old.shape)}")
-        gaps = (new - old).abs()
-        if old.numel() and not gaps.max() <= tolerance * old.abs().max():
+        gaps = (new - old).abs().masked_fill(old.isnan() & new.isnan(), 0)  # that none is NaN is another rule
+        most = tolerance * max(old.abs().nan_to_num(0, torch.inf).flatten().tolist(), default=0)
+        if old.numel() and not gaps.max() <= most:
             worst = int(gaps.argmax())
-            differ = int((gaps > tolerance * old.abs().max()).sum())
+            differ = int((~(gaps <= most)).sum())
             before, after = old.flatten()[worst], new.flatten()[worst]
             head = _entry(view, name, worst % old.shape[-1])
             raise Failure(f"{where}: {after:.5g} instead of {before:.5g} for {head} ({differ} of {old.numel()} differ)")

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from methods import Trained, View
-from methods.checks.case import ConfiguredMethod, Failure, check
+from methods.checks.case import RESULTS, ConfiguredMethod, Failure, check
 from methods.checks.tiny_models import TinyModel
 from methods.contract.choice import Choice
+from methods.contract.side_effects import same_bits
 
 CLOSE = 1e-4  # largest difference between logits with heads gated and removed, as a share of the largest logit
 
@@ -23,13 +24,15 @@ def trained_models_are_ready(configured: ConfiguredMethod, on: TinyModel) -> Non
     budgets = [units - 1, units // 2, 0]
     results = []
     for trained in configured.function(view, budgets):
+        if not isinstance(trained, Trained):
+            raise Failure(f"gives a {type(trained).__name__}, expected {RESULTS['joint']}")
         results.append((trained, {name: weight.clone() for name, weight in trained.model.state_dict().items()}))
     if len(results) != len(budgets):
         raise Failure(f"{len(results)} results for the {len(budgets)} budgets {budgets}")
     for keep, (trained, weights) in zip(budgets, results, strict=True):
         where = f"the model for {keep} of {units} units"
         later = trained.model.state_dict()
-        if changed := [name for name, weight in weights.items() if not torch.equal(weight, later[name])]:
+        if changed := [name for name, weight in weights.items() if not same_bits(weight, later[name])]:
             raise Failure(f"{changed[0]} of {where} changed after it was yielded: each budget needs its own copy")
         _check_ready(trained, view, where)
 
@@ -50,6 +53,8 @@ def _check_ready(trained: Trained, view: View, where: str) -> None:
     with torch.no_grad():
         with choice.gated() as model:
             gated = view.forward(model, batch)
+        if not gated.isfinite().all():
+            raise Failure(f"logits of {where} are not finite")
         gap = (view.forward(choice.smaller(), batch) - gated).abs().max() / gated.abs().max()
     if not gap <= CLOSE:
         raise Failure(f"logits of {where} differ by {gap:.2g} of the largest once its heads are removed")

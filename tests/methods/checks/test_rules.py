@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import sys
 from dataclasses import replace
 
 import pytest
@@ -375,6 +376,56 @@ def test_a_fault_is_found_and_named(register, shape, function, check, said):
         case.run()
     assert torch.equal(before[0], torch.get_rng_state()) and before[1:] == (random.getstate(), torch.is_grad_enabled())
     assert case.command == f"headbench check faulty --only {check} --on bert"
+
+
+def exits(view):
+    sys.exit(0)
+
+
+def gives_nothing(view):
+    return None
+
+
+def yields_pairs(view, budgets):
+    yield from ((first(view, keep), view.model) for keep in budgets)
+
+
+@pytest.mark.parametrize(
+    ("shape", "function", "check", "said"),
+    [
+        (scorer, exits, "every-budget-is-met", r"SystemExit: 0 \(.*test_rules\.py:\d"),
+        (scorer, gives_nothing, "padding-and-batching-do-not-matter", "gives a NoneType, expected a tensor with one"),
+        (scorer, listed_scores, "padding-and-batching-do-not-matter", "gives a list, expected a tensor with one"),
+        (scorer, complex_scores, "works-in-bfloat16", "gives numbers of torch.complex64, expected real ones"),
+        (joint, yields_pairs, "trained-models-are-ready", "gives a tuple, expected a Trained for each budget"),
+    ],
+    ids=lambda part: getattr(part, "__name__", ""),
+)
+def test_a_result_of_a_wrong_kind_is_told_in_one_way(register, shape, function, check, said):
+    with pytest.raises(Failure, match=said):
+        Case(BY_NAME[check], register(shape, function), BERT).run()
+
+
+def gives_nan(view):
+    return constant(view).masked_fill(torch.arange(len(view.heads)) == 2, torch.nan)
+
+
+def trains_to_nan(view, budgets):
+    for keep in budgets:
+        model = copy.deepcopy(view.model)
+        with torch.no_grad():
+            next(model.parameters()).fill_(torch.nan)
+        yield Trained(first(view, keep), model)
+
+
+def test_nan_is_told_as_such_and_not_as_a_difference_between_equal_runs(register):
+    score, trained = register(scorer, gives_nan, "score"), register(joint, trains_to_nan, "trained")
+    Case(BY_NAME["padding-and-batching-do-not-matter"], score, BERT).run()
+    with pytest.raises(Failure, match="importance nan for head 2 of bert"):
+        Case(BY_NAME["every-budget-is-met"], score, BERT).run()
+    Case(BY_NAME["same-seed-same-result"], trained, BERT).run()
+    with pytest.raises(Failure, match="logits of the model for 7 of 8 units are not finite"):
+        Case(BY_NAME["trained-models-are-ready"], trained, BERT).run()
 
 
 def test_every_check_can_fail():
