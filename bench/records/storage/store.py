@@ -117,7 +117,8 @@ class Store:
             whole = content.pop("digest") == digest_of(content)
             if whole and content["status"] == "done":
                 arrays = read_stored(path.with_suffix(".safetensors"))
-                whole = content["outcomes"] == sha256(arrays).hexdigest()
+                if content["outcomes"] != sha256(arrays).hexdigest():
+                    raise CorruptRecord(f"{path.with_suffix('.safetensors')}: its digest is not that in {path.name}")
         except NotAFile as error:
             raise CorruptRecord(str(error)) from error
         except RecursionError as error:

@@ -191,7 +191,7 @@ def test_missing_and_damaged_outcomes_are_found_out(store, write):
     outcomes = path.with_suffix(".safetensors")
     content = outcomes.read_bytes()
     outcomes.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(CorruptRecord):
+    with pytest.raises(CorruptRecord, match=r"seed0\.safetensors: its digest is not that in seed0\.json$"):
         store.read(path)
     outcomes.write_bytes(content[: len(content) // 2])
     with pytest.raises(CorruptRecord):
