@@ -24,8 +24,8 @@ class InputErrors(InputError):
         super().__init__(" ".join(self.lines))
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
-    """The error for a ``name`` that is not one of ``known``: it suggests the nearest, or lists all.
+def unknown(kind: str, name: str, known: Iterable[str], reasons: Iterable[str] = ()) -> InputError:
+    """The error for a ``name`` that is not one of ``known``: ``reasons``, and the nearest or a list of all.
 
     Of names with options, as ``michel:recover=lstsq``, those that begin alike are nearer than all others.
     """
@@ -33,7 +33,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     alike = [each for each in names if each.partition(":")[0] == name.partition(":")[0]]
     near = get_close_matches(name, alike or names, n=1, cutoff=0.3 if alike else 0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"available: {', '.join(names)}"
-    return InputError(f"unknown {kind} {name!r}: {hint}")
+    return InputError(f"unknown {kind} {name!r}: {'; '.join([*reasons, hint])}")
 
 
 def first_complaint(error: ValidationError) -> str:

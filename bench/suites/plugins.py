@@ -72,8 +72,7 @@ def load_plugins() -> tuple[Fault, ...]:
 
 def unregistered(kind: str, name: str, known: Iterable[str]) -> InputError:
     """The error for a method or task that is not among ``known``, with the plugins that do not load."""
-    faults = [fault.message for fault in load_plugins() if fault.kind == kind]
-    return InputError("; ".join([str(unknown(kind, name, known)), *faults]))
+    return unknown(kind, name, known, [fault.message for fault in load_plugins() if fault.kind == kind])
 
 
 @contextmanager
