@@ -184,7 +184,13 @@ def _add(base: Method, variants: Variants) -> None:
 def _signature_options(name: str, function: Callable[..., Any], given: int) -> dict[str, Option]:
     """The options of a method, which gets ``given`` arguments by their place."""
     hints, options = get_type_hints(function, include_extras=True), {}
-    for place, parameter in enumerate(inspect.signature(function).parameters.values()):
+    parameters = list(inspect.signature(function).parameters.values())
+    placed = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    if len(placed) < given and not any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        raise ValueError(f"method {name!r}: its function takes {len(placed)} arguments by place, and is given {given}")
+    if parameters and parameters[-1].kind is parameters[-1].VAR_KEYWORD:
+        raise ValueError(f"method {name!r}: name each option instead of **{parameters[-1].name}")
+    for place, parameter in enumerate(parameters):
         if place >= given and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
             raise ValueError(f"method {name!r}: put `*` before {parameter.name}: options are keyword arguments")
         if parameter.kind is parameter.KEYWORD_ONLY:

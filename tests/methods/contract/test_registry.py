@@ -25,8 +25,7 @@ def own_registry(monkeypatch):
 
 
 def example(
-    view,
-    *,
+    *given,
     flag: Annotated[bool, "a switch"] = True,
     count: Annotated[int, "a number of things", AtLeast(1)] = 2,
     rate: Annotated[float, "a rate", AtLeast(0), AtMost(9)] = 0.5,
@@ -255,6 +254,12 @@ def without_annotation(view, *, x=1): ...
 def by_its_place(view, x: Annotated[int, "x"] = 1): ...
 
 
+def of_nothing(): ...
+
+
+def with_any_options(view, **others): ...
+
+
 def of_a_strange_type(view, *, x: Annotated[list, "x"] = ()): ...
 
 
@@ -277,6 +282,8 @@ def with_an_option_of_the_schedule(view, *, recompute: Annotated[int, "x"] = 1):
         (of_a_strange_type, TypeError, "option x: annotate it as Annotated["),
         (with_a_wrong_default, OptionError, "option x=1: expected a whole number, at least 2"),
         (by_its_place, ValueError, "put `*` before x: options are keyword arguments"),
+        (of_nothing, ValueError, "its function takes 0 arguments by place, and is given 1"),
+        (with_any_options, ValueError, "name each option instead of **others"),
         (with_an_option_of_the_schedule, ValueError, "the schedule already has an option recompute"),
     ],
 )
