@@ -41,6 +41,10 @@ class Kept:
         """Kind of attention and number of each module; the numbers of each kind begin at 0."""
         return [(part, number) for part, own in self.parts.items() for number in range(len(self.shape[own]))]
 
+    def in_all(self, label: str, removed: int) -> float:
+        """Mean number of heads that a method keeps in all modules together."""
+        return float(heads_kept(self.shares[label][removed]).sum())
+
     def by_kind(self, removed: int) -> dict[str, np.ndarray]:
         """Mean number of heads kept in each module, (modules,), over those of a kind in ``averaged``."""
         found = {}

@@ -16,7 +16,7 @@ from bench.report.figures.heads import gallery as head_gallery
 from bench.report.figures.heads import maps as head_maps
 from bench.report.figures.looks import control
 from bench.report.files import Files, files_of
-from bench.report.kept import Kept, heads_kept, kept
+from bench.report.kept import Kept, kept
 from bench.report.links import heads_file, task_slug
 from bench.report.pages.render import render
 from bench.report.tables import kept as tables
@@ -94,7 +94,7 @@ def _map(kept: Kept, label: str, removed: int) -> dict[str, Any]:
     parts = [_part(name, layers[own]) for name, own in kept.parts.items() if any(map(len, layers[own]))]
     name = label + " (control)" * (label in kept.controls)
     if label not in kept.counted:
-        name += f", {mean_heads(float(heads_kept(layers).sum()))} of {kept.units} heads kept"
+        name += f", {mean_heads(kept.in_all(label, removed))} of {kept.units} heads kept"
     return {"label": label, "name": name, "parts": parts}
 
 

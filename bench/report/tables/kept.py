@@ -19,8 +19,8 @@ def at_level(kept: Kept, removed: int, root: str) -> Table:
     for own, labels in kept.kinds.items():
         for label in labels:
             if removed in kept.shares[label]:
-                numbers = heads_kept(kept.shares[label][removed])
-                in_all = Cell(mean_heads(float(numbers.sum())), float(numbers.sum()))
+                numbers, number = heads_kept(kept.shares[label][removed]), kept.in_all(label, removed)
+                in_all = Cell(mean_heads(number), number)
                 rows.append((name_cell(label, method_link(label, root)), *_cells(kept, numbers), in_all))
                 groups.append(titled(own))
     caption = f"Heads kept in each layer, {removed} of {kept.units} removed: mean over seeds and draws"
@@ -48,7 +48,7 @@ def every_head(kept: Kept, file: str) -> Table:
     for labels in kept.kinds.values():
         for label in labels:
             for removed, layers in kept.shares[label].items():
-                level = (Cell("", float(removed)), Cell("", float(heads_kept(layers).sum())))
+                level = (Cell("", float(removed)), Cell("", kept.in_all(label, removed)))
                 for (part, layer), shares in zip(kept.modules, layers, strict=True):
                     padded = [*shares, *[math.nan] * (max(kept.shape) - len(shares))]
                     place = (Cell(part, part), Cell("", float(layer)))
