@@ -29,8 +29,6 @@ def _split_list(value: Any, info: ValidationInfo) -> Any:
     if not all(names) or (not names and value != []):  # in a record, a list that was left out is empty
         title = TaskSpec.model_fields[str(info.field_name)].title
         raise ValueError(f"expected {title}, or {title},{title}")
-    if info.field_name == "text" and (twice := [name for name in names if names.count(name) > 1]):
-        raise ValueError(f"column {twice[0]} is named twice")
     return tuple(names)
 
 
@@ -43,6 +41,12 @@ def _last_part(name: str) -> str:
 def _in_order(kinds: tuple[AttentionKind, ...]) -> tuple[AttentionKind, ...]:
     """Each kind once, so that one request is not written in two ways."""
     return tuple(kind for kind in get_args(AttentionKind) if kind in kinds)
+
+
+def _each_once(columns: tuple[str, ...]) -> tuple[str, ...]:
+    if twice := [column for column in columns if columns.count(column) > 1]:
+        raise ValueError(f"column {twice[0]} is named twice")
+    return columns
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
@@ -68,7 +72,7 @@ class TaskSpec(BaseModel):
         description="model folder, hub id, or pypi:PACKAGE for one in an installed package (default: a small model, "
         "trained on the data)",
     )
-    text: Names = Field(
+    text: Annotated[Names, AfterValidator(_each_once)] = Field(
         (),
         title="COLUMN",
         description="column of the text, or of both texts of a pair; language models join any number of columns",
