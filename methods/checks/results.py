@@ -9,11 +9,10 @@ from torch import Tensor
 
 from methods import OptionError, View
 from methods.checks.case import ConfiguredMethod, Failure, NotApplicable, check
-from methods.checks.compare import CLOSE, check_close, check_complete, check_same_ranking
+from methods.checks.compare import CLOSE, bits, check_close, check_complete, check_same_ranking
 from methods.checks.isolation import seed_everything
 from methods.checks.tiny_models import TINY, TinyModel, with_model
 from methods.contract.choice import Choice
-from methods.contract.side_effects import same_bits
 from methods.heads import gated, remove_heads
 
 
@@ -86,7 +85,7 @@ def same_seed_same_result(configured: ConfiguredMethod, on: TinyModel) -> None:
             changed = [name for name, mask in (a.neurons or {}).items() if not torch.equal(mask, neurons[name])]
             if configured.method.shape == "joint":
                 weights = b.model.state_dict()
-                changed += [name for name, old in a.model.state_dict().items() if not same_bits(old, weights[name])]
+                changed += [name for name, old in a.model.state_dict().items() if bits(old) != bits(weights[name])]
             if changed:
                 raise Failure(f"{changed[0]} differs between two equal runs, {where}")
     if first.orders != second.orders:

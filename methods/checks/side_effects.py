@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from methods import View
 from methods.checks.case import ConfiguredMethod, Failure, check
+from methods.checks.compare import bits
 from methods.checks.isolation import random_states
 from methods.checks.tiny_models import TinyModel
-from methods.contract.side_effects import count_hooks, switches
+from methods.contract.side_effects import count_hooks, switches, tensors_of
 
 PLAIN = (bool, int, float, str, type(None), torch.dtype)  # attributes whose values are compared
 SHOWN = 3  # changes that a message names
@@ -66,13 +67,13 @@ def _state(view: View) -> dict[str, Any]:
     """Everything that a method could change, by its name in messages."""
     model = view.model
     state = switches() | random_states() | {f"number of {name}": count for name, count in count_hooks(model).items()}
-    state |= {"view.kept": _bits(view.kept), "number of batches": len(view.batches)}
+    state |= {"view.kept": bits(view.kept), "number of batches": len(view.batches)}
     for name, parameter in model.named_parameters():
-        state[f"weight {name}"] = _bits(parameter)
+        state[f"weight {name}"] = bits(parameter)
         state[f"requires_grad of {name}"] = parameter.requires_grad
-        state[f"gradient of {name}"] = None if parameter.grad is None else _bits(parameter.grad)
+        state[f"gradient of {name}"] = None if parameter.grad is None else bits(parameter.grad)
     for name, buffer in model.named_buffers():
-        state[f"buffer {name}"] = _bits(buffer)
+        state[f"buffer {name}"] = bits(buffer)
     for path, module in model.named_modules():
         name = path or "the model"
         state[f"class of {name}"] = type(module).__name__
@@ -82,10 +83,7 @@ def _state(view: View) -> dict[str, Any]:
                 state[f"attribute {attribute} of {name}"] = value if isinstance(value, PLAIN) else ""
         if hasattr(module, "config"):
             state[f"attention implementation of {name}"] = module.config._attn_implementation
-    for place, batch in enumerate(view.batches):
-        state[f"labels of batch {place}"] = _bits(batch.labels)
-        state |= {f"{key} of batch {place}": _bits(value) for key, value in batch.inputs.items()}
-    return state
+    return state | {name: bits(values) for name, values in tensors_of(view.batches).items()}
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
@@ -103,8 +101,3 @@ def _changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         else:
             changes.append(f"{name} was changed" if new is not None else f"{name} was set, is None")
     return sorted(changes, key=lambda change: "random state" in change or "gradients being" in change)
-
-
-def _bits(tensor: Tensor) -> tuple[torch.dtype, torch.Size, bytes]:
-    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-    return tensor.dtype, tensor.shape, flat.numpy().tobytes()

@@ -9,9 +9,9 @@ from torch import nn
 
 from methods import Trained, View
 from methods.checks.case import RESULTS, ConfiguredMethod, Failure, check
+from methods.checks.compare import bits
 from methods.checks.tiny_models import TinyModel
 from methods.contract.choice import Choice
-from methods.contract.side_effects import same_bits
 
 CLOSE = 1e-4  # largest difference between logits with heads gated and removed, as a share of the largest logit
 
@@ -32,7 +32,7 @@ def trained_models_are_ready(configured: ConfiguredMethod, on: TinyModel) -> Non
     for keep, (trained, weights) in zip(budgets, results, strict=True):
         where = f"the model for {keep} of {units} units"
         later = trained.model.state_dict()
-        if changed := [name for name, weight in weights.items() if not same_bits(weight, later[name])]:
+        if changed := [name for name, weight in weights.items() if bits(weight) != bits(later[name])]:
             raise Failure(f"{changed[0]} of {where} changed after it was yielded: each budget needs its own copy")
         _check_ready(trained, view, where)
 

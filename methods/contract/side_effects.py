@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as global_hooks
 
-from methods.contract.view import View
+from methods.contract.view import Batch, View
 
 # Global switches by their name in messages: how to read one, and how to set it.
 SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
@@ -100,12 +100,17 @@ def same_texts(view: View) -> Iterator[None]:
         raise SideEffect(f"the method changed {_first_of(changed)} of its view: change a copy")
 
 
-def _contents(view: View) -> dict[str, object]:
-    """The digest, shape and type of each tensor of the calibration batches, and of ``kept``, by name."""
-    tensors = {"kept": view.kept}
-    for place, batch in enumerate(view.batches):
+def tensors_of(batches: Sequence[Batch]) -> dict[str, Tensor]:
+    """All tensors of ``batches`` by name in messages, such as ``input_ids of batch 0``."""
+    tensors: dict[str, Tensor] = {}
+    for place, batch in enumerate(batches):
         tensors |= {f"{name} of batch {place}": values for name, values in batch.inputs.items()}
         tensors[f"labels of batch {place}"] = batch.labels
+    return tensors
+
+
+def _contents(view: View) -> dict[str, object]:
+    tensors = {"kept": view.kept} | tensors_of(view.batches)
     return {name: _content(each) for name, each in tensors.items()}
 
 
@@ -150,12 +155,8 @@ def digest_of_tensor(tensor: Tensor) -> int:
     return int(total)
 
 
-def same_bits(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape, type and bits: unlike with ``torch.equal``, NaN equals NaN."""
-    return _content(one) == _content(other)
-
-
 def _content(tensor: Tensor) -> tuple[int, torch.Size, torch.dtype]:
+    """What a tensor is compared by: its digest, shape and type."""
     return digest_of_tensor(tensor), tensor.shape, tensor.dtype
 
 

@@ -13,6 +13,7 @@ import torch
 from bench.suites.plugins import load_plugins
 from methods import METHODS, Trained, joint, scorer, selector
 from methods.checks import CHECKS, TINY_MODELS, Case, ConfiguredMethod, Failure, NotApplicable, cases
+from methods.checks.compare import bits
 from methods.contract.choosing import select
 from methods.heads import find_mlps
 from methods.training.loop import training_of
@@ -426,6 +427,13 @@ def test_nan_is_told_as_such_and_not_as_a_difference_between_equal_runs(register
     Case(BY_NAME["same-seed-same-result"], trained, BERT).run()
     with pytest.raises(Failure, match="logits of the model for 7 of 8 units are not finite"):
         Case(BY_NAME["trained-models-are-ready"], trained, BERT).run()
+
+
+def test_nan_has_the_bits_of_nan_and_another_type_or_shape_is_another_tensor():
+    one = torch.tensor([1.0, torch.nan])
+    assert bits(one) == bits(one.clone())
+    for other in (one.view(2, 1), one.to(torch.float64), one.view(torch.int32), torch.tensor([1.0, 2.0])):
+        assert bits(one) != bits(other)
 
 
 def test_every_check_can_fail():
